@@ -1,8 +1,8 @@
 /* How does memory grow with prefixes, and with children kept ready? One JSON line a size:
  *   {"question": "prefixes", "count": 100, "group_bytes": …, "ms_each": …}    count different set-ups, up and idle
  *   {"question": "spares", "count": 1000, "group_bytes": …, "ms_each": …}     count forked children of one set-up
- * group_bytes is what the kernel charges to all boxes together, page tables and namespaces included (memory.usage of the
- * keeper's group), less what there was before. Usage: bench-growth LANGUAGE prefixes|spares COUNT… */
+ * group_bytes is what the kernel charges to all boxes together, page tables and namespaces included (memory.usage of
+ * the keeper's group), less what there was before. Usage: bench-growth LANGUAGE prefixes|spares COUNT… */
 #include <cloche/cloche.h>
 #include <dirent.h>
 #include <poll.h>
@@ -30,7 +30,8 @@ static long long group_bytes(void)
 
         while (f && fgets(line, sizeof(line), f))
                 if (strstr(line, ":memory:"))
-                        snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%.*s", (int)strcspn(strstr(line, ":memory:") + 8, "\n"), strstr(line, ":memory:") + 8);
+                        snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%.*s",
+                                 (int)strcspn(strstr(line, ":memory:") + 8, "\n"), strstr(line, ":memory:") + 8);
         if (f)
                 fclose(f);
         dir = path[0] ? opendir(path) : NULL;
@@ -64,8 +65,9 @@ static void turn_until_quiet(cloche_engine *engine, int quiet_ms)
 
 static void print(const char *question, int count, long long bytes, double ms)
 {
-        printf("{\"question\": \"%s\", \"count\": %d, \"group_bytes\": %lld, \"bytes_each\": %lld, \"ms_each\": %.2f}\n", question, count, bytes,
-               bytes / count, ms / count);
+        printf("{\"question\": \"%s\", \"count\": %d, \"group_bytes\": %lld, \"bytes_each\": %lld, \"ms_each\": "
+               "%.2f}\n",
+               question, count, bytes, bytes / count, ms / count);
         fflush(stdout);
 }
 
@@ -148,7 +150,8 @@ int main(int argc, char **argv)
                 setrlimit(RLIMIT_NOFILE, &files);
         }
         for (int i = 3; i < argc; i++) {
-                int r = strcmp(argv[2], "spares") == 0 ? measure_spares(argv[1], atoi(argv[i]), &e) : measure_prefixes(argv[1], atoi(argv[i]), &e);
+                int r = strcmp(argv[2], "spares") == 0 ? measure_spares(argv[1], atoi(argv[i]), &e)
+                                                       : measure_prefixes(argv[1], atoi(argv[i]), &e);
 
                 if (r < 0) {
                         fprintf(stderr, "bench-growth: %s\n", e.msg);

@@ -58,8 +58,7 @@ static bool setup_fork(const struct floor *floor)
                 err(1, "socketpair");
         if (!floor->advice)
                 return true;
-        heap_mapping =
-                mmap(NULL, HEAP + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        heap_mapping = mmap(NULL, HEAP + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (heap_mapping == MAP_FAILED)
                 err(1, "mmap");
         char *heap = (char *)(((size_t)heap_mapping + HUGE_PAGE - 1) & -(size_t)HUGE_PAGE);

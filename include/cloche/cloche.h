@@ -68,12 +68,18 @@ enum cloche_landlocked {
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
 /* OFF: not requested, and so not missing. */
-enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED, CLOCHE_GUARD_OFF, CLOCHE_GUARD_STATE_COUNT };
+enum cloche_guard_state {
+        CLOCHE_GUARD_ABSENT,
+        CLOCHE_GUARD_DEGRADED,
+        CLOCHE_GUARD_ENFORCED,
+        CLOCHE_GUARD_OFF,
+        CLOCHE_GUARD_STATE_COUNT
+};
 
 /* An error value: plain bytes, no allocation, the same in every process. 256 bytes, so that it is
  * written to a pipe in one piece (pipe(7), PIPE_BUF). */
 struct cloche_err {
-        uint16_t code;    /* enum cloche_code */
+        uint16_t code; /* enum cloche_code */
         uint16_t reserved;
         int32_t os_errno; /* 0 when the cause is not a system call */
         char msg[248];    /* "build root: bind /usr: No such file or directory"; always terminated */
@@ -119,8 +125,8 @@ struct cloche_engine_options {
         const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
         /* For runs that are forked from templates; 0: the default in brackets. */
-        unsigned runs_max;  /* at the same time (twice the processors) */
-        unsigned queue_max; /* waiting for their turn; one more is CLOCHE_E_QUEUE_FULL (10,000) */
+        unsigned runs_max;        /* at the same time (twice the processors) */
+        unsigned queue_max;       /* waiting for their turn; one more is CLOCHE_E_QUEUE_FULL (10,000) */
         uint64_t templates_bytes; /* memory of unused templates, kept for reuse (a quarter of the machine's) */
         /* Directory for builds of compiled languages, at most 256 MiB; NULL: below
          * $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": none. A directory that others may write to
@@ -135,10 +141,11 @@ struct cloche_engine_options {
          * time, decide on mounts in runs and syncs without a caller. -1: the owner of the mounted
          * directory, as without the array. Another user than ours needs root. */
         const int64_t *mount_root_uids;
-        unsigned base_forks; /* after this number of forks, or half an hour, a new interpreter replaces the one that runs are forked from (10,000) */
-        unsigned spares;    /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
+        unsigned base_forks; /* after this number of forks, or half an hour, a new interpreter replaces the one that
+                                runs are forked from (10,000) */
+        unsigned spares; /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* a named set of further optional guards */
-        int core_scheduling; /* enable the guard of this name */
+        int core_scheduling;         /* enable the guard of this name */
 };
 
 #define CLOCHE_NO_SPARES (~0u)
@@ -173,12 +180,15 @@ struct cloche_run_options {
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* shown in stacks, and used as the script's name; NULL: main.<extension> */
         const char *function; /* NULL: the only public function, otherwise the code is the body */
-        const char *args;     /* JSON array, of values or of {index, value}, or object; values JSON lacks in tagged form (spec/values.md) */
+        const char *args;     /* JSON array, of values or of {index, value}, or object; values JSON lacks in tagged form
+                                 (spec/values.md) */
         const char *kwargs;   /* JSON object */
-        const char *schema;   /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
-        const char *build;    /* JSON object: standard, flags, sources; compiled languages only */
-        int64_t tenant;       /* owner of the run: code of different tenants is forked from no common template and shares no build */
-        const char *workdir;  /* NULL: /workspace */
+        const char
+                *schema; /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
+        const char *build; /* JSON object: standard, flags, sources; compiled languages only */
+        int64_t tenant; /* owner of the run: code of different tenants is forked from no common template and shares no
+                           build */
+        const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
         /* Paths to read back after the run, absolute or below the working directory:
@@ -186,7 +196,8 @@ struct cloche_run_options {
          * or entries, or an error. */
         const char *const *collect;
         size_t collect_count;
-        /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL: none. */
+        /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL:
+         * none. */
         const char *mount;
         /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process
          * that connected it, with only that user's rights, and writes as that user. A directory
@@ -195,13 +206,14 @@ struct cloche_run_options {
         int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;
-        unsigned file_events; /* bits 1u << enum cloche_file_event: the events to send; without BEFORE no questions are sent */
+        unsigned file_events; /* bits 1u << enum cloche_file_event: the events to send; without BEFORE no questions are
+                                 sent */
         /* JSON object {allow: [rule, …], deny: [rule, …]}, see Network in spec/sandbox.md; NULL: no
          * network. Not for forked runs. */
         const char *network;
         const char *const *argv; /* script: arguments after the script's name */
         size_t argc;
-        const char *const *env;  /* "NAME=value", added to the minimal environment */
+        const char *const *env; /* "NAME=value", added to the minimal environment */
         size_t env_count;
         /* Borrowed descriptors for a script's standard streams, -1 or 0-initialised with stream_fds
          * false: stdin is empty, stdout and stderr are captured. Output is relayed; the guest never
@@ -218,7 +230,8 @@ struct cloche_run_options {
          * counts from then on. */
         cloche_prefix *prefix;
         int warm;
-        const char *globals, *imports; /* JSON objects of declarations (spec/agent.md); not with a prefix, which has its own */
+        const char *globals,
+                *imports; /* JSON objects of declarations (spec/agent.md); not with a prefix, which has its own */
         cloche_bridge_handler on_bridge; /* NULL: with a prefix, the prefix's */
         void *bridge_data;
         /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait;
@@ -234,14 +247,14 @@ struct cloche_run_options {
 struct cloche_prefix_options {
         const char *language;
         const char *code;
-        size_t code_size;     /* 0: strlen(code) */
-        const char *filename; /* NULL: prefix.<extension> */
-        const char *build;    /* as in runs */
-        int64_t tenant;       /* as in runs; a run with this prefix belongs to this tenant */
-        const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
+        size_t code_size;                /* 0: strlen(code) */
+        const char *filename;            /* NULL: prefix.<extension> */
+        const char *build;               /* as in runs */
+        int64_t tenant;                  /* as in runs; a run with this prefix belongs to this tenant */
+        const char *globals, *imports;   /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */
         size_t file_count;
-        int bare; /* set up the bare realm, for runs of CLOCHE_EVALUATE; 0: the language's own */
+        int bare;                        /* set up the bare realm, for runs of CLOCHE_EVALUATE; 0: the language's own */
         cloche_bridge_handler on_bridge; /* for runs without one */
         void *bridge_data;
         struct cloche_limits limits; /* for the set-up */
@@ -258,7 +271,8 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_op
  * interpreter, warm, build, evaluate}.
  * opt     borrowed, may be NULL; only runtimes_dir is used.
  * ret     owned by the caller, free(). */
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret,
+                                                  struct cloche_err *e);
 
 /* End the keeper and with it every box. Accepts NULL. Runs of the engine must have been freed. */
 CLOCHE_API void cloche_engine_free(cloche_engine *engine);
@@ -301,11 +315,12 @@ struct cloche_right_report {
  * of a context that can be forked, in the boxes of both and in those beneath.
  * ret     CLOCHE_RIGHT_COUNT rows.
  * Errors  as cloche_engine_selftest; CLOCHE_E_STATE (host): a right could not be tried. */
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_rights(cloche_engine *engine, struct cloche_right_report *ret, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_rights(cloche_engine *engine, struct cloche_right_report *ret,
+                                                      struct cloche_err *e);
 
 struct cloche_landlocked_report {
         const char *name, *doc; /* static */
-        int is_enforced; /* every refused act failed, and every permitted one was open */
+        int is_enforced;        /* every refused act failed, and every permitted one was open */
         char seen[220];
 };
 
@@ -314,7 +329,8 @@ struct cloche_landlocked_report {
  * ret     CLOCHE_LANDLOCKED_COUNT rows.
  * Errors  CLOCHE_E_KEEPER, _RESOURCE, _STATE (host). A kernel without Landlock is reported, not an
  *         error. */
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_landlock(cloche_engine *engine, struct cloche_landlocked_report *ret, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_landlock(cloche_engine *engine, struct cloche_landlocked_report *ret,
+                                                        struct cloche_err *e);
 
 /* Features of the host's kernel that boxes use if present; spec/host.def. */
 enum cloche_host_feature {
@@ -325,7 +341,8 @@ enum cloche_host_feature {
 };
 
 struct cloche_host_report {
-        const char *name, *since, *without; /* static: the feature, its first Linux release, the effect of its absence */
+        const char *name, *since,
+                *without; /* static: the feature, its first Linux release, the effect of its absence */
         int is_present;
         char detail[220]; /* the finding, or "" */
 };
@@ -433,24 +450,27 @@ CLOCHE_API char *cloche_changeset_json(const cloche_changeset *set);
  * directories. dir_fd is borrowed.
  * Errors  CLOCHE_E_UNREADABLE_FILE, _INVALID_JSON, _INVALID_ARGUMENT (caller), _RESOURCE (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche_err *e);
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **ret, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **ret,
+                                                       struct cloche_err *e);
 /* Make it from changes in the form of a result, with contents: an array, or an object of created,
  * modified and deleted. mount: as in runs. */
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount,
-                                                            cloche_changeset **ret, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_from_json(cloche_engine *engine, const char *changes,
+                                                            const char *mount, cloche_changeset **ret,
+                                                            struct cloche_err *e);
 CLOCHE_API void cloche_changeset_free(cloche_changeset *set); /* accepts NULL */
 
 struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
-        const char *on_error; /* rollback, continue, abort; NULL: the mount's value */
-        const char *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
-        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
-        int dry_run;          /* only report the steps */
+        const char *on_error;            /* rollback, continue, abort; NULL: the mount's value */
+        const char
+                *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
+        const char *links; /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
+        int dry_run;       /* only report the steps */
         int has_caller, caller_fd; /* as in runs */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
-        cloche_run *run;      /* passed to on_event */
+        cloche_run *run; /* passed to on_event */
         /* NULL, or called once when it is over, from within cloche_engine_turn or a wait. */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
@@ -460,12 +480,13 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
 
 /* Write changes to the host, one transaction for each mounted directory. After a crash at any
  * moment the next sync of the directory completes the old tree or the new one. */
-CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
-                                                   struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt,
+                                                   cloche_sync **ret, struct cloche_err *e);
 /* Answer the question. skip: this change is not synced; abort: no change is, nothing was written,
  * and all are among the skipped ones. Where the mount's sync.allowAbort is false abort is as skip.
  * reason may be NULL. */
-CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
+CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason,
+                                  struct cloche_err *e);
 /* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; for a dry run {steps,
  * denied, conflicts, skipped}. JSON text, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);
@@ -479,8 +500,9 @@ CLOCHE_API const char *cloche_code_text(unsigned code);
 CLOCHE_API enum cloche_fault cloche_code_fault(unsigned code);
 CLOCHE_API const char *cloche_status_name(enum cloche_status status);
 CLOCHE_API const char *cloche_guard_name(enum cloche_guard guard);
-CLOCHE_API const char *cloche_guard_state_name(enum cloche_guard_state state); /* "absent", "degraded", "enforced", "off" */
-CLOCHE_API int cloche_guard_is_missing(enum cloche_guard_state state); /* absent or degraded */
+CLOCHE_API const char *cloche_guard_state_name(enum cloche_guard_state
+                                                       state);          /* "absent", "degraded", "enforced", "off" */
+CLOCHE_API int cloche_guard_is_missing(enum cloche_guard_state state);  /* absent or degraded */
 CLOCHE_API uint32_t cloche_profile_guards(enum cloche_profile profile); /* bit 1u << enum cloche_guard */
 
 #ifdef __cplusplus

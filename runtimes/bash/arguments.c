@@ -36,7 +36,8 @@ static char *json_word(const struct agent_request *request, const json_t *value,
 }
 
 /* Tagged forms that are one word by nature; others are JSON. */
-static char *tagged_word(const struct agent_request *request, const json_t *value, const char *tag, const char **ret_why)
+static char *tagged_word(const struct agent_request *request, const json_t *value, const char *tag,
+                         const char **ret_why)
 {
         static const char *const simple[] = {"number", "bigint", "date"};
         const char *v = json_string_value(json_object_get(value, "v"));
@@ -53,7 +54,8 @@ static char *tagged_word(const struct agent_request *request, const json_t *valu
                 if (strcmp(tag, simple[i]) == 0)
                         return savestring(v ? v : "");
         if (strcmp(tag, "array") != 0 && agent_bytes(request, value, &data, &size))
-                return word_of((const char *)data, size, "bytes with a NUL among them cannot be held by the shell", ret_why);
+                return word_of((const char *)data, size, "bytes with a NUL among them cannot be held by the shell",
+                               ret_why);
         return json_word(request, value, ret_why);
 }
 
@@ -92,12 +94,14 @@ static int place_keywords(const struct agent_request *request, struct agent_repl
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)request->kwargs, name, value) {
+        json_object_foreach ((json_t *)request->kwargs, name, value) {
                 int position = position_in(request->order, name);
 
                 if (position < 0)
                         return agent_throw(reply, "ArgumentError", NULL,
-                                           "argument '%s': Bash has no named parameters: give it by position, or name the positions in a schema", name);
+                                           "argument '%s': Bash has no named parameters: give it by position, or name "
+                                           "the positions in a schema",
+                                           name);
                 if (p->values[position])
                         return agent_throw(reply, "ArgumentError", NULL, "argument '%s' is given twice", name);
                 p->values[position] = value;
@@ -122,7 +126,8 @@ static int read_positions(const struct agent_request *request, struct agent_repl
 }
 
 /* The shell cannot leave a position out: what was not given is empty, which ${1:-default} takes for missing. */
-static int make_words(const struct agent_request *request, struct agent_reply *reply, const struct positions *p, WORD_LIST **ret)
+static int make_words(const struct agent_request *request, struct agent_reply *reply, const struct positions *p,
+                      WORD_LIST **ret)
 {
         for (size_t i = p->count; i-- > 0;) {
                 const char *why;

@@ -1,4 +1,5 @@
-/* The parts of cloche-bash.so: a loadable builtin, with which a live bash is itself the agent. One thread but for capture.c's. */
+/* The parts of cloche-bash.so: a loadable builtin, with which a live bash is itself the agent. One thread but for
+ * capture.c's. */
 #ifndef CLOCHE_BASH_AGENT_H
 #define CLOCHE_BASH_AGENT_H
 
@@ -9,11 +10,11 @@
 /* -- evaluate.c: running code in this shell -------------------------------------------------------------------- */
 
 enum ending {
-        ENDED,             /* normally, or by `return` */
-        ENDED_BY_SYNTAX,   /* the code could not be read to its end */
-        ENDED_BY_EXIT,     /* the builtin `exit` */
-        ENDED_BY_ERREXIT,  /* a command failed under `set -e` */
-        ENDED_BY_SHELL,    /* an unset variable under `set -u`, a division by zero: the shell gave up, and said why */
+        ENDED,            /* normally, or by `return` */
+        ENDED_BY_SYNTAX,  /* the code could not be read to its end */
+        ENDED_BY_EXIT,    /* the builtin `exit` */
+        ENDED_BY_ERREXIT, /* a command failed under `set -e` */
+        ENDED_BY_SHELL,   /* an unset variable under `set -u`, a division by zero: the shell gave up, and said why */
 };
 
 struct outcome {

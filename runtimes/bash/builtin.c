@@ -61,7 +61,8 @@ static int find_functions(char *ret_names, size_t size, SHELL_VAR **ret_last)
                 if (!is_of_this_code(functions[i]))
                         continue;
                 if (used < size)
-                        used += (size_t)snprintf(ret_names + used, size - used, "%s%s", count ? ", " : "", functions[i]->name);
+                        used += (size_t)snprintf(ret_names + used, size - used, "%s%s", count ? ", " : "",
+                                                 functions[i]->name);
                 *ret_last = functions[i];
                 count++;
         }
@@ -113,7 +114,8 @@ static void print(const char *text, size_t size)
         fflush(stdout);
 }
 
-static int finish(struct agent_reply *reply, const struct outcome *outcome, const char *what, const char *text, size_t size)
+static int finish(struct agent_reply *reply, const struct outcome *outcome, const char *what, const char *text,
+                  size_t size)
 {
         if (outcome->status == 0)
                 return result_from_text(reply, text, size);
@@ -121,8 +123,8 @@ static int finish(struct agent_reply *reply, const struct outcome *outcome, cons
         return throw_outcome(reply, outcome, what);
 }
 
-static int call_function(struct agent *a, const struct agent_request *request, struct agent_reply *reply, SHELL_VAR *function,
-                         WORD_LIST *words)
+static int call_function(struct agent *a, const struct agent_request *request, struct agent_reply *reply,
+                         SHELL_VAR *function, WORD_LIST *words)
 {
         char *name = savestring(function->name); /* the code may unset it */
         struct outcome outcome;
@@ -165,7 +167,8 @@ static int call_named(struct agent *a, const struct agent_request *request, stru
 }
 
 /* Whether the code is itself the function is known when it has run: until then what it prints may be the result. */
-static int call_unnamed(struct agent *a, const struct agent_request *request, struct agent_reply *reply, WORD_LIST *words)
+static int call_unnamed(struct agent *a, const struct agent_request *request, struct agent_reply *reply,
+                        WORD_LIST *words)
 {
         SHELL_VAR *function;
         struct outcome outcome;
@@ -185,7 +188,8 @@ static int call_unnamed(struct agent *a, const struct agent_request *request, st
                 return finish(reply, &outcome, request->filename, text, size);
         print(text, size);
         if (count > 1)
-                return agent_throw(reply, "NameError", NULL, "the code defines several public functions (%s): name one", names);
+                return agent_throw(reply, "NameError", NULL, "the code defines several public functions (%s): name one",
+                                   names);
         return call_function(a, request, reply, function, words);
 }
 
@@ -202,7 +206,7 @@ void heed_variables(const json_t *names)
         json_t *value;
 
         array_needs_making = 1;
-        json_object_foreach((json_t *)names, name, value)
+        json_object_foreach ((json_t *)names, name, value)
                 stupidly_hack_special_variables((char *)name);
 }
 
@@ -287,17 +291,21 @@ static void rehearse(struct agent *a, const char *function, const char *code)
 {
         static const char args[] = "[\"text\", 1, 2.5, null, {\"a\": [true]}]";
 
-        agent_rehearse(a, "call", json_pack("{s:s, s:s, s:s?, s:o, s:{}, s:i}", "code", code, "filename", "main.sh",
-                                            "function", function, "args", json_loads(args, 0, NULL), "kwargs", "resultBytes", 65536));
+        agent_rehearse(a, "call",
+                       json_pack("{s:s, s:s, s:s?, s:o, s:{}, s:i}", "code", code, "filename", "main.sh", "function",
+                                 function, "args", json_loads(args, 0, NULL), "kwargs", "resultBytes", 65536));
         capture_settle();
         unbind_func("__cloche");
         unbind_function_def("__cloche");
 }
 
 static const char *const rehearsed[] = {
-        "__cloche() { local a=$1 b=(\"$@\"); [[ $a =~ ^t(.*) && ${#b[@]} -gt 2 ]] && printf '%s %d\\n' \"${a^^}\" $(($2 + 1)); }",
-        "__cloche() { local i; for i in 1 2 3; do case $i in 2) continue ;; esac; done; printf '{\"a\": [1, \"%s\"]}' \"$1\"; }",
-        "__cloche() { local x; x=$(printf x); read -r x <<< \"$x y\"; echo \"${x%% *}\" | { read -r x; echo \"$x\"; }; }",
+        "__cloche() { local a=$1 b=(\"$@\"); [[ $a =~ ^t(.*) && ${#b[@]} -gt 2 ]] && printf '%s %d\\n' \"${a^^}\" "
+        "$(($2 + 1)); }",
+        "__cloche() { local i; for i in 1 2 3; do case $i in 2) continue ;; esac; done; printf '{\"a\": [1, \"%s\"]}' "
+        "\"$1\"; }",
+        "__cloche() { local x; x=$(printf x); read -r x <<< \"$x y\"; echo \"${x%% *}\" | { read -r x; echo \"$x\"; }; "
+        "}",
 };
 
 /* Code that has run leaves less to be copied by the first run of each child. */
@@ -311,7 +319,8 @@ static void warm_up(struct agent *a)
         last_command_exit_value = 0;
 }
 
-/* After a set-up no command may run that the run did not ask for: the set-up may have redefined it, or left traps and set -x. */
+/* After a set-up no command may run that the run did not ask for: the set-up may have redefined it, or left traps and
+ * set -x. */
 static void get_ready(struct agent *a)
 {
         int status = last_command_exit_value;
@@ -364,8 +373,16 @@ static void renew(struct agent *a)
 static int serve(WORD_LIST *words)
 {
         static const struct agent_language language = {
-                .prepare = prepare, .call = call, .run = run, .warm_up = warm_up, .renew = renew, .get_ready = get_ready,
-                .refused = "ResultError", .too_large = "ResultError", .forks_ask = 1, .methods = cell_methods,
+                .prepare = prepare,
+                .call = call,
+                .run = run,
+                .warm_up = warm_up,
+                .renew = renew,
+                .get_ready = get_ready,
+                .refused = "ResultError",
+                .too_large = "ResultError",
+                .forks_ask = 1,
+                .methods = cell_methods,
         };
         static int is_serving;
 

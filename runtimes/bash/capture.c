@@ -1,4 +1,5 @@
-/* The function prints into a pipe, which a thread empties: not another process, for the code may look at and wait for its own. */
+/* The function prints into a pipe, which a thread empties: not another process, for the code may look at and wait for
+ * its own. */
 #include "bash-agent.h"
 
 #include "base/fd.h"
@@ -103,8 +104,8 @@ static int look(const struct pollfd *polled)
         return goes_on;
 }
 
-/* The shell takes what is left by itself, without waiting for this thread, which sees that some time later: the pipe closes. It
- * looks now and then, for a job that lives on may have it open. */
+/* The shell takes what is left by itself, without waiting for this thread, which sees that some time later: the pipe
+ * closes. It looks now and then, for a job that lives on may have it open. */
 static void *collect(void *unused)
 {
         struct pollfd polled = {.fd = capture.read_fd, .events = POLLIN};

@@ -1,4 +1,5 @@
-/* Contexts (spec/agent.md): cells run one after another in this shell, which nothing of them ends but `exec` and signals. */
+/* Contexts (spec/agent.md): cells run one after another in this shell, which nothing of them ends but `exec` and
+ * signals. */
 #include "bash-agent.h"
 
 #include "shell/session.h"
@@ -100,13 +101,16 @@ static json_t *failed_by_status(const struct outcome *outcome)
         static const struct {
                 const char *before, *after;
         } forms[] = {
-                [ENDED] = {"", ""}, [ENDED_BY_EXIT] = {"exit ", ""}, [ENDED_BY_ERREXIT] = {"", " under set -e"}, [ENDED_BY_SHELL] = {"", ""},
+                [ENDED] = {"", ""},
+                [ENDED_BY_EXIT] = {"exit ", ""},
+                [ENDED_BY_ERREXIT] = {"", " under set -e"},
+                [ENDED_BY_SHELL] = {"", ""},
         };
         const int is_told = outcome->ending == ENDED_BY_SHELL && *outcome->message;
         char text[sizeof(outcome->message) + 64];
 
-        snprintf(text, sizeof(text), "%s%d%s%s%s", forms[outcome->ending].before, outcome->status, forms[outcome->ending].after, is_told ? ": " : "",
-                 is_told ? outcome->message : "");
+        snprintf(text, sizeof(text), "%s%d%s%s%s", forms[outcome->ending].before, outcome->status,
+                 forms[outcome->ending].after, is_told ? ": " : "", is_told ? outcome->message : "");
         return failed("ExitStatus", text, outcome->stack);
 }
 
@@ -143,7 +147,8 @@ static void end_telling(struct agent *a)
         agent_await_askers(a);
 }
 
-/* What the cell waited for is to end with it, as at a terminal. Jobs in the background ignore SIGINT, and the shell has it blocked. */
+/* What the cell waited for is to end with it, as at a terminal. Jobs in the background ignore SIGINT, and the shell has
+ * it blocked. */
 static void interrupt_programs(void)
 {
         if (getpgrp() == getpid())
@@ -207,7 +212,8 @@ static int answer_cell(struct agent *a, const json_t *params, json_t **ret_resul
         if (given)
                 snprintf(filename, sizeof(filename), "%s", given);
         else
-                snprintf(filename, sizeof(filename), "Cell In[%lld]", (long long)json_integer_value(json_object_get(params, "count")));
+                snprintf(filename, sizeof(filename), "Cell In[%lld]",
+                         (long long)json_integer_value(json_object_get(params, "count")));
         context.store_bytes = store ? (size_t)json_integer_value(store) : STORE_BYTES;
         if (is_shell_text(code))
                 *ret_result = run(a, json_string_value(code), filename);
@@ -223,6 +229,11 @@ static int refuse_branch(struct agent *a, const json_t *params, json_t **ret_res
 }
 
 const struct agent_method cell_methods[] = {
-        {"open", answer_open},        {"cell", answer_cell},        {"describe", answer_describe}, {"complete", answer_complete},
-        {"branch", refuse_branch},    {"enter", refuse_branch},     {NULL, NULL},
+        {"open", answer_open},
+        {"cell", answer_cell},
+        {"describe", answer_describe},
+        {"complete", answer_complete},
+        {"branch", refuse_branch},
+        {"enter", refuse_branch},
+        {NULL, NULL},
 };

@@ -7,7 +7,7 @@
 enum form { TEXT, JSON, BYTES };
 
 struct kind {
-        const char *option;     /* also its ending, where there is no other */
+        const char *option; /* also its ending, where there is no other */
         const char *ending;
         const char *mime;
         enum form form;

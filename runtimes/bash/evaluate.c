@@ -67,13 +67,14 @@ static const char *element(ARRAY *array, int place)
 /* While the functions that were being called still stand in FUNCNAME. The last entry is the file's own. */
 static void describe_stack(int line, struct outcome *outcome)
 {
-        ARRAY *names = array_named("FUNCNAME"), *files = array_named("BASH_SOURCE"), *lines = array_named("BASH_LINENO");
+        ARRAY *names = array_named("FUNCNAME"), *files = array_named("BASH_SOURCE"),
+              *lines = array_named("BASH_LINENO");
         int count = names ? (int)loadable_array_size(names) - 1 : 0;
         size_t used = 0;
 
         for (int i = 0; i < count && i < STACK_FRAMES_MAX && used < sizeof(outcome->stack); i++) {
-                used += (size_t)snprintf(outcome->stack + used, sizeof(outcome->stack) - used, "%s%s: line %d: %s", i ? "\n" : "",
-                                         element(files, i), line, element(names, i));
+                used += (size_t)snprintf(outcome->stack + used, sizeof(outcome->stack) - used, "%s%s: line %d: %s",
+                                         i ? "\n" : "", element(files, i), line, element(names, i));
                 line = atoi(element(lines, i));
         }
 }

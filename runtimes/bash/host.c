@@ -120,7 +120,8 @@ static int ask(const struct host_command *command, WORD_LIST *words)
 
         if (!args)
                 return EXECUTION_FAILURE;
-        if (agent_bridge(host.agent, json_incref(command->target), args, NULL, attachments.data, attachments.size, &answer) < 0) {
+        if (agent_bridge(host.agent, json_incref(command->target), args, NULL, attachments.data, attachments.size,
+                         &answer) < 0) {
                 builtin_error("the host is gone");
                 return EXECUTION_FAILURE;
         }
@@ -163,8 +164,11 @@ void add_builtin(const char *name, sh_builtin_func_t *function, char *const *abo
 {
         make_room();
         shell_builtins[num_shell_builtins + 1] = shell_builtins[num_shell_builtins]; /* the end of the table */
-        shell_builtins[num_shell_builtins++] = (struct builtin){
-                .name = savestring(name), .function = function, .flags = BUILTIN_ENABLED, .long_doc = about, .short_doc = usage};
+        shell_builtins[num_shell_builtins++] = (struct builtin){.name = savestring(name),
+                                                                .function = function,
+                                                                .flags = BUILTIN_ENABLED,
+                                                                .long_doc = about,
+                                                                .short_doc = usage};
         initialize_shell_builtins();
 }
 
@@ -277,7 +281,7 @@ static int declare_members(const struct place *place, const json_t *members, con
         const char *key;
         json_t *declaration;
 
-        json_object_foreach((json_t *)members, key, declaration)
+        json_object_foreach ((json_t *)members, key, declaration)
                 if (declare_member(place, between, key, declaration) < 0)
                         return -1;
         return 0;
@@ -309,7 +313,7 @@ int host_declare(struct agent *a, const struct agent_request *request, struct ag
         host.agent = a;
         r = declare_members(&place, request->globals, "");
         json_decref(path);
-        json_object_foreach((json_t *)request->imports, specifier, import)
+        json_object_foreach ((json_t *)request->imports, specifier, import)
                 if (r == 0)
                         r = declare_import(request, reply, specifier, import);
         return r;

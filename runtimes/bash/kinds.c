@@ -53,14 +53,17 @@ static enum form form_of_mime(const char *mime)
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
                 if (strcmp(kinds[i].mime, mime) == 0)
                         return kinds[i].form;
-        return ends_with(mime, "json") ? JSON : strncmp(mime, "text/", 5) == 0 || ends_with(mime, "+xml") ? TEXT : BYTES;
+        return ends_with(mime, "json")                                     ? JSON
+               : strncmp(mime, "text/", 5) == 0 || ends_with(mime, "+xml") ? TEXT
+                                                                           : BYTES;
 }
 
 static int is_mime(const char *text)
 {
         size_t type = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.+-");
 
-        return type > 0 && text[type] == '/' && text[type + 1] && !text[type + 1 + strspn(text + type + 1, "abcdefghijklmnopqrstuvwxyz0123456789.+-")];
+        return type > 0 && text[type] == '/' && text[type + 1] &&
+               !text[type + 1 + strspn(text + type + 1, "abcdefghijklmnopqrstuvwxyz0123456789.+-")];
 }
 
 /* The word behind an option that takes one; NULL after a message. */

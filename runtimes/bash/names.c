@@ -44,8 +44,8 @@ void names_start(void)
         remember(all_shell_variables(), "");
         remember(all_shell_functions(), "()");
         /* Those that cells set by running. */
-        json_object_update_new(known, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "BASH_REMATCH", 1, "OLDPWD", 1, "PIPESTATUS", 1, "REPLY", 1,
-                                                "OPTARG", 1, "_", 1));
+        json_object_update_new(known, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "BASH_REMATCH", 1, "OLDPWD", 1,
+                                                "PIPESTATUS", 1, "REPLY", 1, "OPTARG", 1, "_", 1));
 }
 
 static const char *type_of(const SHELL_VAR *variable)
@@ -53,7 +53,10 @@ static const char *type_of(const SHELL_VAR *variable)
         static const struct {
                 int attribute;
                 const char *name;
-        } types[] = {{att_array, "array"}, {att_assoc, "associative array"}, {att_nameref, "name reference"}, {att_integer, "integer"}};
+        } types[] = {{att_array, "array"},
+                     {att_assoc, "associative array"},
+                     {att_nameref, "name reference"},
+                     {att_integer, "integer"}};
 
         for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
                 if (variable->attributes & types[i].attribute)
@@ -69,7 +72,9 @@ static json_t *shortened(const char *text)
 
 static json_t *summary_of(SHELL_VAR *variable)
 {
-        long count = array_p(variable) ? loadable_array_size(array_cell(variable)) : assoc_p(variable) ? assoc_num_elements(assoc_cell(variable)) : -1;
+        long count = array_p(variable)   ? loadable_array_size(array_cell(variable))
+                     : assoc_p(variable) ? assoc_num_elements(assoc_cell(variable))
+                                         : -1;
         char text[32];
 
         if (count < 0)
@@ -81,7 +86,8 @@ static json_t *summary_of(SHELL_VAR *variable)
 static void add_row(json_t *rows, const char *name, const char *type, json_t *summary)
 {
         if (json_array_size(rows) < VARIABLES_MAX)
-                json_array_append_new(rows, json_pack("{s:o, s:s, s:o}", "name", shortened(name), "type", type, "summary", summary));
+                json_array_append_new(rows, json_pack("{s:o, s:s, s:o}", "name", shortened(name), "type", type,
+                                                      "summary", summary));
         else
                 json_decref(summary);
 }
@@ -168,8 +174,10 @@ static int find_word(const char *code, size_t at, struct word *ret)
 static int generate(void *data)
 {
         const struct word *word = data;
-        WORD_LIST *words = make_word_list(
-                make_word("-A"), make_word_list(make_word(word->action), make_word_list(make_word("--"), make_word_list(make_word(word->text), NULL))));
+        WORD_LIST *words = make_word_list(make_word("-A"),
+                                          make_word_list(make_word(word->action),
+                                                         make_word_list(make_word("--"),
+                                                                        make_word_list(make_word(word->text), NULL))));
         int status = builtin_address_internal("compgen", 1)->function(words);
 
         dispose_words(words);
@@ -195,7 +203,8 @@ static ssize_t take(void *cookie, const char *data, size_t size)
 static char *print_matches(struct word *word)
 {
         struct sink sink = {.data = malloc(PRINTED_MAX + 1)};
-        FILE *stream = sink.data ? fopencookie(&sink, "w", (cookie_io_functions_t){.write = take}) : NULL, *ordinary = stdout;
+        FILE *stream = sink.data ? fopencookie(&sink, "w", (cookie_io_functions_t){.write = take}) : NULL,
+             *ordinary = stdout;
         int status;
 
         if (!stream) {
@@ -274,7 +283,7 @@ int answer_complete(struct agent *a, const json_t *params, json_t **ret_result, 
         } else {
                 matches = matches_of(&word);
         }
-        *ret_result = json_pack("{s:o, s:I, s:I}", "matches", matches, "from", (json_int_t)utf8_count(text, word.start), "to",
-                                (json_int_t)utf8_count(text, at));
+        *ret_result = json_pack("{s:o, s:I, s:I}", "matches", matches, "from", (json_int_t)utf8_count(text, word.start),
+                                "to", (json_int_t)utf8_count(text, at));
         return 0;
 }

@@ -13,9 +13,11 @@ static int check_variable(const char *name, const json_t *value, struct agent_re
         const SHELL_VAR *variable = legal_identifier(name) ? find_variable(name) : NULL;
 
         if (!legal_identifier(name) || !is_shell_text(value))
-                return refuse(refusal, REFUSED_PARAMS, "params.env: '%.80s' is no variable of a shell, with text without NUL", name);
+                return refuse(refusal, REFUSED_PARAMS,
+                              "params.env: '%.80s' is no variable of a shell, with text without NUL", name);
         if (variable && (readonly_p(variable) || noassign_p(variable)))
-                return refuse(refusal, REFUSED_PARAMS, "params.env: the variable %.80s is the shell's own, and read-only", name);
+                return refuse(refusal, REFUSED_PARAMS,
+                              "params.env: the variable %.80s is the shell's own, and read-only", name);
         return 0;
 }
 
@@ -27,12 +29,13 @@ static int check_open(const json_t *params, struct agent_refusal *refusal)
         if (cells_are_open())
                 return refuse(refusal, REFUSED_REQUEST, "a context is open here already");
         if (language && strcmp(language, "bash") != 0)
-                return refuse(refusal, REFUSED_PARAMS, "params.language is '%.80s': this is the agent of bash", language);
+                return refuse(refusal, REFUSED_PARAMS, "params.language is '%.80s': this is the agent of bash",
+                              language);
         if (cwd && !json_is_null(cwd) && !is_shell_text(cwd))
                 return refuse_params(refusal, "cwd", "null or a path without NUL");
         if (env && !json_is_object(env))
                 return refuse_params(refusal, "env", "an object");
-        json_object_foreach((json_t *)env, name, value)
+        json_object_foreach ((json_t *)env, name, value)
                 if (check_variable(name, value, refusal) < 0)
                         return -1;
         return 0;
@@ -43,7 +46,7 @@ static void export_all(const json_t *env)
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)env, name, value) {
+        json_object_foreach ((json_t *)env, name, value) {
                 SHELL_VAR *variable = bind_variable(name, (char *)json_string_value(value), 0);
 
                 if (variable)

@@ -1,4 +1,5 @@
-/* The builtins with which a cell shows something and asks: `display` and `input`. Processes that the cell forks may call them too. */
+/* The builtins with which a cell shows something and asks: `display` and `input`. Processes that the cell forks may
+ * call them too. */
 #include "bash-agent.h"
 #include "display.h"
 
@@ -27,7 +28,8 @@ static struct agent *agent; /* NULL before `open` */
 /* A word is the content where that is text, and the option says which; else it is a file. */
 static int is_content(const struct display *d)
 {
-        return d->argument && strcmp(d->argument, "-") != 0 && d->kind.mime && strcmp(d->kind.option, "type") != 0 && d->kind.form != BYTES;
+        return d->argument && strcmp(d->argument, "-") != 0 && d->kind.mime && strcmp(d->kind.option, "type") != 0 &&
+               d->kind.form != BYTES;
 }
 
 static int open_source(struct display *d)
@@ -55,7 +57,8 @@ static int gives_up(void)
         return !cell_may_tell() || ISINTERRUPT;
 }
 
-/* At most size bytes; what was read, or -1 after a message. A signal may come just before the shell would wait, so it looks now and then. */
+/* At most size bytes; what was read, or -1 after a message. A signal may come just before the shell would wait, so it
+ * looks now and then. */
 static ssize_t read_some(int fd, void *data, size_t size)
 {
         struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -104,7 +107,10 @@ static int create_stored(const struct kind *kind, char path[PATH_SIZE])
         if (getrandom(&number, sizeof(number), 0) != sizeof(number))
                 return -1;
         mkdir(FOLDER_OF_LARGE, 0777);
-        snprintf(path, PATH_SIZE, FOLDER_OF_LARGE "/%016llx.%s", number, kind->ending ? kind->ending : kind->form == JSON ? "json" : "bin");
+        snprintf(path, PATH_SIZE, FOLDER_OF_LARGE "/%016llx.%s", number,
+                 kind->ending         ? kind->ending
+                 : kind->form == JSON ? "json"
+                                      : "bin");
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0)
                 builtin_error("%s: %s", path, strerror(errno));
@@ -144,7 +150,8 @@ static json_t *store(const struct kind *kind, int fd, const struct buf *begun, j
                 return NULL;
         }
         snprintf(text, sizeof(text), "<%s of %zd bytes>", kind->mime, size);
-        json_object_set_new(metadata, "stored", json_pack("{s:s, s:s, s:I}", "mime", kind->mime, "path", path, "bytes", (json_int_t)size));
+        json_object_set_new(metadata, "stored",
+                            json_pack("{s:s, s:s, s:I}", "mime", kind->mime, "path", path, "bytes", (json_int_t)size));
         return json_pack("{s:s}", "text/plain", text);
 }
 
@@ -155,7 +162,8 @@ static json_t *json_content(const struct buf *content, struct buf *attachments)
         struct cloche_err e = {.msg = "no memory"};
         json_t *json = NULL, *value = NULL;
 
-        if (json_load_human(content->data ? content->data : "", content->size, &json, &e) < 0 || value_text_to_frame(json, attachments, &value, &e) < 0) {
+        if (json_load_human(content->data ? content->data : "", content->size, &json, &e) < 0 ||
+            value_text_to_frame(json, attachments, &value, &e) < 0) {
                 builtin_error("what is to be displayed is not JSON: %s", e.msg);
                 value = NULL;
         }
@@ -182,8 +190,11 @@ static json_t *data_of(const struct kind *kind, const struct buf *content, struc
 /* The cell goes on when the host has heard: what it prints next must not be heard before. */
 static int tell(const char *method, json_t *params, const struct buf *attachments)
 {
-        const struct agent_question question = {.method = method, .params = params, .attachments = attachments ? attachments->data : NULL,
-                                                .attachments_size = attachments ? attachments->size : 0, .gives_up = gives_up};
+        const struct agent_question question = {.method = method,
+                                                .params = params,
+                                                .attachments = attachments ? attachments->data : NULL,
+                                                .attachments_size = attachments ? attachments->size : 0,
+                                                .gives_up = gives_up};
         int r = params ? agent_ask(agent, &question, NULL) : -1;
 
         if (r < 0)
@@ -196,7 +207,8 @@ static int send_display(const struct display *d, int fd, const struct buf *conte
         _cleanup_buf_ struct buf attachments = BUF_INIT(cell_store_bytes() + 1);
         json_t *metadata = json_object(), *params, *data;
 
-        data = content->size > cell_store_bytes() ? store(&d->kind, fd, content, metadata) : data_of(&d->kind, content, &attachments);
+        data = content->size > cell_store_bytes() ? store(&d->kind, fd, content, metadata)
+                                                  : data_of(&d->kind, content, &attachments);
         if (!data) {
                 json_decref(metadata);
                 return EXECUTION_FAILURE;
@@ -283,7 +295,8 @@ static int input(WORD_LIST *words)
         }
         if (!may_tell())
                 return EXECUTION_FAILURE;
-        question.params = json_pack("{s:o, s:b}", "prompt", agent_text(prompt, strlen(prompt)), "password", is_password);
+        question.params =
+                json_pack("{s:o, s:b}", "prompt", agent_text(prompt, strlen(prompt)), "password", is_password);
         r = agent_ask(agent, &question, &answer);
         if (r < 0)
                 builtin_error("the host is gone");
@@ -296,15 +309,20 @@ static int input(WORD_LIST *words)
 
 void shows_start(struct agent *a)
 {
-        static char *const about_display[] = {
-                "Show something in the notebook.", "",
-                "FILE is shown as its ending says, or as --type MIME. The content of --html, --markdown, --latex, --svg,",
-                "--json, --chart, --javascript and --text is TEXT, of --png, --jpeg, --gif and --pdf FILE; without either, and for -,",
-                "it is standard input. --id gives the display a name, by which a later one replaces it with --update.",
-                "--clear has what the cell has displayed go, with --wait when the next display comes.", NULL};
+        static char *const about_display[] =
+                {"Show something in the notebook.",
+                 "",
+                 "FILE is shown as its ending says, or as --type MIME. The content of --html, --markdown, --latex, "
+                 "--svg,",
+                 "--json, --chart, --javascript and --text is TEXT, of --png, --jpeg, --gif and --pdf FILE; without "
+                 "either, and for -,",
+                 "it is standard input. --id gives the display a name, by which a later one replaces it with --update.",
+                 "--clear has what the cell has displayed go, with --wait when the next display comes.",
+                 NULL};
         static char *const about_input[] = {"Ask for a line, and print it. -s: what is typed is not shown.", NULL};
 
         agent = a;
-        add_builtin("display", display, about_display, "display [--type MIME | --KIND] [--id ID [--update]] [FILE | TEXT] | --clear [--wait]");
+        add_builtin("display", display, about_display,
+                    "display [--type MIME | --KIND] [--id ID [--update]] [FILE | TEXT] | --clear [--wait]");
         add_builtin("input", input, about_input, "input [-s] [PROMPT]");
 }

@@ -16,8 +16,8 @@
 
 #define MARK_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path · path · u64 mark. Little
- * endian, as everything here runs on what wrote it. */
+/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path · path · u64 mark.
+ * Little endian, as everything here runs on what wrote it. */
 
 /* FNV-1a: against accidents. Who could write an artifact on purpose could write a good one. */
 static uint64_t mark_bytes(uint64_t mark, const void *data, size_t size)

@@ -1,5 +1,5 @@
-/* What a compilation made, as bytes that the engine keeps for later runs: the object, and what it was made of. Compiled anew when
- * any of that has changed. The bytes are checked like those of a stranger. */
+/* What a compilation made, as bytes that the engine keeps for later runs: the object, and what it was made of. Compiled
+ * anew when any of that has changed. The bytes are checked like those of a stranger. */
 #ifndef CLOCHE_NATIVE_ARTIFACT_H
 #define CLOCHE_NATIVE_ARTIFACT_H
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 static const char *skip_quoted(const char *at)
 {
         char quote = *at++;
@@ -85,11 +84,11 @@ struct statement {
 
 static void see_word(struct statement *s, const char *word, size_t size)
 {
-        static const char *const control[] = {"if", "for", "while", "switch", "do", "else", "return", "case", "try", "goto",
-                                              NULL};
+        static const char *const control[] = {"if",     "for",  "while", "switch", "do", "else",
+                                              "return", "case", "try",   "goto",   NULL};
         static const char *const scope[] = {"namespace", "extern", NULL};
-        static const char *const not_called[] = {"__attribute__", "alignas", "_Alignas", "__declspec", "decltype", "sizeof",
-                                                 "asm", NULL};
+        static const char *const not_called[] = {"__attribute__", "alignas", "_Alignas", "__declspec",
+                                                 "decltype",      "sizeof",  "asm",      NULL};
 
         s->is_control |= is_any(word, size, control);
         s->is_scope |= is_any(word, size, scope);

@@ -126,8 +126,8 @@ int time_in(struct incoming *in, const struct type *type, const json_t *value, v
                 return incoming_refuse(in, "%s does not fit in %s", text, type->name);
         if (ticks->kind == TYPE_INTEGER && scaled % unit)
                 return incoming_refuse(in, "%s " NOT_WHOLE, text, type->name);
-        number = ticks->kind == TYPE_INTEGER ? agent_integer((int64_t)(scaled / unit)) :
-                                               agent_real((double)((long double)scaled / (long double)unit));
+        number = ticks->kind == TYPE_INTEGER ? agent_integer((int64_t)(scaled / unit))
+                                             : agent_real((double)((long double)scaled / (long double)unit));
         r = convert_in(in, ticks, number, at);
         json_decref(number);
         return r;

@@ -1,5 +1,5 @@
-#include "program.h"
 #include "die.h"
+#include "program.h"
 #include "storage.h"
 
 #include <dwarf.h>
@@ -111,7 +111,7 @@ static int is_own_type(Dwarf_Die *class, Dwarf_Die *parameter)
 
 struct shape {
         Dwarf_Die *class;
-        int given;  /* parameters, without the object */
+        int given; /* parameters, without the object */
         int copies;
 };
 

@@ -24,7 +24,8 @@
 
 extern char **environ;
 
-static int fail(struct compile_error *e, const char *type, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int fail(struct compile_error *e, const char *type, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 static int fail(struct compile_error *e, const char *type, const char *format, ...)
 {
         va_list list;
@@ -51,14 +52,48 @@ static int starts(const char *text, const char *with)
 
 static int is_forbidden(const char *flag)
 {
-        static const char *const whole[] = {"-c", "-E", "-S", "-r", "-s", "-", "-v", "-###", "-pie", "-no-pie",
-                                                 "-g0", "-gtoggle", "-ggdb0", NULL};
-        static const char *const beginnings[] = {
-                "-o", "-M", "-x", "-B", "-shared", "-static", "-fsyntax-only", "-fplugin", "-wrapper", "-specs", "--", "-print-",
-                "-dump", "-d", "-save-temps", "-std=", "-fdiagnostics-", "-fmessage-length", "-fno-pic", "-fno-PIC", "-fpie",
-                "-fPIE", "-flto", "-gsplit-dwarf", "-gstabs", "-gxcoff", "-gvms", "-Wl,-s", "-Wl,-S", "-Wl,--strip", "-Wl,-o",
-                "-Wl,--output", "-pass-exit-codes", "-no-canonical", "-fdump-", "-fcompare-debug", "-foffload", "-fprofile",
-                "-ftest-coverage", NULL};
+        static const char *const whole[] = {"-c",   "-E",   "-S",      "-r",  "-s",       "-",      "-v",
+                                            "-###", "-pie", "-no-pie", "-g0", "-gtoggle", "-ggdb0", NULL};
+        static const char *const beginnings[] = {"-o",
+                                                 "-M",
+                                                 "-x",
+                                                 "-B",
+                                                 "-shared",
+                                                 "-static",
+                                                 "-fsyntax-only",
+                                                 "-fplugin",
+                                                 "-wrapper",
+                                                 "-specs",
+                                                 "--",
+                                                 "-print-",
+                                                 "-dump",
+                                                 "-d",
+                                                 "-save-temps",
+                                                 "-std=",
+                                                 "-fdiagnostics-",
+                                                 "-fmessage-length",
+                                                 "-fno-pic",
+                                                 "-fno-PIC",
+                                                 "-fpie",
+                                                 "-fPIE",
+                                                 "-flto",
+                                                 "-gsplit-dwarf",
+                                                 "-gstabs",
+                                                 "-gxcoff",
+                                                 "-gvms",
+                                                 "-Wl,-s",
+                                                 "-Wl,-S",
+                                                 "-Wl,--strip",
+                                                 "-Wl,-o",
+                                                 "-Wl,--output",
+                                                 "-pass-exit-codes",
+                                                 "-no-canonical",
+                                                 "-fdump-",
+                                                 "-fcompare-debug",
+                                                 "-foffload",
+                                                 "-fprofile",
+                                                 "-ftest-coverage",
+                                                 NULL};
 
         for (const char *const *at = whole; *at; at++)
                 if (strcmp(flag, *at) == 0)
@@ -80,11 +115,13 @@ static int check_flags(const json_t *flags, struct compile_error *e)
                         return fail(e, "BuildError", "build.flags[%zu] must be a string", i);
                 if (is_forbidden(flag))
                         return fail(e, "BuildError", "build.flags[%zu]: '%.80s' cannot be used%s", i, flag,
-                                    starts(flag, "-std=") ? ": name it as build.standard" :
-                                    flag[0] == '@' || flag[0] == '-' ? "" :
-                                    ": a flag begins with '-' and holds its value, as -Idir");
+                                    starts(flag, "-std=") ? ": name it as build.standard"
+                                    : flag[0] == '@' || flag[0] == '-'
+                                            ? ""
+                                            : ": a flag begins with '-' and holds its value, as -Idir");
         }
-        return json_array_size(flags) > WORDS_MAX / 4 ? fail(e, "BuildError", "build.flags: at most %d", WORDS_MAX / 4) : 0;
+        return json_array_size(flags) > WORDS_MAX / 4 ? fail(e, "BuildError", "build.flags: at most %d", WORDS_MAX / 4)
+                                                      : 0;
 }
 
 static int check_standard(const json_t *standard, int is_cpp, struct compile_error *e)
@@ -96,7 +133,8 @@ static int check_standard(const json_t *standard, int is_cpp, struct compile_err
         if (!text || !*text || text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+:")])
                 return fail(e, "BuildError", "build.standard must be a name like %s", is_cpp ? "c++20" : "c17");
         if (is_cpp != (strchr(text, '+') != NULL))
-                return fail(e, "BuildError", "build.standard: '%.40s' is no standard of %s", text, is_cpp ? "C++" : "C");
+                return fail(e, "BuildError", "build.standard: '%.40s' is no standard of %s", text,
+                            is_cpp ? "C++" : "C");
         return 0;
 }
 
@@ -146,7 +184,7 @@ static int check_sources(const json_t *sources, const char *main_name, int is_cp
 
         if (sources && !json_is_object(sources))
                 return fail(e, "BuildError", "build.sources must be an object of names and texts");
-        json_object_foreach((json_t *)sources, name, text) { /* NOLINT: only read */
+        json_object_foreach ((json_t *)sources, name, text) { /* NOLINT: only read */
                 if (!json_is_string(text))
                         return fail(e, "BuildError", "build.sources: '%.80s' must be a string", name);
                 if (!is_inside(name))
@@ -156,7 +194,9 @@ static int check_sources(const json_t *sources, const char *main_name, int is_cp
                 if (!is_cpp && kind_of(name) == SOURCE_CPP)
                         return fail(e, "BuildError", "build.sources: '%.80s' is C++, the language is C", name);
         }
-        return json_object_size(sources) > WORDS_MAX / 4 ? fail(e, "BuildError", "build.sources: at most %d", WORDS_MAX / 4) : 0;
+        return json_object_size(sources) > WORDS_MAX / 4
+                       ? fail(e, "BuildError", "build.sources: at most %d", WORDS_MAX / 4)
+                       : 0;
 }
 
 static const json_t *part(const struct compile_job *job, const char *name)
@@ -171,9 +211,10 @@ static int check_job(const struct compile_job *job, const char *main_name, struc
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)job->build, key, value) /* NOLINT: only read */
+        json_object_foreach ((json_t *)job->build, key, value) /* NOLINT: only read */
                 if (strcmp(key, "standard") != 0 && strcmp(key, "flags") != 0 && strcmp(key, "sources") != 0)
-                        return fail(e, "BuildError", "build has no key '%.60s', expected standard, flags or sources", key);
+                        return fail(e, "BuildError", "build has no key '%.60s', expected standard, flags or sources",
+                                    key);
         if (check_standard(part(job, "standard"), job->is_cpp, e) < 0 || check_flags(part(job, "flags"), e) < 0)
                 return -1;
         return check_sources(part(job, "sources"), main_name, job->is_cpp, e);
@@ -230,23 +271,26 @@ static int write_file(const char *directory, const char *name, const void *data,
 
 void compile_name(const struct compile_job *job, char *ret, size_t size)
 {
-        const char *slash = job->filename ? strrchr(job->filename, '/') : NULL, *name = slash ? slash + 1 : job->filename;
+        const char *slash = job->filename ? strrchr(job->filename, '/') : NULL,
+                   *name = slash ? slash + 1 : job->filename;
 
         if (!name || !*name || *name == '.' || *name == '-' || strlen(name) > 100 || !is_inside(name))
                 name = job->is_cpp ? "main.cpp" : "main.c";
         snprintf(ret, size, "%s", name);
 }
 
-static int write_sources(const struct compile_job *job, const char *main_name, const char *directory, struct compile_error *e)
+static int write_sources(const struct compile_job *job, const char *main_name, const char *directory,
+                         struct compile_error *e)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
         const char *name;
         json_t *value;
-        int r = job->is_body ? compile_wrap_body(job, main_name, &text) : buf_append(&text, job->code, strlen(job->code));
+        int r = job->is_body ? compile_wrap_body(job, main_name, &text)
+                             : buf_append(&text, job->code, strlen(job->code));
 
         if (r == 0)
                 r = write_file(directory, main_name, text.data ? text.data : "", text.size);
-        json_object_foreach((json_t *)part(job, "sources"), name, value) /* NOLINT: only read */
+        json_object_foreach ((json_t *)part(job, "sources"), name, value) /* NOLINT: only read */
                 if (r == 0)
                         r = write_file(directory, name, json_string_value(value), json_string_length(value));
         return r < 0 ? fail(e, "BuildError", "write the sources: %s", strerror(-r)) : 0;
@@ -295,7 +339,7 @@ static void add_sources(struct command *c, const struct compile_job *job, const 
         add(c, "-x");
         add(c, job->is_cpp ? "c++" : "c");
         add_made(c, "%s/%s", directory, main_name);
-        json_object_foreach((json_t *)part(job, "sources"), name, value) { /* NOLINT: only read */
+        json_object_foreach ((json_t *)part(job, "sources"), name, value) { /* NOLINT: only read */
                 enum source_kind kind = kind_of(name);
 
                 if (kind == SOURCE_HEADER)
@@ -316,14 +360,15 @@ static const char *standard_of(const struct compile_job *job)
 
         if (standard || !job->is_cpp)
                 return standard;
-        json_object_foreach((json_t *)part(job, "sources"), name, value) /* NOLINT: only read */
+        json_object_foreach ((json_t *)part(job, "sources"), name, value) /* NOLINT: only read */
                 if (kind_of(name) == SOURCE_C)
                         return NULL;
         return "gnu++20";
 }
 
 /* -O2 costs 5 ms of 50 for a small function of C, but a third of the time of C++, where -O1 has most of its effect. */
-static void make_command(struct command *c, const struct compile_job *job, const char *main_name, const struct compiled *to)
+static void make_command(struct command *c, const struct compile_job *job, const char *main_name,
+                         const struct compiled *to)
 {
         const char *standard = standard_of(job);
         const json_t *flags = part(job, "flags");
@@ -407,7 +452,8 @@ static pid_t start(const char *const *compilers, struct command *c, char **env, 
         posix_spawn_file_actions_adddup2(&actions, output, 2);
         for (; r == ENOENT && *compilers; compilers++) {
                 c->words[0] = *compilers;
-                r = posix_spawnp(&pid, *compilers, &actions, NULL, (char *const *)c->words, env); /* NOLINT: not written */
+                r = posix_spawnp(&pid, *compilers, &actions, NULL, (char *const *)c->words,
+                                 env); /* NOLINT: not written */
         }
         posix_spawn_file_actions_destroy(&actions);
         errno = r;
@@ -432,7 +478,8 @@ static void read_all(int fd, struct buf *out)
 }
 
 /* The exit status; -1 with errno. */
-static int run_compiler(const struct compile_job *job, struct command *command, const char *directory, struct buf *output)
+static int run_compiler(const struct compile_job *job, struct command *command, const char *directory,
+                        struct buf *output)
 {
         static const char *const c_compilers[] = {"gcc", "cc", "clang", NULL};
         static const char *const cpp_compilers[] = {"g++", "c++", "clang++", NULL};
@@ -505,8 +552,13 @@ static const char *find_in_line(const char *line, const char *what)
 /* The first line that says what is wrong: "main.c:3:5: error: ...", or the linker's own. */
 static void summarize(const char *text, char *ret, size_t size)
 {
-        static const char *const signs[] = {": undefined reference to ", ": multiple definition of ", "ld: cannot find ",
-                                            ": error: ", ": fatal error: ", "error: ", NULL};
+        static const char *const signs[] = {": undefined reference to ",
+                                            ": multiple definition of ",
+                                            "ld: cannot find ",
+                                            ": error: ",
+                                            ": fatal error: ",
+                                            "error: ",
+                                            NULL};
 
         for (const char *const *sign = signs; *sign; sign++)
                 for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -532,8 +584,9 @@ static void tell_warnings(const char *text)
 static int judge(int status, struct buf *output, struct compiled *to, struct compile_error *e)
 {
         if (status < 0)
-                return errno == ENOENT ? fail(e, "BuildError", "the image has no compiler (gcc, cc or clang; g++ for C++)")
-                                       : fail(e, "BuildError", "start the compiler: %s", strerror(errno));
+                return errno == ENOENT
+                               ? fail(e, "BuildError", "the image has no compiler (gcc, cc or clang; g++ for C++)")
+                               : fail(e, "BuildError", "start the compiler: %s", strerror(errno));
         e->text = in_user_terms(output, to->directory);
         if (!e->text)
                 return fail(e, "BuildError", "no memory");

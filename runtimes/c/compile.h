@@ -12,9 +12,9 @@ struct compile_job {
         int is_cpp;
         enum compile_target target;
         const char *code;
-        const char *filename;  /* as the user calls it */
-        const json_t *build;   /* NULL, or {standard, flags, sources} */
-        unsigned is_body : 1;  /* the code is the body of a function */
+        const char *filename;    /* as the user calls it */
+        const json_t *build;     /* NULL, or {standard, flags, sources} */
+        unsigned is_body : 1;    /* the code is the body of a function */
         unsigned is_partial : 1; /* names may be those of a program that is loaded already */
 };
 
@@ -42,7 +42,8 @@ int compile_directory(struct compiled *ret);
 /* The name of the file that the code stands in. */
 void compile_name(const struct compile_job *job, char *ret, size_t size);
 
-/* What code is: it defines functions; it is the body of one; or it may be declarations, or a body of expressions alone. */
+/* What code is: it defines functions; it is the body of one; or it may be declarations, or a body of expressions alone.
+ */
 enum compile_shape { SHAPE_PROGRAM, SHAPE_BODY, SHAPE_UNKNOWN };
 enum compile_shape compile_shape(const char *code);
 

@@ -10,9 +10,10 @@
 /* What the loaded program brings: its own allocation where it has one, and parts of the C++ library. */
 struct native_library {
         void *(*allocate)(size_t size);
-        void (*insert_and_rebalance)(_Bool left, void *node, void *parent, void *header); /* std::_Rb_tree_insert_and_rebalance */
-        size_t (*hash_bytes)(const void *data, size_t size, size_t seed);                 /* std::_Hash_bytes */
-        void (*make_path_list)(void *at), (*split_path)(void *path);                      /* of std::filesystem::path */
+        void (*insert_and_rebalance)(_Bool left, void *node, void *parent,
+                                     void *header);                       /* std::_Rb_tree_insert_and_rebalance */
+        size_t (*hash_bytes)(const void *data, size_t size, size_t seed); /* std::_Hash_bytes */
+        void (*make_path_list)(void *at), (*split_path)(void *path);      /* of std::filesystem::path */
 };
 
 struct incoming {
@@ -20,7 +21,7 @@ struct incoming {
         const struct native_library *library;
         char path[160]; /* of what is being read: "rows[2].x" */
         int depth;
-        char why[600];  /* set by the first failure */
+        char why[600];          /* set by the first failure */
         unsigned is_trying : 1; /* failures are not told */
 };
 
@@ -36,9 +37,10 @@ struct outgoing {
 /* A value, constructed at at, which has type->size zeroed bytes. 0, or -1 with in->why. */
 int convert_in(struct incoming *in, const struct type *type, const json_t *value, void *at);
 
-/* Elements for a pointer to element: an array, a typed array, bytes, a string, or one value. null: no elements at NULL. Behind
- * the last there is one that is all zero. */
-int convert_elements(struct incoming *in, const struct type *element, const json_t *value, void **ret, size_t *ret_count);
+/* Elements for a pointer to element: an array, a typed array, bytes, a string, or one value. null: no elements at NULL.
+ * Behind the last there is one that is all zero. */
+int convert_elements(struct incoming *in, const struct type *element, const json_t *value, void **ret,
+                     size_t *ret_count);
 
 /* The value at at; a new reference, or NULL with out->why. */
 json_t *convert_out(struct outgoing *out, const struct type *type, const void *at);

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Append the paths in text, make's rules as compilers write them ("x: /usr/include/a.h \ ..."), but those that begin with
- * without. Text that ends amid a rule, and lists beyond the list's maximum, leave it empty. */
+/* Append the paths in text, make's rules as compilers write them ("x: /usr/include/a.h \ ..."), but those that begin
+ * with without. Text that ends amid a rule, and lists beyond the list's maximum, leave it empty. */
 void dependencies_parse(const char *text, size_t size, const char *without, struct buf *list);
 
 /* Append one. */

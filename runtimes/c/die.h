@@ -1,4 +1,5 @@
-/* Looking into the entries of debug information. What an entry leaves to its origin or its declaration is read there. */
+/* Looking into the entries of debug information. What an entry leaves to its origin or its declaration is read there.
+ */
 #ifndef CLOCHE_NATIVE_DIE_H
 #define CLOCHE_NATIVE_DIE_H
 

@@ -30,8 +30,8 @@ int find_answers_to(const struct function *f, const char *name)
 {
         size_t size = strlen(f->name), part = strlen(name);
 
-        return strcmp(f->name, name) == 0 ||
-               (size > part + 2 && strcmp(f->name + size - part, name) == 0 && memcmp(f->name + size - part - 2, "::", 2) == 0);
+        return strcmp(f->name, name) == 0 || (size > part + 2 && strcmp(f->name + size - part, name) == 0 &&
+                                              memcmp(f->name + size - part - 2, "::", 2) == 0);
 }
 
 static int takes(struct loaded *l, struct function *f, size_t given)
@@ -108,10 +108,11 @@ static struct function *choose(struct loaded *l, struct function **found, size_t
                 append_text(list, sizeof(list), "%s%s", i ? "; " : "", found[i]->prototype);
         }
         if (fitting > 0 && suiting == 0)
-                agent_throw(reply, "TypeError", NULL, "none of the functions called '%s' takes such arguments: %s", q->function,
-                            list);
+                agent_throw(reply, "TypeError", NULL, "none of the functions called '%s' takes such arguments: %s",
+                            q->function, list);
         else
-                agent_throw(reply, "TypeError", NULL, "%s of the functions called '%s' can be called with %zu argument%s: %s",
+                agent_throw(reply, "TypeError", NULL,
+                            "%s of the functions called '%s' can be called with %zu argument%s: %s",
                             fitting ? "several" : "none", q->function, find_given_count(q),
                             find_given_count(q) == 1 ? "" : "s", list);
         return NULL;
@@ -157,7 +158,8 @@ struct function *find_main(struct loaded *l)
         return NULL;
 }
 
-static struct function *refuse_choice(struct loaded *l, struct function **found, size_t count, struct agent_reply *reply)
+static struct function *refuse_choice(struct loaded *l, struct function **found, size_t count,
+                                      struct agent_reply *reply)
 {
         char list[700] = "";
 
@@ -176,7 +178,7 @@ static struct function *refuse_name(struct loaded *l, const char *name, struct a
         char list[600] = "";
 
         for (size_t i = 0; i < count; i++)
-                append_text(list, sizeof(list), "%s%s", i ? ", " : "", public[i]->name);
+                append_text(list, sizeof(list), "%s%s", i ? ", " : "", public[i] -> name);
         agent_throw(reply, "NameError", NULL, "the code has no function '%.80s' that could be called%s%s", name,
                     count ? ", it has: " : "", list);
         return NULL;
@@ -186,7 +188,8 @@ static struct function *refuse_name(struct loaded *l, const char *name, struct a
 struct function *find_function(struct loaded *l, const struct agent_request *q, struct agent_reply *reply)
 {
         struct function *found[FOUND_MAX];
-        size_t count = q->function ? collect(l, q->function, 1, found, FOUND_MAX) : collect(l, NULL, 0, found, FOUND_MAX);
+        size_t count =
+                q->function ? collect(l, q->function, 1, found, FOUND_MAX) : collect(l, NULL, 0, found, FOUND_MAX);
 
         if (q->function && count == 0)
                 count = collect(l, q->function, 0, found, FOUND_MAX);

@@ -125,13 +125,15 @@ static enum fit sequence_fit(const json_t *value, const struct type *type, int l
                 return FIT_NEVER;
         switch (kind_of(value)) {
         case KIND_LIST:
-                return worse(has_tag(value, "set") && !is_set ? FIT_NEAR : FIT_BEST, elements_fit(value, element, levels));
+                return worse(has_tag(value, "set") && !is_set ? FIT_NEAR : FIT_BEST,
+                             elements_fit(value, element, levels));
         case KIND_BYTES:
                 return element->is_byte ? FIT_BEST : worse(FIT_NEAR, number_fit(KIND_INTEGER, element));
         case KIND_TEXT:
                 if (type->kind == TYPE_ARRAY && element->kind == TYPE_CHAR)
                         return FIT_BEST;
-                return type->kind == TYPE_VECTOR && (element->is_byte || element->kind == TYPE_CHAR) ? FIT_TAKEN : FIT_NEVER;
+                return type->kind == TYPE_VECTOR && (element->is_byte || element->kind == TYPE_CHAR) ? FIT_TAKEN
+                                                                                                     : FIT_NEVER;
         default:
                 return FIT_NEVER;
         }
@@ -162,11 +164,11 @@ static enum fit worst_entry(const json_t *object, fit_entry *visit, const struct
         size_t i;
 
         if (agent_tag(object)) {
-                json_array_foreach(pairs, i, pair)
+                json_array_foreach (pairs, i, pair)
                         fit = worse(fit, visit(json_array_get(pair, 0), json_array_get(pair, 1), type, levels));
                 return fit;
         }
-        json_object_foreach((json_t *)object, name, value) { /* NOLINT: only read */
+        json_object_foreach ((json_t *)object, name, value) { /* NOLINT: only read */
                 key = json_string(name);
                 fit = worse(fit, visit(key, value, type, levels));
                 json_decref(key);
@@ -177,7 +179,8 @@ static enum fit worst_entry(const json_t *object, fit_entry *visit, const struct
 static enum fit member_fit(const json_t *key, const json_t *value, const struct type *type, int levels)
 {
         for (size_t i = 0; i < type->member_count; i++)
-                if (type->members[i].name && json_is_string(key) && strcmp(type->members[i].name, json_string_value(key)) == 0)
+                if (type->members[i].name && json_is_string(key) &&
+                    strcmp(type->members[i].name, json_string_value(key)) == 0)
                         return levels > 0 ? fit_within(value, type->members[i].type, levels - 1) : FIT_BEST;
         return FIT_NEVER;
 }
@@ -198,7 +201,8 @@ static int is_count_right(const struct type *type, size_t given)
                 const struct member *m = &type->members[i];
 
                 most += m->name != NULL;
-                least += m->name && !(i > 0 && m->bit_size == 0 && convert_is_length(m[-1].name, m[-1].type, m->name, m->type));
+                least += m->name &&
+                         !(i > 0 && m->bit_size == 0 && convert_is_length(m[-1].name, m[-1].type, m->name, m->type));
         }
         return given >= least && given <= most;
 }
@@ -228,7 +232,8 @@ static enum fit key_fit(const json_t *key, const struct type *type)
 
 static enum fit pair_fit(const json_t *key, const json_t *value, const struct type *type, int levels)
 {
-        return levels > 0 ? worse(key_fit(key, type->inner[0]), fit_within(value, type->inner[1], levels - 1)) : FIT_BEST;
+        return levels > 0 ? worse(key_fit(key, type->inner[0]), fit_within(value, type->inner[1], levels - 1))
+                          : FIT_BEST;
 }
 
 static enum fit map_fit(const json_t *value, const struct type *type, int levels)
@@ -252,8 +257,10 @@ static enum fit pointer_fit(const json_t *value, const struct type *type, int le
         if (target->kind == TYPE_VOID)
                 return kind == KIND_TEXT || kind == KIND_BYTES ? FIT_FAR : FIT_NEVER;
         if (target->kind == TYPE_CHAR)
-                return kind == KIND_TEXT ? FIT_BEST : kind == KIND_BYTES ? FIT_NEAR :
-                       kind == KIND_LIST ? worse(FIT_TAKEN, sequence_fit(value, type, levels)) : FIT_NEVER;
+                return kind == KIND_TEXT    ? FIT_BEST
+                       : kind == KIND_BYTES ? FIT_NEAR
+                       : kind == KIND_LIST  ? worse(FIT_TAKEN, sequence_fit(value, type, levels))
+                                            : FIT_NEVER;
         if (kind == KIND_TEXT && target->is_byte)
                 return FIT_TAKEN;
         if (kind == KIND_LIST || kind == KIND_BYTES)
@@ -263,7 +270,8 @@ static enum fit pointer_fit(const json_t *value, const struct type *type, int le
 
 static enum fit optional_fit(const json_t *value, const struct type *type, int levels)
 {
-        if (json_is_null(value) || (type->kind == TYPE_OPTIONAL && (has_tag(value, "undefined") || has_tag(value, "hole"))))
+        if (json_is_null(value) ||
+            (type->kind == TYPE_OPTIONAL && (has_tag(value, "undefined") || has_tag(value, "hole"))))
                 return FIT_BEST;
         return worse(FIT_NEAR, fit_within(value, type->inner[0], levels));
 }

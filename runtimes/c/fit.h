@@ -1,5 +1,5 @@
-/* How well a value suits a type by its kind: what overloads are chosen by. That it suits does not say that it can be converted: a
- * number may be out of range. */
+/* How well a value suits a type by its kind: what overloads are chosen by. That it suits does not say that it can be
+ * converted: a number may be out of range. */
 #ifndef CLOCHE_NATIVE_FIT_H
 #define CLOCHE_NATIVE_FIT_H
 

@@ -90,7 +90,8 @@ static int refuse_kind(struct incoming *in, const struct type *type, const json_
 {
         char text[80];
 
-        return incoming_refuse(in, "%s is not %s (%s)", convert_describe(value, text, sizeof(text)), expected, type->name);
+        return incoming_refuse(in, "%s is not %s (%s)", convert_describe(value, text, sizeof(text)), expected,
+                               type->name);
 }
 
 /* -- numbers -------------------------------------------------------------------------------------------------- */
@@ -163,7 +164,8 @@ static int read_integer(struct incoming *in, const struct type *type, const json
                 if (bits != type->size * 8)
                         return incoming_refuse(in, "%s does not fit in a bit-field of %u bits (%s)",
                                                convert_describe(value, text, sizeof(text)), bits, type->name);
-                return incoming_refuse(in, "%s does not fit in %s", convert_describe(value, text, sizeof(text)), type->name);
+                return incoming_refuse(in, "%s does not fit in %s", convert_describe(value, text, sizeof(text)),
+                                       type->name);
         }
         *ret = n.is_negative ? -n.magnitude : n.magnitude;
         return 0;
@@ -174,12 +176,15 @@ static int float_of(const json_t *value, long double *ret)
         const char *tag = agent_tag(value), *text = json_string_value(json_object_get(value, "v"));
 
         if (json_is_number(value))
-                *ret = json_is_integer(value) ? (long double)json_integer_value(value) : (long double)json_real_value(value);
+                *ret = json_is_integer(value) ? (long double)json_integer_value(value)
+                                              : (long double)json_real_value(value);
         else if (tag && strcmp(tag, "bigint") == 0)
                 *ret = strtold(text, NULL);
         else if (tag && strcmp(tag, "number") == 0)
-                *ret = strcmp(text, "NaN") == 0 ? (long double)NAN : strcmp(text, "-0") == 0 ? -0.0L :
-                       *text == '-' ? -(long double)INFINITY : (long double)INFINITY;
+                *ret = strcmp(text, "NaN") == 0  ? (long double)NAN
+                       : strcmp(text, "-0") == 0 ? -0.0L
+                       : *text == '-'            ? -(long double)INFINITY
+                                                 : (long double)INFINITY;
         else
                 return 0;
         return 1;
@@ -196,11 +201,14 @@ static int read_float(struct incoming *in, const struct type *type, const json_t
                 return refuse_kind(in, type, value, "a number");
         single = (float)number;
         twice = (double)number;
-        if (isfinite(number) && ((type->size == sizeof(float) && !isfinite(single)) ||
-                                 (type->size == sizeof(double) && !isfinite(twice))))
-                return incoming_refuse(in, "%s does not fit in %s", convert_describe(value, text, sizeof(text)), type->name);
+        if (isfinite(number) &&
+            ((type->size == sizeof(float) && !isfinite(single)) || (type->size == sizeof(double) && !isfinite(twice))))
+                return incoming_refuse(in, "%s does not fit in %s", convert_describe(value, text, sizeof(text)),
+                                       type->name);
         memcpy(at,
-               type->size == sizeof(float) ? (void *)&single : type->size == sizeof(double) ? (void *)&twice : (void *)&number,
+               type->size == sizeof(float)    ? (void *)&single
+               : type->size == sizeof(double) ? (void *)&twice
+                                              : (void *)&number,
                type->size == sizeof(long double) ? 10 : type->size);
         return 0;
 }
@@ -298,7 +306,7 @@ static int check_names(struct incoming *in, const struct type *type, const json_
                 }
                 return 0;
         }
-        json_object_foreach((json_t *)value, key, item) /* NOLINT: only read */
+        json_object_foreach ((json_t *)value, key, item) /* NOLINT: only read */
                 if (!has_member(type, key))
                         return incoming_refuse(in, "%s has no member '%.60s'", type->name, key);
         return 0;
@@ -346,11 +354,12 @@ static int is_counted(const struct type *type, size_t i)
 {
         const struct member *m = &type->members[i];
 
-        return i + 1 < type->member_count && m[1].bit_size == 0 && convert_is_length(m->name, m->type, m[1].name, m[1].type);
+        return i + 1 < type->member_count && m[1].bit_size == 0 &&
+               convert_is_length(m->name, m->type, m[1].name, m[1].type);
 }
 
-static int read_counted(struct incoming *in, const struct type *type, size_t i, const json_t *value, const json_t *count,
-                        char *at)
+static int read_counted(struct incoming *in, const struct type *type, size_t i, const json_t *value,
+                        const json_t *count, char *at)
 {
         const struct member *m = &type->members[i];
         size_t given;
@@ -371,7 +380,8 @@ static int read_member(struct incoming *in, const struct type *type, size_t *i, 
         int r;
 
         if (!m->name)
-                return m->type->size == 0 || m->bit_size ? 0 : incoming_refuse(in, "%s has an unnamed member", type->name);
+                return m->type->size == 0 || m->bit_size ? 0
+                                                         : incoming_refuse(in, "%s has an unnamed member", type->name);
         value = member_of(object, m->name);
         if (!value)
                 return incoming_refuse(in, "member '%s' of %s is missing", m->name, type->name);
@@ -396,7 +406,8 @@ static int read_struct(struct incoming *in, const struct type *type, const json_
         int r;
 
         if (type->is_made_by_itself)
-                return incoming_refuse(in, "%s cannot be made from a value: it has virtual functions or references", type->name);
+                return incoming_refuse(in, "%s cannot be made from a value: it has virtual functions or references",
+                                       type->name);
         if (type->member_count == 0 && json_is_null(value)) /* std::monostate and such */
                 return 0;
         if (!is_object(value))
@@ -466,7 +477,8 @@ static json_t *typed_element(size_t row, const unsigned char *at)
         memcpy(&n, at, element_types[row].size);
         if (!element_types[row].is_signed)
                 return agent_unsigned((uint64_t)n);
-        return agent_integer((int64_t)((uint64_t)n << (64 - 8 * element_types[row].size)) >> (64 - 8 * element_types[row].size));
+        return agent_integer((int64_t)((uint64_t)n << (64 - 8 * element_types[row].size)) >>
+                             (64 - 8 * element_types[row].size));
 }
 
 /* What bytes, typed arrays and sets hold, as an array of values; NULL: value is none of them. */
@@ -493,8 +505,8 @@ static json_t *spread(struct incoming *in, const json_t *value)
 }
 
 /* Bytes and typed arrays that are as they must lie in memory. 1 when copied. */
-static int copy_plain(struct incoming *in, const struct type *element, const json_t *value, const unsigned char **ret_data,
-                      size_t *ret_count)
+static int copy_plain(struct incoming *in, const struct type *element, const json_t *value,
+                      const unsigned char **ret_data, size_t *ret_count)
 {
         const char *type = json_string_value(json_object_get(value, "t"));
         size_t size, row = 1;
@@ -506,7 +518,8 @@ static int copy_plain(struct incoming *in, const struct type *element, const jso
                         row = i;
         if (element->size != element_types[row].size)
                 return 0;
-        if (!(element->kind == TYPE_CHAR && row <= 2) && !(element->kind == TYPE_FLOAT && element_types[row].is_float) &&
+        if (!(element->kind == TYPE_CHAR && row <= 2) &&
+            !(element->kind == TYPE_FLOAT && element_types[row].is_float) &&
             !(element->kind == TYPE_INTEGER && !element_types[row].is_float &&
               element->is_signed == (unsigned)element_types[row].is_signed))
                 return 0;
@@ -547,7 +560,8 @@ static int copy_out_of(struct incoming *in, const void *data, size_t count, size
         return 0;
 }
 
-int convert_elements(struct incoming *in, const struct type *element, const json_t *value, void **ret, size_t *ret_count)
+int convert_elements(struct incoming *in, const struct type *element, const json_t *value, void **ret,
+                     size_t *ret_count)
 {
         static const struct type byte = {.kind = TYPE_INTEGER, .name = "void", .size = 1, .is_byte = 1};
         const unsigned char *data;
@@ -627,9 +641,10 @@ static int read_array(struct incoming *in, const struct type *type, const json_t
         int r;
 
         if (json_is_string(value) && element->kind == TYPE_CHAR) {
-                if (json_string_length(value) >= type->count || memchr(json_string_value(value), '\0', json_string_length(value)))
-                        return incoming_refuse(in, "a string of %zu bytes does not fit in %s%s", json_string_length(value),
-                                               type->name,
+                if (json_string_length(value) >= type->count ||
+                    memchr(json_string_value(value), '\0', json_string_length(value)))
+                        return incoming_refuse(in, "a string of %zu bytes does not fit in %s%s",
+                                               json_string_length(value), type->name,
                                                json_string_length(value) >= type->count ? "" : ": it has a NUL in it");
                 memcpy(at, json_string_value(value), json_string_length(value));
                 return 0;

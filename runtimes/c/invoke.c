@@ -11,12 +11,12 @@ struct slot {
         const char *name; /* never NULL */
         const struct type *type;
         const json_t *given;
-        size_t argument;  /* which it is: by position, then by name */
-        int is_length;    /* of the pointer before it */
-        int is_out;       /* it was not given, and brings something back */
-        int was_list;     /* the pointer got a list of values, not one */
-        void *value;      /* what is passed, type->size bytes, or the address of an object */
-        size_t count;     /* elements behind a pointer */
+        size_t argument; /* which it is: by position, then by name */
+        int is_length;   /* of the pointer before it */
+        int is_out;      /* it was not given, and brings something back */
+        int was_list;    /* the pointer got a list of values, not one */
+        void *value;     /* what is passed, type->size bytes, or the address of an object */
+        size_t count;    /* elements behind a pointer */
         char own_name[24];
 };
 
@@ -24,7 +24,7 @@ struct call {
         const struct invocation *v;
         const struct function *f;
         struct slot slots[INVOKE_ARGUMENTS_MAX];
-        size_t fixed, count; /* slots: parameters of the prototype, and with those behind the dots */
+        size_t fixed, count;        /* slots: parameters of the prototype, and with those behind the dots */
         struct slot *result_length; /* says how many elements the result points to */
         void *result;
 };
@@ -172,7 +172,7 @@ static int bind_names(struct call *c, size_t positions)
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)c->v->request->kwargs, name, value) { /* NOLINT: only read */
+        json_object_foreach ((json_t *)c->v->request->kwargs, name, value) { /* NOLINT: only read */
                 struct slot *slot = slot_named(c, name, positions);
 
                 if (!slot)
@@ -251,9 +251,10 @@ static int make_out(struct incoming *in, struct slot *slot, const struct slot *l
                 return -1;
         if (!length && target->kind >= TYPE_STRING && target->kind != TYPE_DURATION && target->kind != TYPE_TIME) {
                 /* An object of the library is empty, not zero. */
-                json_t *empty = target->kind == TYPE_STRING || target->kind == TYPE_FILE_PATH ? json_string("") :
-                                target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP ? json_object() :
-                                target->kind == TYPE_OPTIONAL ? json_null() : json_array();
+                json_t *empty = target->kind == TYPE_STRING || target->kind == TYPE_FILE_PATH ? json_string("")
+                                : target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP   ? json_object()
+                                : target->kind == TYPE_OPTIONAL                               ? json_null()
+                                                                                              : json_array();
                 int r = convert_in(in, target, empty, made);
 
                 json_decref(empty);
@@ -295,7 +296,8 @@ static int read_slot(struct call *c, struct incoming *in, size_t i)
         slot->count = 1;
         slot->was_list = slot->type->kind == TYPE_POINTER && is_list(in->request, slot);
         /* Text ends with NUL where nothing else says how long it is: then convert_in looks for others. */
-        if (slot->type->kind == TYPE_POINTER && (length || (slot->was_list && slot->type->inner[0]->kind != TYPE_CHAR)) &&
+        if (slot->type->kind == TYPE_POINTER &&
+            (length || (slot->was_list && slot->type->inner[0]->kind != TYPE_CHAR)) &&
             (slot->type->inner[0]->kind != TYPE_VOID || length))
                 return read_list(in, slot);
         if (slot->was_list)
@@ -334,13 +336,18 @@ static int read_variadic(struct incoming *in, struct slot *slot)
         static const struct type real = {.kind = TYPE_FLOAT, .name = "double", .size = 8, .align = 8};
         static const struct type character = {.kind = TYPE_CHAR, .name = "char", .size = 1, .align = 1, .is_signed = 1};
         static struct type *to_character[] = {(struct type *)&character}; /* NOLINT: never written */
-        static const struct type text = {.kind = TYPE_POINTER, .name = "char *", .size = 8, .align = 8, .inner = to_character,
+        static const struct type text = {.kind = TYPE_POINTER,
+                                         .name = "char *",
+                                         .size = 8,
+                                         .align = 8,
+                                         .inner = to_character,
                                          .inner_count = 1};
 
         if (json_is_boolean(slot->given))
                 slot->type = &integer;
         else if (json_is_integer(slot->given))
-                slot->type = json_integer_value(slot->given) == (int)json_integer_value(slot->given) ? &integer : &large;
+                slot->type =
+                        json_integer_value(slot->given) == (int)json_integer_value(slot->given) ? &integer : &large;
         else if (json_is_real(slot->given) || (agent_tag(slot->given) && strcmp(agent_tag(slot->given), "number") == 0))
                 slot->type = &real;
         else if (agent_tag(slot->given) && strcmp(agent_tag(slot->given), "bigint") == 0)
@@ -361,8 +368,9 @@ static int read_values(struct call *c)
         for (size_t i = 0; r == 0 && i < c->count; i++) {
                 snprintf(in.path, sizeof(in.path), "%s", c->slots[i].name);
                 in.depth = 0;
-                r = i >= c->fixed ? read_variadic(&in, &c->slots[i]) :
-                    c->slots[i].is_length ? read_length(&in, &c->slots[i]) : read_slot(c, &in, i);
+                r = i >= c->fixed           ? read_variadic(&in, &c->slots[i])
+                    : c->slots[i].is_length ? read_length(&in, &c->slots[i])
+                                            : read_slot(c, &in, i);
         }
         return r < 0 ? agent_throw(c->v->reply, "TypeError", NULL, "%s", in.why) : 0;
 }
@@ -393,8 +401,8 @@ static int prepare(struct call *c, struct prepared *p)
         size_t count = 0, fixed = 0;
 
         if (!type)
-                return agent_throw(c->v->reply, "TypeError", NULL, "the result cannot be sent: %s is %s: %s", result->name,
-                                   result->why ? result->why : "packed", c->f->prototype);
+                return agent_throw(c->v->reply, "TypeError", NULL, "the result cannot be sent: %s is %s: %s",
+                                   result->name, result->why ? result->why : "packed", c->f->prototype);
         p->result = c->result = calloc(1, result->size + 64);
         if (is_object) {
                 p->object = c->result;
@@ -415,8 +423,9 @@ static int prepare(struct call *c, struct prepared *p)
                 p->values[count++] = slot->type->by_reference ? (void *)&slot->value : slot->value;
                 fixed += i < c->fixed;
         }
-        if ((c->f->is_variadic ? ffi_prep_cif_var(&p->cif, FFI_DEFAULT_ABI, (unsigned)fixed, (unsigned)count, type, p->types)
-                               : ffi_prep_cif(&p->cif, FFI_DEFAULT_ABI, (unsigned)count, type, p->types)) != FFI_OK)
+        if ((c->f->is_variadic
+                     ? ffi_prep_cif_var(&p->cif, FFI_DEFAULT_ABI, (unsigned)fixed, (unsigned)count, type, p->types)
+                     : ffi_prep_cif(&p->cif, FFI_DEFAULT_ABI, (unsigned)count, type, p->types)) != FFI_OK)
                 return refuse(c, "the function has types that cannot be passed");
         p->address = c->f->address;
         return 0;
@@ -429,7 +438,7 @@ static int run(const struct invocation *v, void (*work)(void *data), void *data)
 
         v->begin(v->data);
         if (v->catch)
-                threw = v->catch(work, data, &caught);
+                threw = v->catch (work, data, &caught);
         else
                 work(data);
         v->end(v->data);
@@ -469,8 +478,8 @@ static json_t *write_result(struct call *c, struct outgoing *out)
         return convert_elements_out(out, c->f->result->inner[0], to, (size_t)count);
 }
 
-/* What the function gives back: its result; what it wrote through pointers that were not given; in a function without result
- * also through those that were. */
+/* What the function gives back: its result; what it wrote through pointers that were not given; in a function without
+ * result also through those that were. */
 static json_t *write_all(struct call *c, struct outgoing *out)
 {
         int is_void = c->f->result->kind == TYPE_VOID, brought = 0;
@@ -517,8 +526,8 @@ static int reply(struct call *c)
                 return 0;
         if (out.is_too_large)
                 return agent_throw(c->v->reply, "ValueError", NULL,
-                                   "the result is %zu bytes or more, over the limit of %zu (resultBytes)",
-                                   out.spent, c->v->reply->result_bytes);
+                                   "the result is %zu bytes or more, over the limit of %zu (resultBytes)", out.spent,
+                                   c->v->reply->result_bytes);
         return agent_throw(c->v->reply, "TypeError", NULL, "%s", *out.why ? out.why : "$: no memory for the result");
 }
 
@@ -565,7 +574,8 @@ static char *word_of(const struct agent_request *q, const json_t *value)
 
         if (!json_is_string(value))
                 return agent_json_text(q, value, &size);
-        return memchr(json_string_value(value), '\0', json_string_length(value)) ? NULL : strdup(json_string_value(value));
+        return memchr(json_string_value(value), '\0', json_string_length(value)) ? NULL
+                                                                                 : strdup(json_string_value(value));
 }
 
 static int words_of(const struct invocation *v, const char *name, int *ret_count, char ***ret)
@@ -581,7 +591,8 @@ static int words_of(const struct invocation *v, const char *name, int *ret_count
         for (size_t i = 0; i < count; i++) {
                 words[i + 1] = word_of(q, json_array_get(q->args, i));
                 if (!words[i + 1])
-                        return agent_throw(v->reply, "TypeError", NULL, "argument %zu: the string has a NUL in it", i + 1);
+                        return agent_throw(v->reply, "TypeError", NULL, "argument %zu: the string has a NUL in it",
+                                           i + 1);
         }
         *ret_count = (int)count + 1;
         *ret = words;
@@ -604,10 +615,12 @@ int invoke_main(const struct invocation *v, const struct function *f, const char
         if (words_of(v, name, &m.count, &m.words) < 0)
                 return -1;
         v->reply->signature_source = v->request->order ? "schema" : "convention";
-        if (f->result->kind != TYPE_INTEGER || f->result->size != sizeof(int)) { /* a body of C++: its type is its own */
+        if (f->result->kind != TYPE_INTEGER ||
+            f->result->size != sizeof(int)) { /* a body of C++: its type is its own */
                 struct agent_request request = *v->request;
                 struct invocation other = *v;
-                json_t *args = json_pack("[i, o]", m.count, words_json(m.words)), *none = json_object(), *no_holes = json_array();
+                json_t *args = json_pack("[i, o]", m.count, words_json(m.words)), *none = json_object(),
+                       *no_holes = json_array();
                 int r;
 
                 request.args = args;

@@ -32,8 +32,8 @@ int invoke(const struct invocation *v, const struct function *f);
 /* How many arguments, given by position or by name, f takes at least and at most. */
 void invoke_arity(const struct function *f, size_t *ret_least, size_t *ret_most);
 
-/* How well each argument suits its parameter (an enum fit each): those by position, then those by name. 1, or 0: f does not take
- * them. */
+/* How well each argument suits its parameter (an enum fit each): those by position, then those by name. 1, or 0: f does
+ * not take them. */
 int invoke_fit(const struct agent_request *q, const struct function *f, unsigned char ret[INVOKE_ARGUMENTS_MAX]);
 
 /* main(argc, argv) and what is made like it: the arguments as text. */

@@ -1,6 +1,6 @@
-/* Classes of GNU's C++ library in memory. Their layouts are its ABI, the same since GCC 5 (2015); what is made here is made as
- * its own code would make it, so that user code may change and free it. Elements are made where they stay: a std::string must
- * not be moved by copying its bytes. */
+/* Classes of GNU's C++ library in memory. Their layouts are its ABI, the same since GCC 5 (2015); what is made here is
+ * made as its own code would make it, so that user code may change and free it. Elements are made where they stay: a
+ * std::string must not be moved by copying its bytes. */
 #include "convert.h"
 
 #include <stdlib.h>
@@ -113,7 +113,8 @@ static int string_in(struct incoming *in, const struct type *type, const json_t 
                 data = (const unsigned char *)json_string_value(value);
                 size = json_string_length(value);
         } else if (!agent_bytes(in->request, value, &data, &size)) {
-                return incoming_refuse(in, "%s is not a string (%s)", convert_describe(value, text, sizeof(text)), type->name);
+                return incoming_refuse(in, "%s is not a string (%s)", convert_describe(value, text, sizeof(text)),
+                                       type->name);
         }
         at->data = at->local;
         at->size = size;
@@ -180,8 +181,10 @@ static int vector_in(struct incoming *in, const struct type *type, const json_t 
         char text[80];
         size_t count = 0;
 
-        if (!json_is_array(value) && !agent_bytes(in->request, value, &data, &count) && !(tag && strcmp(tag, "set") == 0))
-                return incoming_refuse(in, "%s is not an array (%s)", convert_describe(value, text, sizeof(text)), type->name);
+        if (!json_is_array(value) && !agent_bytes(in->request, value, &data, &count) &&
+            !(tag && strcmp(tag, "set") == 0))
+                return incoming_refuse(in, "%s is not an array (%s)", convert_describe(value, text, sizeof(text)),
+                                       type->name);
         if (convert_elements(in, element, value, &elements, &count) < 0)
                 return -1;
         at->start = elements;
@@ -389,18 +392,18 @@ static int map_entries(struct incoming *in, const struct type *type, const json_
         size_t i;
 
         if (!json_is_object(value) || (tag && strcmp(tag, "map") != 0 && strcmp(tag, "object") != 0))
-                return incoming_refuse(in, "%s is not an object or a map (%s)", convert_describe(value, text, sizeof(text)),
-                                       type->name);
+                return incoming_refuse(in, "%s is not an object or a map (%s)",
+                                       convert_describe(value, text, sizeof(text)), type->name);
         e->keys = json_array();
         e->values = json_array();
         if (tag) {
-                json_array_foreach((json_t *)pairs, i, item) { /* NOLINT: only read */
+                json_array_foreach ((json_t *)pairs, i, item) { /* NOLINT: only read */
                         json_array_append(e->keys, json_array_get(item, 0));
                         json_array_append(e->values, json_array_get(item, 1));
                 }
                 return 0;
         }
-        json_object_foreach((json_t *)value, key, item) { /* NOLINT: only read */
+        json_object_foreach ((json_t *)value, key, item) { /* NOLINT: only read */
                 json_array_append_new(e->keys, key_of_text(type->inner[0], key));
                 json_array_append(e->values, item);
         }
@@ -415,7 +418,7 @@ static int pair_entries(struct incoming *in, const struct type *type, const json
 
         e->keys = json_array();
         e->values = json_array();
-        json_array_foreach((json_t *)value, i, pair) { /* NOLINT: only read */
+        json_array_foreach ((json_t *)value, i, pair) { /* NOLINT: only read */
                 if (!json_is_array(pair) || json_array_size(pair) != 2)
                         return incoming_refuse(in, "[%zu] is not a pair, [key, value] (%s)", i, type->name);
                 json_array_append(e->keys, json_array_get(pair, 0));
@@ -433,7 +436,8 @@ static int read_entries(struct incoming *in, const struct type *type, const json
         if (type->is_ordered_otherwise)
                 return incoming_refuse(in, "%s has an order or a hash of its own", type->name);
         if (type->inner_count > 1)
-                return type->is_multi && json_is_array(value) ? pair_entries(in, type, value, e) : map_entries(in, type, value, e);
+                return type->is_multi && json_is_array(value) ? pair_entries(in, type, value, e)
+                                                              : map_entries(in, type, value, e);
         e->keys = items_of(in, type, value);
         return e->keys ? 0 : -1;
 }
@@ -452,7 +456,8 @@ static int entry_in(struct incoming *in, const struct type *type, const struct e
         return r;
 }
 
-static int tree_insert(struct incoming *in, const struct type *type, struct tree *at, struct tree_node *node, size_t offset)
+static int tree_insert(struct incoming *in, const struct type *type, struct tree *at, struct tree_node *node,
+                       size_t offset)
 {
         struct tree_node *parent = &at->header, *next = at->header.parent;
         int is_left = 1;
@@ -491,10 +496,11 @@ static int tree_in(struct incoming *in, const struct type *type, const json_t *v
         return r;
 }
 
-static void hash_insert(const struct incoming *in, const struct type *type, struct hash_table *at, struct hash_node *node,
-                        size_t offset)
+static void hash_insert(const struct incoming *in, const struct type *type, struct hash_table *at,
+                        struct hash_node *node, size_t offset)
 {
-        struct hash_node **bucket = &at->buckets[hash(in->library, type->inner[0], (char *)node + offset) % at->bucket_count];
+        struct hash_node **bucket =
+                &at->buckets[hash(in->library, type->inner[0], (char *)node + offset) % at->bucket_count];
 
         if (*bucket) {
                 node->next = (*bucket)->next;
@@ -503,7 +509,8 @@ static void hash_insert(const struct incoming *in, const struct type *type, stru
                 node->next = at->first.next;
                 at->first.next = node;
                 if (node->next)
-                        at->buckets[hash(in->library, type->inner[0], (char *)node->next + offset) % at->bucket_count] = node;
+                        at->buckets[hash(in->library, type->inner[0], (char *)node->next + offset) % at->bucket_count] =
+                                node;
                 *bucket = &at->first;
         }
         at->count++;
@@ -534,7 +541,8 @@ static int hash_make(struct incoming *in, struct hash_table *at, size_t count)
 
 static int hash_in(struct incoming *in, const struct type *type, const json_t *value, struct hash_table *at)
 {
-        size_t offset = round_up(sizeof(struct hash_node), entry_align(type)), code = round_up(offset + entry_size(type), 8);
+        size_t offset = round_up(sizeof(struct hash_node), entry_align(type)),
+               code = round_up(offset + entry_size(type), 8);
         struct entries e = {0};
         int r = read_entries(in, type, value, &e);
 
@@ -568,8 +576,8 @@ static int pair_in(struct incoming *in, const struct type *type, const json_t *v
         int r = 0;
 
         if (!json_is_array(value) || json_array_size(value) != type->member_count)
-                return incoming_refuse(in, "%s is not an array of %zu (%s)", convert_describe(value, text, sizeof(text)),
-                                       type->member_count, type->name);
+                return incoming_refuse(in, "%s is not an array of %zu (%s)",
+                                       convert_describe(value, text, sizeof(text)), type->member_count, type->name);
         for (size_t i = 0; r == 0 && i < type->member_count; i++)
                 r = item_in(in, type->members[i].type, value, i, at + type->members[i].offset);
         return r;
@@ -743,13 +751,15 @@ static json_t *text_out(struct outgoing *out, struct view text)
 
 static json_t *bits_out(struct outgoing *out, const struct bits *at)
 {
-        size_t count = at->start.word ? (size_t)(at->finish.word - at->start.word) * 64 + at->finish.bit - at->start.bit : 0;
+        size_t count =
+                at->start.word ? (size_t)(at->finish.word - at->start.word) * 64 + at->finish.bit - at->start.bit : 0;
         json_t *array = outgoing_spend(out, 2, json_array());
 
         for (size_t i = 0; array && i < count; i++) {
                 size_t bit = at->start.bit + i;
 
-                if (append_item(out, array, outgoing_spend(out, 4, json_boolean(at->start.word[bit / 64] >> bit % 64 & 1))) < 0)
+                if (append_item(out, array,
+                                outgoing_spend(out, 4, json_boolean(at->start.word[bit / 64] >> bit % 64 & 1))) < 0)
                         return finish(array, -1);
         }
         return array;
@@ -843,10 +853,11 @@ static json_t *gathered(struct gathering *g, int r)
         if (g->type->inner_count < 2)
                 return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", "set", "v", g->items));
         if (!g->is_plain)
-                return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", is_text(g->type->inner[0]) ? "object" : "map",
-                                                            "v", g->items));
+                return outgoing_spend(g->out, 18,
+                                      json_pack("{s:s, s:o}", "$", is_text(g->type->inner[0]) ? "object" : "map", "v",
+                                                g->items));
         made = json_object();
-        json_array_foreach(g->items, i, pair)
+        json_array_foreach (g->items, i, pair)
                 json_object_set(made, json_string_value(json_array_get(pair, 0)), json_array_get(pair, 1));
         json_decref(g->items);
         return made;
@@ -938,8 +949,8 @@ json_t *library_out(struct outgoing *out, const struct type *type, const void *a
         case TYPE_PAIR:
                 return pair_out(out, type, at);
         case TYPE_OPTIONAL:
-                return ((const char *)at)[type->inner[0]->size] ? convert_out(out, type->inner[0], at) :
-                                                                  outgoing_spend(out, 4, json_null());
+                return ((const char *)at)[type->inner[0]->size] ? convert_out(out, type->inner[0], at)
+                                                                : outgoing_spend(out, 4, json_null());
         case TYPE_VARIANT:
                 return variant_out(out, type, at);
         case TYPE_UNIQUE:
@@ -950,7 +961,8 @@ json_t *library_out(struct outgoing *out, const struct type *type, const void *a
         case TYPE_TIME:
                 return time_out(out, type, at);
         case TYPE_FILE_PATH: /* a string, and what it was split into */
-                return text_out(out, (struct view){((const struct string *)at)->size, ((const struct string *)at)->data});
+                return text_out(out,
+                                (struct view){((const struct string *)at)->size, ((const struct string *)at)->data});
         default:
                 return outgoing_refuse(out, "%s cannot be sent", type->name);
         }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function of the program's own, or of the libraries it is linked with; as an object pointer is no function pointer in C. */
+/* A function of the program's own, or of the libraries it is linked with; as an object pointer is no function pointer
+ * in C. */
 static int find(void *handle, const char *name, void *ret_function)
 {
         void *found = dlsym(handle, name);
@@ -22,7 +23,8 @@ static void load_library_parts(struct loaded *l, int is_cpp)
                         l->library.allocate = malloc;
         if (!is_cpp)
                 return;
-        find(l->handle, "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_", &l->library.insert_and_rebalance);
+        find(l->handle, "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_",
+             &l->library.insert_and_rebalance);
         find(l->handle, "_ZSt11_Hash_bytesPKvmm", &l->library.hash_bytes);
         find(l->handle, "_ZNSt10filesystem7__cxx114path5_ListC1Ev", &l->library.make_path_list);
         find(l->handle, "_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv", &l->library.split_path);
@@ -35,7 +37,8 @@ static int load_catch(struct loaded *l, const char *folder, char *ret_why, size_
 
         snprintf(path, sizeof(path), "%s/libcloche-catch.so", folder);
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!handle || !find(handle, "cloche_native_catch", &l->catch) || !find(handle, "cloche_native_flush", &l->flush)) {
+        if (!handle || !find(handle, "cloche_native_catch", &l->catch) ||
+            !find(handle, "cloche_native_flush", &l->flush)) {
                 snprintf(ret_why, why_size, "%s", dlerror());
                 return -1;
         }

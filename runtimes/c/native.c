@@ -1,5 +1,5 @@
-/* The agent of C and C++: compiles what it is given with the image's compiler, loads it into itself, finds the function and its
- * types in the debug information, and calls it.
+/* The agent of C and C++: compiles what it is given with the image's compiler, loads it into itself, finds the function
+ * and its types in the debug information, and calls it.
  *
  *   cloche-native c | cpp                     serves the channel (spec/agent.md)
  *   cloche-native c | cpp run SCRIPT [ARG…]   compiles a program and becomes it */
@@ -29,7 +29,7 @@ struct unit {
         char *filename;
         json_t *build;
         unsigned is_body : 1;
-        unsigned is_built : 1;  /* to.object is there */
+        unsigned is_built : 1; /* to.object is there */
         unsigned is_loaded : 1;
         struct compiled to;
         struct loaded loaded;
@@ -37,9 +37,9 @@ struct unit {
 
 struct native {
         int is_cpp;
-        char folder[400];   /* where this program lies */
-        struct unit built;  /* what `build` or `prepare` made: the next request is for it */
-        int has_prefix;     /* prepare was: names of other code may be its */
+        char folder[400];  /* where this program lies */
+        struct unit built; /* what `build` or `prepare` made: the next request is for it */
+        int has_prefix;    /* prepare was: names of other code may be its */
         struct agent *agent;
         /* While the user's code runs. */
         pid_t pid;
@@ -102,7 +102,8 @@ static int compile_unit(const struct native *n, struct unit *u, const struct age
 }
 
 /* Code without a function may be declarations, or the body of one: what compiles is what it was. */
-static int compile_either(const struct native *n, struct unit *u, const struct agent_request *q, struct compile_error *e)
+static int compile_either(const struct native *n, struct unit *u, const struct agent_request *q,
+                          struct compile_error *e)
 {
         enum compile_shape shape = q->function ? SHAPE_PROGRAM : compile_shape(q->code);
         struct compile_error other;
@@ -214,7 +215,8 @@ static size_t last_given(const struct function *f, const struct agent_request *q
         return last;
 }
 
-/* The function, when it is given too little for all of its parameters; NULL: nothing of that. Nothing is loaded for it. */
+/* The function, when it is given too little for all of its parameters; NULL: nothing of that. Nothing is loaded for it.
+ */
 static struct function *find_short_of(struct unit *u, const struct agent_request *q)
 {
         struct agent_reply unheard = {.attachments = BUF_INIT(0)};
@@ -233,8 +235,8 @@ static struct function *find_short_of(struct unit *u, const struct agent_request
         return find_given_count(q) < least && last_given(f, q) < f->parameter_count ? f : NULL;
 }
 
-/* The code, and behind it a function that calls f with its first arguments only: the compiler fills in the others, or says that
- * it cannot. */
+/* The code, and behind it a function that calls f with its first arguments only: the compiler fills in the others, or
+ * says that it cannot. */
 static char *with_caller(const struct function *f, size_t given, const char *code)
 {
         static const char *const forms[] = {"", " noexcept"};
@@ -274,8 +276,8 @@ static struct function *find_caller(struct loaded *l)
 }
 
 /* 1: called, with the answer's r in *ret_r; 0: there are no such defaults. */
-static int call_with_defaults(struct native *n, struct unit *u, const struct agent_request *q, struct agent_reply *reply,
-                              int *ret_r)
+static int call_with_defaults(struct native *n, struct unit *u, const struct agent_request *q,
+                              struct agent_reply *reply, int *ret_r)
 {
         struct function *f = n->is_cpp && !u->is_body ? find_short_of(u, q) : NULL, *caller;
         struct agent_request longer = *q;
@@ -447,7 +449,8 @@ static int handle_run(struct agent *a, const struct agent_request *q)
                 return show(&e);
         if (load_unit(n, &u, LOAD_LOCAL, &reply) < 0 || !(f = find_main(&u.loaded))) {
                 fprintf(stderr, "%s\n",
-                        reply.error ? json_string_value(json_object_get(reply.error, "message")) : "the code has no main");
+                        reply.error ? json_string_value(json_object_get(reply.error, "message"))
+                                    : "the code has no main");
                 return 1;
         }
         words = words_of(q, &count);
@@ -461,8 +464,8 @@ static char *read_script(const char *path, size_t *ret_size)
         struct stat st;
         char *text = NULL;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SCRIPT_BYTES_MAX || !(text = calloc(1, (size_t)st.st_size + 1)) ||
-            fd_read_full(fd, text, (size_t)st.st_size) < 0) {
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SCRIPT_BYTES_MAX ||
+            !(text = calloc(1, (size_t)st.st_size + 1)) || fd_read_full(fd, text, (size_t)st.st_size) < 0) {
                 fprintf(stderr, "%s: %s\n", path, errno ? strerror(errno) : "too large");
                 free(text);
                 return NULL;
@@ -475,7 +478,8 @@ static char *read_script(const char *path, size_t *ret_size)
 #define CALL_ID 1
 #define THREW (-32000) /* spec/agent.md */
 
-/* The engine tells code that does not compile from a program that exits with 1 by this; the program itself never has the channel. */
+/* The engine tells code that does not compile from a program that exits with 1 by this; the program itself never has
+ * the channel. */
 static int send_failure(const struct compile_error *e)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
@@ -497,7 +501,8 @@ static int show_failure(struct compile_error *e)
 
         snprintf(sent.message, sizeof(sent.message), "%s", e->message);
         (void)show(e);
-        if (send_failure(&sent) < 0) /* on a terminal there is no channel, and a program may exit with this code as well */
+        if (send_failure(&sent) <
+            0) /* on a terminal there is no channel, and a program may exit with this code as well */
                 fprintf(stderr, "cloche: error: %s: %s\n", sent.type ? sent.type : "BuildError", sent.message);
         return CLOCHE_EXIT_NOT_COMPILED;
 }
@@ -551,7 +556,8 @@ int main(int argc, char **argv)
         };
         int is_cpp = argc > 1 && strcmp(argv[1], "cpp") == 0;
 
-        if (argc < 2 || (!is_cpp && strcmp(argv[1], "c") != 0) || (argc > 2 && (strcmp(argv[2], "run") != 0 || argc < 4))) {
+        if (argc < 2 || (!is_cpp && strcmp(argv[1], "c") != 0) ||
+            (argc > 2 && (strcmp(argv[2], "run") != 0 || argc < 4))) {
                 fprintf(stderr, "usage: %s c|cpp [run SCRIPT [ARG...]]\n", argv[0]);
                 return 2;
         }

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REGISTERS_BYTES 16 /* what is larger goes through memory, on x86-64 and aarch64 (but for floats alone there) */
+/* A larger value goes through memory, on x86-64 and aarch64 (but for floats alone there). */
+#define REGISTERS_BYTES 16
 #define LEAVES_MAX 64
 
 struct leaf {
@@ -86,7 +87,9 @@ static void walk(struct leaves *l, const struct type *type, size_t offset)
 
 static ffi_type *float_type(size_t size)
 {
-        return size == sizeof(float) ? &ffi_type_float : size == sizeof(double) ? &ffi_type_double : &ffi_type_longdouble;
+        return size == sizeof(float)    ? &ffi_type_float
+               : size == sizeof(double) ? &ffi_type_double
+                                        : &ffi_type_longdouble;
 }
 
 static ffi_type *aggregate(const struct type *type, ffi_type **elements, size_t count)

@@ -6,8 +6,8 @@
 
 #include <ffi.h>
 
-/* The type of an argument or result that is passed by value; NULL: it cannot be. *ret_is_empty: such an argument is not passed at
- * all (classes without members). */
+/* The type of an argument or result that is passed by value; NULL: it cannot be. *ret_is_empty: such an argument is not
+ * passed at all (classes without members). */
 ffi_type *passing_type(const struct type *type, int *ret_is_empty);
 
 #endif

@@ -102,7 +102,8 @@ static void add_function(struct program *p, Dwarf_Die *die)
                 return;
         if (address == 0) /* another unit's copy is the one that was kept */
                 return;
-        while (die_reference(&origin, DW_AT_abstract_origin, &next) || die_reference(&origin, DW_AT_specification, &next)) {
+        while (die_reference(&origin, DW_AT_abstract_origin, &next) ||
+               die_reference(&origin, DW_AT_specification, &next)) {
                 if (dwarf_dieoffset(&next) == dwarf_dieoffset(&origin))
                         break;
                 origin = next;
@@ -128,7 +129,8 @@ static int visit_function(Dwarf_Die *die, void *data)
 {
         switch (dwarf_tag(die)) {
         case DW_TAG_subprogram:
-                if (!die_flag(die, DW_AT_declaration) || dwarf_hasattr(die, DW_AT_low_pc) || dwarf_hasattr(die, DW_AT_ranges))
+                if (!die_flag(die, DW_AT_declaration) || dwarf_hasattr(die, DW_AT_low_pc) ||
+                    dwarf_hasattr(die, DW_AT_ranges))
                         add_function(data, die);
                 return 0;
         case DW_TAG_namespace:
@@ -179,7 +181,9 @@ struct program *program_read(const char *path, uintptr_t bias, char *ret_why, si
                 return p;
         if (!p->dwarf) {
                 snprintf(ret_why, why_size, "cannot read the debug information: %s",
-                         !image ? strerror(errno) : !elf ? elf_errmsg(-1) : dwarf_errmsg(-1));
+                         !image ? strerror(errno)
+                         : !elf ? elf_errmsg(-1)
+                                : dwarf_errmsg(-1));
                 free(p);
                 return NULL;
         }

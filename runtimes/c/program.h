@@ -1,5 +1,5 @@
-/* What the readers of debug information share: types.c reads any type, with classes.c the members of classes and with standard.c
- * the classes of the C++ library; program.c finds functions. */
+/* What the readers of debug information share: types.c reads any type, with classes.c the members of classes and with
+ * standard.c the classes of the C++ library; program.c finds functions. */
 #ifndef CLOCHE_NATIVE_PROGRAM_H
 #define CLOCHE_NATIVE_PROGRAM_H
 

@@ -80,8 +80,10 @@ static char *spell_pointer(Dwarf_Die *die, const char *inside, int nesting)
         around = die_reference(die, DW_AT_type, &target) &&
                  (dwarf_tag(&target) == DW_TAG_array_type || dwarf_tag(&target) == DW_TAG_subroutine_type);
         declarator = storage_text("%s%s%s%s", around ? "(" : "",
-                                  tag == DW_TAG_pointer_type ? "*" : tag == DW_TAG_reference_type ? "&" : "&&", inside,
-                                  around ? ")" : "");
+                                  tag == DW_TAG_pointer_type     ? "*"
+                                  : tag == DW_TAG_reference_type ? "&"
+                                                                 : "&&",
+                                  inside, around ? ")" : "");
         text = spelling_of_target(die, declarator, nesting);
         free(declarator);
         return text;
@@ -90,8 +92,10 @@ static char *spell_pointer(Dwarf_Die *die, const char *inside, int nesting)
 static char *spell_qualified(Dwarf_Die *die, const char *inside, int nesting)
 {
         int tag = dwarf_tag(die);
-        const char *word = tag == DW_TAG_const_type ? "const" : tag == DW_TAG_volatile_type ? "volatile" :
-                           tag == DW_TAG_restrict_type ? "restrict" : "_Atomic";
+        const char *word = tag == DW_TAG_const_type      ? "const"
+                           : tag == DW_TAG_volatile_type ? "volatile"
+                           : tag == DW_TAG_restrict_type ? "restrict"
+                                                         : "_Atomic";
         char *rest, *text;
         Dwarf_Die target;
 
@@ -137,9 +141,11 @@ static char *spell_named(Dwarf_Die *die, const char *inside)
         char *scope = die_scope(die, &hidden), *name = plain_name(dwarf_diename(die)), *text;
 
         text = storage_text("%s%s%s%s%s",
-                            die_is_cpp(die) ? "" :
-                            tag == DW_TAG_structure_type ? "struct " : tag == DW_TAG_union_type ? "union " :
-                            tag == DW_TAG_enumeration_type ? "enum " : "",
+                            die_is_cpp(die)                  ? ""
+                            : tag == DW_TAG_structure_type   ? "struct "
+                            : tag == DW_TAG_union_type       ? "union "
+                            : tag == DW_TAG_enumeration_type ? "enum "
+                                                             : "",
                             scope, name, is_declarator ? " " : "", inside);
         free(scope);
         free(name);

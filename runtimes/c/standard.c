@@ -1,6 +1,6 @@
 /* Which classes of namespace std values have, and what they are made of. */
-#include "program.h"
 #include "die.h"
+#include "program.h"
 #include "storage.h"
 
 #include <dwarf.h>
@@ -76,7 +76,8 @@ static void read_order(struct type *type, const struct library_class *row, const
         if (!row->own_order)
                 return;
         type->is_descending = die_starts(order, "greater<");
-        type->is_ordered_otherwise = !die_starts(order, "less<") && !die_starts(order, "greater<") && !die_starts(order, "hash<");
+        type->is_ordered_otherwise =
+                !die_starts(order, "less<") && !die_starts(order, "greater<") && !die_starts(order, "hash<");
 }
 
 static void read_library_class(struct program *p, struct type *type, Dwarf_Die *die, const struct library_class *row)
@@ -95,7 +96,8 @@ static void read_library_class(struct program *p, struct type *type, Dwarf_Die *
         type->inner_count = row->inner < type->inner_count ? row->inner : type->inner_count;
 }
 
-static void read_choice(struct program *p, struct type *type, Dwarf_Die *die, enum type_kind kind, struct arguments *arguments)
+static void read_choice(struct program *p, struct type *type, Dwarf_Die *die, enum type_kind kind,
+                        struct arguments *arguments)
 {
         classes_read_members(p, type, die); /* for how it is passed, and its alignment */
         type->kind = kind;
@@ -175,7 +177,8 @@ static void read_duration(struct program *p, struct type *type, Dwarf_Die *die)
         type->numerator = ratio.numbers[0];
         type->denominator = ratio.numbers[1];
         type->inner_count = 1;
-        if (!type->numerator || !type->denominator || (type->inner[0]->kind != TYPE_INTEGER && type->inner[0]->kind != TYPE_FLOAT) ||
+        if (!type->numerator || !type->denominator ||
+            (type->inner[0]->kind != TYPE_INTEGER && type->inner[0]->kind != TYPE_FLOAT) ||
             type->inner[0]->size != type->size)
                 types_refuse(type, "a duration of another form than ticks of a ratio");
 }
@@ -186,7 +189,8 @@ static void read_time(struct program *p, struct type *type, Dwarf_Die *die)
         struct arguments arguments = {.p = p, .type = type};
 
         read_choice(p, type, die, TYPE_TIME, &arguments);
-        if (type->inner_count < 2 || type->inner[1]->kind != TYPE_DURATION || !die_starts(arguments.names[0], "system_clock")) {
+        if (type->inner_count < 2 || type->inner[1]->kind != TYPE_DURATION ||
+            !die_starts(arguments.names[0], "system_clock")) {
                 types_refuse(type, "a time of another clock than system_clock (give its time_since_epoch())");
                 return;
         }
@@ -260,9 +264,9 @@ static const struct {
         const char *scope, *prefix;
         void (*read)(struct program *p, struct type *type, Dwarf_Die *die);
 } composed_classes[] = {
-        {"std::", "complex<", read_complex},           {"std::", "stack<", read_adaptor},
-        {"std::", "queue<", read_adaptor},             {"std::chrono::", "duration<", read_duration},
-        {"std::chrono::", "time_point<", read_time},   {"std::filesystem::", "path", read_path},
+        {"std::", "complex<", read_complex},         {"std::", "stack<", read_adaptor},
+        {"std::", "queue<", read_adaptor},           {"std::chrono::", "duration<", read_duration},
+        {"std::chrono::", "time_point<", read_time}, {"std::filesystem::", "path", read_path},
 };
 
 static int read_composed(struct program *p, struct type *type, Dwarf_Die *die, const char *scope, const char *name)

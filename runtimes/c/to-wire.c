@@ -114,7 +114,8 @@ static json_t *write_integer(struct outgoing *out, wide value, int is_signed)
         char digits[48], *at = digits + sizeof(digits) - 1;
 
         if (is_negative ? (__int128)value >= INT64_MIN : value <= UINT64_MAX)
-                return outgoing_spend(out, 1, is_negative ? agent_integer((int64_t)value) : agent_unsigned((uint64_t)value));
+                return outgoing_spend(out, 1,
+                                      is_negative ? agent_integer((int64_t)value) : agent_unsigned((uint64_t)value));
         if (is_negative)
                 value = -value;
         for (*at = '\0'; value; value /= 10)
@@ -150,7 +151,8 @@ static json_t *write_enum(struct outgoing *out, const struct type *type, wide va
 {
         for (size_t i = 0; i < type->enumerator_count; i++)
                 if ((int64_t)value == type->enumerators[i].value)
-                        return outgoing_spend(out, strlen(type->enumerators[i].name) + 2, json_string(type->enumerators[i].name));
+                        return outgoing_spend(out, strlen(type->enumerators[i].name) + 2,
+                                              json_string(type->enumerators[i].name));
         return write_integer(out, value, type->is_signed);
 }
 
@@ -220,7 +222,8 @@ static json_t *write_pointer(struct outgoing *out, const struct type *type, cons
                 return write_text(out, to, strlen(to));
         if (target->kind == TYPE_VOID)
                 return outgoing_refuse(out, "a pointer to void cannot be sent");
-        if (target->kind == TYPE_POINTER && target->inner[0]->kind == TYPE_CHAR) { /* a list that NULL ends, as environ */
+        if (target->kind == TYPE_POINTER &&
+            target->inner[0]->kind == TYPE_CHAR) { /* a list that NULL ends, as environ */
                 size_t count = 0;
 
                 while (((char *const *)to)[count])
@@ -238,8 +241,10 @@ static json_t *write_member(struct outgoing *out, const struct type *type, size_
         const void *elements;
 
         if (m->bit_size)
-                return write_scalar(out, m->type, bits_at(at + m->offset, m->bit_offset, m->bit_size, m->type->is_signed));
-        if (i + 1 < type->member_count && m[1].bit_size == 0 && convert_is_length(m->name, m->type, m[1].name, m[1].type)) {
+                return write_scalar(out, m->type,
+                                    bits_at(at + m->offset, m->bit_offset, m->bit_size, m->type->is_signed));
+        if (i + 1 < type->member_count && m[1].bit_size == 0 &&
+            convert_is_length(m->name, m->type, m[1].name, m[1].type)) {
                 int64_t count = convert_integer_at(m[1].type, at + m[1].offset);
 
                 memcpy(&elements, at + m->offset, sizeof(elements));
@@ -298,7 +303,8 @@ static json_t *write_any(struct outgoing *out, const struct type *type, const vo
         case TYPE_STRUCT:
                 return write_struct(out, type, at);
         case TYPE_UNION:
-                return outgoing_refuse(out, "%s is a union, which does not say what it holds, and cannot be sent", type->name);
+                return outgoing_refuse(out, "%s is a union, which does not say what it holds, and cannot be sent",
+                                       type->name);
         case TYPE_ARRAY:
                 return convert_elements_out(out, type->inner[0], at, type->count);
         case TYPE_POINTER:
@@ -317,7 +323,8 @@ json_t *convert_out(struct outgoing *out, const struct type *type, const void *a
         json_t *value;
 
         if (out->depth > CONVERT_DEPTH_MAX)
-                return outgoing_refuse(out, "values in values deeper than %d, or one that holds itself", CONVERT_DEPTH_MAX);
+                return outgoing_refuse(out, "values in values deeper than %d, or one that holds itself",
+                                       CONVERT_DEPTH_MAX);
         out->depth += is_deeper;
         value = write_any(out, type, at);
         out->depth -= is_deeper;

@@ -1,5 +1,5 @@
-#include "program.h"
 #include "die.h"
+#include "program.h"
 #include "spelling.h"
 #include "storage.h"
 
@@ -259,7 +259,8 @@ static void read_into(struct program *p, struct type *type, Dwarf_Die *die)
                 read_base(type, die);
                 break;
         case DW_TAG_enumeration_type:
-                if (die_flag(die, DW_AT_declaration) && find_elsewhere(p, die) && die_number(die, DW_AT_byte_size, &size))
+                if (die_flag(die, DW_AT_declaration) && find_elsewhere(p, die) &&
+                    die_number(die, DW_AT_byte_size, &size))
                         type->size = size;
                 read_enum(p, type, die);
                 break;

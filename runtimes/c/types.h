@@ -1,5 +1,5 @@
-/* What debug information says of a program: functions, and the types of what they take and give. Made once for a loaded program
- * and never freed. */
+/* What debug information says of a program: functions, and the types of what they take and give. Made once for a loaded
+ * program and never freed. */
 #ifndef CLOCHE_NATIVE_TYPES_H
 #define CLOCHE_NATIVE_TYPES_H
 
@@ -10,7 +10,7 @@ enum type_kind {
         TYPE_REFUSED, /* why says what it is */
         TYPE_VOID,
         TYPE_BOOL,
-        TYPE_CHAR,    /* plain char */
+        TYPE_CHAR, /* plain char */
         TYPE_INTEGER,
         TYPE_FLOAT,
         TYPE_ENUM,
@@ -60,13 +60,13 @@ struct type {
         const char *why;
         size_t size, align;
         unsigned is_signed : 1;
-        unsigned is_byte : 1;          /* unsigned char */
-        unsigned target_constant : 1;  /* of a pointer or reference */
-        unsigned by_reference : 1;     /* a class that is passed by the address of an object (Itanium C++ ABI 3.1.2.3) */
-        unsigned is_made_by_itself : 1; /* has virtual functions: only its own constructor can make one */
-        unsigned is_descending : 1;    /* maps and sets with std::greater */
+        unsigned is_byte : 1;         /* unsigned char */
+        unsigned target_constant : 1; /* of a pointer or reference */
+        unsigned by_reference : 1;    /* a class that is passed by the address of an object (Itanium C++ ABI 3.1.2.3) */
+        unsigned is_made_by_itself : 1;    /* has virtual functions: only its own constructor can make one */
+        unsigned is_descending : 1;        /* maps and sets with std::greater */
         unsigned is_ordered_otherwise : 1; /* with an order or a hash of its own */
-        unsigned is_multi : 1;         /* maps and sets that have a key several times */
+        unsigned is_multi : 1;             /* maps and sets that have a key several times */
         uint64_t numerator, denominator;
         size_t count;
         struct type **inner;
@@ -83,13 +83,13 @@ struct parameter {
 };
 
 struct function {
-        const char *name;      /* qualified */
+        const char *name; /* qualified */
         const char *prototype;
         void *address;
-        unsigned is_public : 1;   /* external, of the user's own sources, no leading underscore */
+        unsigned is_public : 1;    /* external, of the user's own sources, no leading underscore */
         unsigned needs_object : 1; /* a member function that is not static */
         unsigned is_variadic : 1;
-        unsigned was_read : 1;    /* what follows is there */
+        unsigned was_read : 1; /* what follows is there */
         struct type *result;
         struct parameter *parameters;
         size_t parameter_count;

@@ -85,7 +85,8 @@ typedef int (*handler)(struct agent *a, const struct agent_request *request, str
 static int answer(struct agent *a, const json_t *id, const struct agent_request *request, handler handle)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
-        struct agent_reply reply = {.result_bytes = request->result_bytes, .attachments = BUF_INIT(request->result_bytes),
+        struct agent_reply reply = {.result_bytes = request->result_bytes,
+                                    .attachments = BUF_INIT(request->result_bytes),
                                     .is_build = handle == a->language->build};
         int r;
 
@@ -156,14 +157,17 @@ static int answer_freeze(struct agent *a, const json_t *id)
 static const struct {
         const char *name;
         enum method method;
-} methods[] = {{"call", METHOD_CALL}, {"prepare", METHOD_PREPARE}, {"run", METHOD_RUN}, {"freeze", METHOD_FREEZE},
+} methods[] = {{"call", METHOD_CALL},
+               {"prepare", METHOD_PREPARE},
+               {"run", METHOD_RUN},
+               {"freeze", METHOD_FREEZE},
                {"build", METHOD_BUILD}};
 
 static int find_method(const struct agent_language *language, const char *name)
 {
         const int handled[] = {
-                [METHOD_CALL] = language->call != NULL, [METHOD_PREPARE] = language->prepare != NULL,
-                [METHOD_RUN] = language->run != NULL,   [METHOD_FREEZE] = 1,
+                [METHOD_CALL] = language->call != NULL,   [METHOD_PREPARE] = language->prepare != NULL,
+                [METHOD_RUN] = language->run != NULL,     [METHOD_FREEZE] = 1,
                 [METHOD_BUILD] = language->build != NULL,
         };
 
@@ -190,10 +194,12 @@ static int answer_own_method(struct agent *a, const struct rpc_message *message,
 
         a->id = message->id;
         if (own->answer(a, message->params, &result, &refusal) == 0)
-                return rpc_result(json_incref(message->id), result, NULL, 0, &out, &e) < 0 || send_frame(a, &out) < 0 ? 1 : CONTINUE;
+                return rpc_result(json_incref(message->id), result, NULL, 0, &out, &e) < 0 || send_frame(a, &out) < 0
+                               ? 1
+                               : CONTINUE;
         if (refusal.type)
-                data = json_pack("{s:s, s:o, s:s}", "type", refusal.type, "message", agent_text(refusal.message, strlen(refusal.message)),
-                                 "stack", "");
+                data = json_pack("{s:s, s:o, s:s}", "type", refusal.type, "message",
+                                 agent_text(refusal.message, strlen(refusal.message)), "stack", "");
         return send_error(a, message->id, refusal.code, refusal.message, data) < 0 ? 1 : CONTINUE;
 }
 
@@ -205,7 +211,8 @@ static int refuse_method(struct agent *a, const struct rpc_message *message)
         return send_error(a, message->id, ERROR_NO_METHOD, text, NULL) < 0 ? 1 : CONTINUE;
 }
 
-static int handle_request(struct agent *a, enum method method, const struct rpc_message *message, const struct frame *frame)
+static int handle_request(struct agent *a, enum method method, const struct rpc_message *message,
+                          const struct frame *frame)
 {
         struct held_request held;
         struct cloche_err e;
@@ -363,7 +370,8 @@ int agent_serve(const struct agent_language *language, void *data)
 
 /* Wait for the answer to this id; answers for processes that were killed meanwhile are dropped.
  * Returns 1, 0 at the end, or GIVEN_UP. */
-static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), struct rpc_message *ret, struct frame *ret_frame)
+static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), struct rpc_message *ret,
+                        struct frame *ret_frame)
 {
         struct cloche_err e;
 
@@ -372,7 +380,8 @@ static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), str
                         return GIVEN_UP;
                 if (channel_read(&a->channel, ret_frame, &e) != 1 || rpc_parse(ret_frame, ret, &e) < 0)
                         return 0;
-                if ((ret->kind == RPC_RESULT || ret->kind == RPC_ERROR) && json_integer_value(ret->id) == (json_int_t)id)
+                if ((ret->kind == RPC_RESULT || ret->kind == RPC_ERROR) &&
+                    json_integer_value(ret->id) == (json_int_t)id)
                         return 1;
                 rpc_message_done(ret);
         }
@@ -392,9 +401,11 @@ static int keep_answer(const struct rpc_message *message, const struct frame *fr
         if (message->kind == RPC_ERROR) {
                 json_t *data = json_object_get(message->error, "data");
 
-                ret->error = json_is_object(data) ? json_incref(data)
-                                                  : json_pack("{s:s, s:s}", "name", "Error", "message", message->error_message);
-        } else if (request_value(json_object_get(message->result, "value"), frame->attachments_size, &ret->value, &e) < 0) {
+                ret->error = json_is_object(data)
+                                     ? json_incref(data)
+                                     : json_pack("{s:s, s:s}", "name", "Error", "message", message->error_message);
+        } else if (request_value(json_object_get(message->result, "value"), frame->attachments_size, &ret->value, &e) <
+                   0) {
                 ret->error = json_pack("{s:s, s:s}", "name", "TypeError", "message", e.msg);
         }
         return ret->value || ret->error ? 0 : -1;
@@ -413,8 +424,8 @@ static int send_question(struct agent *a, const struct agent_question *question,
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e;
 
-        if (rpc_request(json_integer((json_int_t)id), question->method, question->params, question->attachments, question->attachments_size, &out,
-                        &e) < 0)
+        if (rpc_request(json_integer((json_int_t)id), question->method, question->params, question->attachments,
+                        question->attachments_size, &out, &e) < 0)
                 return -1;
         return channel_write(&a->channel, out.data, out.size);
 }
@@ -456,8 +467,8 @@ void agent_await_askers(struct agent *a)
         channel_end_question(&a->channel);
 }
 
-int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments, size_t attachments_size,
-                 struct agent_answer *ret)
+int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments,
+                 size_t attachments_size, struct agent_answer *ret)
 {
         json_t *params;
 
@@ -469,6 +480,9 @@ int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, 
                                                                 "the host cannot be asked while set-up code runs")};
                 return ret->error ? 0 : -1;
         }
-        params = json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
-        return params ? ask(a, &(struct agent_question){BRIDGE_METHOD, params, attachments, attachments_size, NULL}, ret) : -1;
+        params =
+                json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
+        return params ? ask(a, &(struct agent_question){BRIDGE_METHOD, params, attachments, attachments_size, NULL},
+                            ret)
+                      : -1;
 }

@@ -30,14 +30,14 @@ struct agent_request {
         const char *code; /* terminated; may have NULs in it, see code_size */
         size_t code_size;
         const char *filename;
-        const char *function;         /* NULL: not named */
-        const json_t *args;           /* array; null in the places of holes */
-        const json_t *holes;          /* array of positions, ascending, without repetition; may be empty */
-        const json_t *kwargs;         /* object, a plain one although it may have a key "$" */
-        const json_t *order;          /* array of names, or NULL */
-        const json_t *build;          /* object, or NULL */
-        const json_t *artifact;       /* bytes returned by an earlier build, or NULL */
-        const json_t *argv;           /* array of strings */
+        const char *function;            /* NULL: not named */
+        const json_t *args;              /* array; null in the places of holes */
+        const json_t *holes;             /* array of positions, ascending, without repetition; may be empty */
+        const json_t *kwargs;            /* object, a plain one although it may have a key "$" */
+        const json_t *order;             /* array of names, or NULL */
+        const json_t *build;             /* object, or NULL */
+        const json_t *artifact;          /* bytes returned by an earlier build, or NULL */
+        const json_t *argv;              /* array of strings */
         const json_t *globals, *imports; /* objects of declarations, whose values are NOT checked: agent_value */
         size_t result_bytes;
         const unsigned char *attachments;
@@ -50,9 +50,9 @@ struct agent_reply {
         const char *signature_source; /* "schema", "inferred" or "convention" */
         struct buf attachments;       /* its maximum is the request's result_bytes */
         size_t result_bytes;
-        int is_over;                  /* the attachments were larger than result_bytes */
-        int is_build;                 /* value is sent as the member artifact */
-        json_t *error;                /* {type, message, stack} when the code threw */
+        int is_over;   /* the attachments were larger than result_bytes */
+        int is_build;  /* value is sent as the member artifact */
+        json_t *error; /* {type, message, stack} when the code threw */
 };
 
 /* An error of JSON-RPC. */
@@ -81,10 +81,10 @@ struct agent_language {
         int (*build)(struct agent *a, const struct agent_request *request, struct agent_reply *reply);
 
         /* The rest may be NULL. */
-        void (*warm_up)(struct agent *a);   /* in a process that becomes a template, before its first request */
+        void (*warm_up)(struct agent *a);       /* in a process that becomes a template, before its first request */
         const char *(*hinder)(struct agent *a); /* the language's own blocker of freezing; NULL: none */
-        void (*renew)(struct agent *a);     /* in each forked child, first: state that siblings must not share */
-        void (*get_ready)(struct agent *a); /* in a forked child before its first request */
+        void (*renew)(struct agent *a);         /* in each forked child, first: state that siblings must not share */
+        void (*get_ready)(struct agent *a);     /* in a forked child before its first request */
 
         const char *refused;   /* type of the error for a value that cannot be sent: "TypeError" when NULL */
         const char *too_large; /* type of the error for a result over result_bytes: "ValueError" when NULL */
@@ -110,7 +110,8 @@ int agent_is_rehearsing(const struct agent *a);
 /* -- values of requests --------------------------------------------------------------------------------------- */
 
 /* Return 1, with their place, if value is bytes, a buffer or a typed array, else 0. */
-int agent_bytes(const struct agent_request *request, const json_t *value, const unsigned char **ret_data, size_t *ret_size);
+int agent_bytes(const struct agent_request *request, const json_t *value, const unsigned char **ret_data,
+                size_t *ret_size);
 
 /* Return the tag of a tagged form, for example "bytes"; NULL for plain JSON. */
 const char *agent_tag(const json_t *value);
@@ -161,16 +162,16 @@ __attribute__((noreturn)) void agent_fail_now(struct agent *a, const char *type,
 
 /* The answer of a host function. Release it with agent_answer_done(). */
 struct agent_answer {
-        json_t *value;      /* checked, without references; NULL if it threw */
-        json_t *error;      /* {name, message, fields} if it threw */
+        json_t *value;               /* checked, without references; NULL if it threw */
+        json_t *error;               /* {name, message, fields} if it threw */
         struct agent_request origin; /* for agent_bytes and agent_json_text; only its attachments are set */
         void *held;
 };
 
 /* Call a host function. target, args and kwargs are stolen; kwargs may be NULL. Blocks. Returns 0 with
  * *ret filled, also if the host function threw; -1 if the channel has ended: the process should exit. */
-int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments, size_t attachments_size,
-                 struct agent_answer *ret);
+int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments,
+                 size_t attachments_size, struct agent_answer *ret);
 void agent_answer_done(struct agent_answer *answer);
 
 /* A request to the host of any other kind. */
@@ -179,7 +180,8 @@ struct agent_question {
         json_t *params; /* stolen */
         const void *attachments;
         size_t attachments_size;
-        int (*gives_up)(void); /* called while the answer is awaited, ten times a second and at each signal; NULL: never */
+        int (*gives_up)(void); /* called while the answer is awaited, ten times a second and at each signal; NULL: never
+                                */
 };
 
 /* ret is for an answer {"value": V}; NULL: the answer does not matter. Returns 0 or -1 like

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define HEAD_SIZE 8
 #define LOOK_MS 100
@@ -24,7 +24,8 @@ struct channel_shared {
 
 static struct channel_shared *open_shared(void)
 {
-        struct channel_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct channel_shared *shared =
+                mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         pthread_mutexattr_t attributes;
 
         if (shared == MAP_FAILED)

@@ -9,8 +9,8 @@
 
 struct channel {
         int fd;
-        pid_t pid;       /* its owner */
-        dev_t device;    /* these two prove that fd is still the same socket */
+        pid_t pid;    /* its owner */
+        dev_t device; /* these two prove that fd is still the same socket */
         ino_t inode;
         struct frame_reader reader;
         struct channel_shared *shared; /* with forked processes that may send requests; NULL: they may not */

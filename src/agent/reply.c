@@ -84,7 +84,7 @@ int agent_reply_text_form(struct agent_reply *reply, json_t *text_form, char *re
 
 /* -- errors --------------------------------------------------------------------------------------------------- */
 
-static void throw(struct agent_reply *reply, const char *type, const char *message, const char *stack)
+static void throw_error(struct agent_reply *reply, const char *type, const char *message, const char *stack)
 {
         json_decref(reply->error);
         reply->error = json_pack("{s:o, s:o, s:o}", "type", agent_text(type, strlen(type)), "message",
@@ -100,7 +100,7 @@ int agent_throw(struct agent_reply *reply, const char *type, const char *stack, 
         if (vasprintf(&message, format, ap) < 0)
                 message = NULL;
         va_end(ap);
-        throw(reply, type, message ? message : "no memory for the message", stack ? stack : "");
+        throw_error(reply, type, message ? message : "no memory for the message", stack ? stack : "");
         free(message);
         return -1;
 }
@@ -152,7 +152,8 @@ static int build_result(const json_t *id, const struct agent_reply *reply, const
                                   append_text(&text, "\"") < 0)) ||
             append_text(&text, "}}") < 0)
                 return -1;
-        return frame_build(out, text.data, text.size, reply->attachments.data, reply->attachments.size, &e) < 0 ? -1 : 0;
+        return frame_build(out, text.data, text.size, reply->attachments.data, reply->attachments.size, &e) < 0 ? -1
+                                                                                                                : 0;
 }
 
 int reply_build(const json_t *id, struct agent_reply *reply, const struct agent_language *language, struct buf *out)

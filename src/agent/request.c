@@ -140,7 +140,8 @@ static json_t *plain_object(json_t *value)
         for (size_t i = 0; i < json_array_size(pairs); i++) {
                 const json_t *pair = json_array_get(pairs, i), *key = json_array_get(pair, 0);
 
-                if (!is_plain_text(key) || json_object_set(plain, json_string_value(key), json_array_get(pair, 1)) < 0) {
+                if (!is_plain_text(key) ||
+                    json_object_set(plain, json_string_value(key), json_array_get(pair, 1)) < 0) {
                         json_decref(plain);
                         plain = NULL;
                         break;
@@ -261,7 +262,8 @@ const char *agent_tag(const json_t *value)
         return json_string_value(json_object_get(value, "$"));
 }
 
-int agent_bytes(const struct agent_request *request, const json_t *value, const unsigned char **ret_data, size_t *ret_size)
+int agent_bytes(const struct agent_request *request, const json_t *value, const unsigned char **ret_data,
+                size_t *ret_size)
 {
         const char *tag = agent_tag(value);
 

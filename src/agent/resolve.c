@@ -54,7 +54,7 @@ static int resolve_members(struct walk *w, json_t *object)
         const char *key;
         json_t *member;
 
-        json_object_foreach(object, key, member) {
+        json_object_foreach (object, key, member) {
                 json_t *replaced = NULL;
                 int r = resolve(w, member, &replaced);
 

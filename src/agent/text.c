@@ -66,7 +66,7 @@ static int append_object(const struct agent_request *request, struct buf *out, c
         if (agent_bytes(request, value, &data, &size))
                 return append_bytes(request, out, value);
         r = buf_append(out, "{", 1);
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 if (r == 0 && count++)
                         r = buf_append(out, ",", 1);
                 if (r == 0)

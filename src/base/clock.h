@@ -31,7 +31,8 @@ static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec tim
         struct tm tm;
         char text[16];
 
-        if (!gmtime_r(&time.tv_sec, &tm) || tm.tm_year < -1900 || tm.tm_year > 8099 || strftime(text, sizeof(text), "-%m-%dT%H:%M:%S", &tm) == 0)
+        if (!gmtime_r(&time.tv_sec, &tm) || tm.tm_year < -1900 || tm.tm_year > 8099 ||
+            strftime(text, sizeof(text), "-%m-%dT%H:%M:%S", &tm) == 0)
                 return -1;
         snprintf(ret, CLOCK_TEXT_SIZE, "%04d%s.%03ldZ", tm.tm_year + 1900, text, time.tv_nsec / 1000000);
         return 0;

@@ -5,8 +5,7 @@
 #include <cloche/cloche.h>
 
 /* Set *e and return -code. e may be NULL. */
-int err_set(struct cloche_err *e, enum cloche_code code, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
+int err_set(struct cloche_err *e, enum cloche_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The same for a failed system call: ": strerror(os_errno)" is appended. */
 int err_os(struct cloche_err *e, enum cloche_code code, int os_errno, const char *format, ...)

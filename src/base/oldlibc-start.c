@@ -12,10 +12,13 @@ __asm__(".symver old_start, __libc_start_main@GLIBC_2.17");
 typedef int program(int argc, char **argv, char **env);
 typedef void constructor(int argc, char **argv, char **env);
 
-int old_start(program *run, int argc, char **argv, program *begin, void (*end)(void), void (*end_loader)(void), void *stack);
-__attribute__((visibility("hidden"), used)) int start(program *run, int argc, char **argv, program *begin, void (*end)(void), void (*end_loader)(void), void *stack)
-        __asm__("__libc_start_main");
-extern constructor *const preinit_begin[] __asm__("__preinit_array_start"), *const preinit_end[] __asm__("__preinit_array_end");
+int old_start(program *run, int argc, char **argv, program *begin, void (*end)(void), void (*end_loader)(void),
+              void *stack);
+__attribute__((visibility("hidden"), used)) int start(program *run, int argc, char **argv, program *begin,
+                                                      void (*end)(void), void (*end_loader)(void),
+                                                      void *stack) __asm__("__libc_start_main");
+extern constructor *const preinit_begin[] __asm__("__preinit_array_start"), *const
+        preinit_end[] __asm__("__preinit_array_end");
 extern constructor *const init_begin[] __asm__("__init_array_start"), *const init_end[] __asm__("__init_array_end");
 
 static int construct(int argc, char **argv, char **env)

@@ -17,11 +17,10 @@
 #error "the first version of glibc's functions on this machine is not known here"
 #endif
 
-#define OLD(name, version)                                            \
-        __asm__(".symver old_" #name ", " #name "@" version "\n"      \
-                ".text\n.globl " #name "\n.hidden " #name "\n"        \
-                ".type " #name ", %function\n" #name ":\n"            \
-                JUMP("old_" #name) "\n.size " #name ", . - " #name "\n")
+#define OLD(name, version)                                       \
+        __asm__(".symver old_" #name ", " #name "@" version "\n" \
+                ".text\n.globl " #name "\n.hidden " #name "\n"   \
+                ".type " #name ", %function\n" #name ":\n" JUMP("old_" #name) "\n.size " #name ", . - " #name "\n")
 
 OLD(dlerror, BASE);
 OLD(dlinfo, DLINFO);

@@ -135,7 +135,8 @@ static int has_unread_at_end(int socket_fd)
         is_stream = type == SOCK_STREAM;
         if (is_stream)
                 peer_open(socket_fd);
-        if ((!is_stream && setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0) || shutdown(socket_fd, SHUT_RD) < 0)
+        if ((!is_stream && setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0) ||
+            shutdown(socket_fd, SHUT_RD) < 0)
                 return 0; /* not a connected pair */
         return has_unread(socket_fd, is_stream);
 }
@@ -184,7 +185,9 @@ static size_t collect(struct msghdr *msg, int fds[RIGHTS_MAX])
         size_t count = 0;
 
         for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-                size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+                size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS
+                                   ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                                   : 0;
 
                 for (size_t i = 0; i < n && count < RIGHTS_MAX; i++)
                         memcpy(&fds[count++], CMSG_DATA(h) + i * sizeof(int), sizeof(int));
@@ -207,7 +210,10 @@ ssize_t peer_receive_with(int socket_fd, void *data, size_t size, mode_t type, i
                 struct cmsghdr align;
         } control;
         struct iovec iov = {data, size};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct msghdr msg = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
         int fds[RIGHTS_MAX];
         size_t count, taken;
         ssize_t n;

@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +18,8 @@ static int maps_all(const char *path)
         int found = !map;
 
         while (map && !found && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3)
-                found = inside <= PRIVILEGE_UIDS_FIRST && (uint64_t)inside + count >= (uint64_t)PRIVILEGE_UIDS_FIRST + PRIVILEGE_UIDS_COUNT;
+                found = inside <= PRIVILEGE_UIDS_FIRST &&
+                        (uint64_t)inside + count >= (uint64_t)PRIVILEGE_UIDS_FIRST + PRIVILEGE_UIDS_COUNT;
         if (map)
                 fclose(map);
         return found;
@@ -29,7 +30,8 @@ static int may_administer(void)
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {0};
 
-        return syscall(SYS_capget, &header, sets) < 0 || sets[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN);
+        return syscall(SYS_capget, &header, sets) < 0 ||
+               sets[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN);
 }
 
 int privilege_is_root(void)
@@ -44,7 +46,8 @@ int privilege_gain_none(struct cloche_err *e)
 
         if (syscall(SYS_capset, &header, none) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "give up capabilities");
-        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs") : 0;
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs")
+                                                          : 0;
 }
 
 int privilege_become(uid_t uid, struct cloche_err *e)

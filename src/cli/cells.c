@@ -11,14 +11,18 @@
 json_t *cells_params(const struct cells *cells, const char *code, size_t size)
 {
         json_t *text = json_stringn(code, size);
-        json_t *params = text ? json_pack("{s:s, s:s*, s:s*, s:o, s:b}", "sandbox", cells->sandbox, "context", cells->context, "language",
-                                          cells->context ? NULL : cells->language, "code", text, "input", cells->questions != NULL)
+        json_t *params = text ? json_pack("{s:s, s:s*, s:s*, s:o, s:b}", "sandbox", cells->sandbox, "context",
+                                          cells->context, "language", cells->context ? NULL : cells->language, "code",
+                                          text, "input", cells->questions != NULL)
                               : NULL;
 
         if (params && cells->restart)
                 json_object_set_new(params, "restart", json_true());
         if (params && cells->timeout_ms)
-                json_object_set_new(params, "timeoutMs", json_integer(cells->timeout_ms == CLOCHE_UNLIMITED ? 0 : (json_int_t)cells->timeout_ms));
+                json_object_set_new(params, "timeoutMs",
+                                    json_integer(cells->timeout_ms == CLOCHE_UNLIMITED
+                                                         ? 0
+                                                         : (json_int_t)cells->timeout_ms));
         return params;
 }
 
@@ -34,8 +38,12 @@ static int tell(void *data, const struct daemon_told *told)
 int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
 {
         struct follow follow = {
-                .client = cells->client, .sandbox = cells->sandbox, .waits_for = "starting the interpreter",
-                .on_event = tell, .data = cells, .questions = cells->questions,
+                .client = cells->client,
+                .sandbox = cells->sandbox,
+                .waits_for = "starting the interpreter",
+                .on_event = tell,
+                .data = cells,
+                .questions = cells->questions,
                 .context = cells->interrupts ? cells->context : NULL,
         };
         json_t *params = cells_params(cells, code, size), *answer = NULL;
@@ -83,7 +91,7 @@ void cells_say_error(const json_t *answer)
 
         if (!json_is_object(error))
                 return;
-        json_array_foreach(traceback, i, line)
+        json_array_foreach (traceback, i, line)
                 say_line(line);
         if (json_array_size(traceback))
                 return;

@@ -11,11 +11,12 @@
 struct cells {
         /* Set by the caller; borrowed. */
         struct daemon_client *client;
-        const char *sandbox, *context, *language; /* context: NULL is the language's default one; language: NULL is python */
-        uint64_t timeout_ms;                      /* 0: the context's own; CLOCHE_UNLIMITED: none */
-        int interrupts;                           /* SIGINT interrupts the cell; the context keeps its state */
-        int restart;                              /* start a new interpreter if it has exited */
-        struct questions *questions;              /* NULL: input requests are answered with end of file */
+        const char *sandbox, *context,
+                *language;           /* context: NULL is the language's default one; language: NULL is python */
+        uint64_t timeout_ms;         /* 0: the context's own; CLOCHE_UNLIMITED: none */
+        int interrupts;              /* SIGINT interrupts the cell; the context keeps its state */
+        int restart;                 /* start a new interpreter if it has exited */
+        struct questions *questions; /* NULL: input requests are answered with end of file */
         struct displays displays;
         /* State of a run. */
         struct follow *follow;

@@ -39,7 +39,8 @@ static int is_name(const char *name)
 
 static int unknown(const char *name)
 {
-        return cli_bad("there are no kept changes '%.*s' (cloche changes list shows them)", (int)strcspn(name, "\n\r\033"), name);
+        return cli_bad("there are no kept changes '%.*s' (cloche changes list shows them)",
+                       (int)strcspn(name, "\n\r\033"), name);
 }
 
 /* The directory of all sets; -1: a line was printed, -ENOENT: none yet. */
@@ -104,7 +105,9 @@ int cli_changes_drop(const char *name)
         if (!is_name(name) || all_fd < 0)
                 return unknown(name);
         r = remove_tree(all_fd, name, DEPTH_MAX);
-        return r == -ENOENT ? unknown(name) : r < 0 ? cli_bad("cannot remove the changes '%s': %s", name, strerror(-r)) : 0;
+        return r == -ENOENT ? unknown(name)
+               : r < 0      ? cli_bad("cannot remove the changes '%s': %s", name, strerror(-r))
+                            : 0;
 }
 
 int cli_changes_drop_all(void)
@@ -148,7 +151,7 @@ static int take_mounts(struct changes_kept *kept)
 
         if (!json_is_array(mounts) || json_array_size(mounts) == 0 || json_array_size(mounts) > CHANGES_MOUNTS_MAX)
                 return -1;
-        json_array_foreach(mounts, i, mount) {
+        json_array_foreach (mounts, i, mount) {
                 kept->targets[i] = json_string_value(json_object_get(mount, "target"));
                 kept->sources[i] = json_string_value(json_object_get(mount, "source"));
                 if (!kept->targets[i] || !kept->sources[i] || kept->sources[i][0] != '/')
@@ -181,8 +184,9 @@ static int open_one(int all_fd, struct changes_kept *ret)
 {
         ret->dir_fd = openat(all_fd, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->dir_fd < 0)
-                return errno == ENOENT || all_fd < 0 ? unknown(ret->name)
-                                                     : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
+                return errno == ENOENT || all_fd < 0
+                               ? unknown(ret->name)
+                               : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
         ret->set_fd = openat(ret->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->set_fd < 0 || read_about(ret) < 0)
                 return cli_bad("the changes '%s' are damaged: cloche changes drop %s", ret->name, ret->name);
@@ -209,7 +213,9 @@ static int is_of(const struct changes_kept *kept, const char *here)
 
 static int none_here(const char *newest)
 {
-        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list shows them all, and a name chooses some)", newest);
+        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list "
+                       "shows them all, and a name chooses some)",
+                       newest);
 }
 
 /* Names are in order of age. A damaged set does not say what it is of: that it is damaged is what there is to say. */
@@ -293,8 +299,10 @@ static json_t *about_mounts(const json_t *mount)
         json_t *list = json_array(), *dir;
         const char *target;
 
-        json_object_foreach(json_object_get(mount, "dirs"), target, dir)
-                json_array_append_new(list, json_pack("{s:s, s:O, s:O*}", "target", target, "source", json_object_get(dir, "path"), "kind", json_object_get(dir, "kind")));
+        json_object_foreach (json_object_get(mount, "dirs"), target, dir)
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:O, s:O*}", "target", target, "source",
+                                                json_object_get(dir, "path"), "kind", json_object_get(dir, "kind")));
         return list;
 }
 
@@ -383,8 +391,8 @@ static int make_directory(struct keeping *keeping)
 
 static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
 {
-        json_t *about = json_pack("{s:i, s:I, s:I, s:o}", "format", FORMAT, "made", (json_int_t)time(NULL), "count", (json_int_t)count,
-                                  "mounts", about_mounts(mount));
+        json_t *about = json_pack("{s:i, s:I, s:I, s:o}", "format", FORMAT, "made", (json_int_t)time(NULL), "count",
+                                  (json_int_t)count, "mounts", about_mounts(mount));
         int r = write_about(keeping->dir_fd, about);
 
         json_decref(about);
@@ -422,7 +430,8 @@ int changes_prepare(struct errand *errand, const json_t *mount)
 static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES], int *ret_fd)
 {
         size_t fd_count = 1;
-        ssize_t size = errand_begin(errand) < 0 ? -1 : fd_receive(errand->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
+        ssize_t size =
+                errand_begin(errand) < 0 ? -1 : fd_receive(errand->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
 
         if (size != CHANGES_NAME_BYTES || fd_count != 1)
                 return -1;
@@ -430,7 +439,8 @@ static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES
         return 0;
 }
 
-int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES])
+int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count,
+                     char ret_name[CHANGES_NAME_BYTES])
 {
         _cleanup_fd_ int set_fd = -EBADF;
         char name[CHANGES_NAME_BYTES];

@@ -53,6 +53,7 @@ int changes_find_mount(const char *const *targets, size_t count, const char *pat
 /* Call before dropping privilege. mount: the run's, borrowed until the errand has ended. */
 int changes_prepare(struct errand *errand, const json_t *mount);
 /* Keep a set of count changes. Ends the errand; a failure leaves nothing behind. */
-int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES]);
+int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count,
+                     char ret_name[CHANGES_NAME_BYTES]);
 
 #endif

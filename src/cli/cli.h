@@ -14,18 +14,18 @@ struct cli_option {
         const char *argument; /* "SECONDS", or NULL for a flag */
         const char *help;
         int (*set)(struct cli_request *request, const char *value); /* 0, or CLI_BAD_INPUT after a line was printed */
-        const char *alias;    /* "-e", or NULL */
+        const char *alias;                                          /* "-e", or NULL */
 };
 
 /* The implementation of a subcommand; spec/operations.def has its name and help. */
 struct cli_command {
         const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
-        const char *expected; /* the required words, for messages: "a language" */
+        const char *expected;               /* the required words, for messages: "a language" */
         int positional_min, positional_max; /* before "--" */
         int needs_code;
-        int language_word; /* with needs_code: index from 1 of the word for a language or file; 0: none */
-        int takes_rest; /* words after "--" go to the script */
+        int language_word;  /* with needs_code: index from 1 of the word for a language or file; 0: none */
+        int takes_rest;     /* words after "--" go to the script */
         int words_are_rest; /* so do words after the last positional one */
 };
 

@@ -100,7 +100,10 @@ static void add_row(struct bench *bench, const char *question, struct samples *s
         struct row *row = &bench->rows[bench->row_count++];
 
         qsort(samples->ms, samples->count, sizeof(double), compare);
-        *row = (struct row){.count = samples->count, .p50 = percentile(samples, 50), .p99 = percentile(samples, 99), .per_second = per_second};
+        *row = (struct row){.count = samples->count,
+                            .p50 = percentile(samples, 50),
+                            .p99 = percentile(samples, 99),
+                            .per_second = per_second};
         snprintf(row->question, sizeof(row->question), "%s", question);
 }
 
@@ -139,8 +142,8 @@ static int finish(cloche_run *run)
         int code = cloche_run_wait(run, &result, &e) < 0 ? cli_fail(&e) : 0;
 
         if (code == 0 && cloche_result_status(result) != CLOCHE_STATUS_SUCCESS) {
-                cli_bad("a run ended with %s: %s: %s", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
-                        cloche_result_error_message(result));
+                cli_bad("a run ended with %s: %s: %s", cloche_status_name(cloche_result_status(result)),
+                        cloche_result_error_type(result), cloche_result_error_message(result));
                 code = 1;
         }
         cloche_result_free(result);
@@ -163,7 +166,8 @@ static int run_once(cloche_engine *engine, const struct cloche_run_options *opt,
 
 /* -- measurements --------------------------------------------------------------------------------------------- */
 
-static int one_by_one(struct bench *bench, const char *question, cloche_engine *engine, const struct cloche_run_options *opt)
+static int one_by_one(struct bench *bench, const char *question, cloche_engine *engine,
+                      const struct cloche_run_options *opt)
 {
         size_t runs = bench->request->runs;
         struct samples samples;
@@ -239,7 +243,8 @@ static int take_off(cloche_engine *engine, struct cloche_run_options opt, struct
         return cloche_run_start(engine, &opt, &flight->run, &e) < 0 ? cli_fail(&e) : 0;
 }
 
-static int fly(cloche_engine *engine, const struct cloche_run_options *opt, struct flight *flights, size_t at_once, struct samples *samples)
+static int fly(cloche_engine *engine, const struct cloche_run_options *opt, struct flight *flights, size_t at_once,
+               struct samples *samples)
 {
         size_t started = 0;
         int code = 0;
@@ -269,7 +274,8 @@ static int fly(cloche_engine *engine, const struct cloche_run_options *opt, stru
 
 static int at_once(struct bench *bench, cloche_engine *engine, const struct cloche_run_options *opt)
 {
-        size_t width = bench->request->concurrency, runs = bench->request->runs < 4 * width ? 4 * width : bench->request->runs;
+        size_t width = bench->request->concurrency,
+               runs = bench->request->runs < 4 * width ? 4 * width : bench->request->runs;
         struct flight *flights = calloc(width, sizeof(*flights));
         double start = now_ms();
         struct samples samples;
@@ -379,13 +385,15 @@ static void print_table(const struct bench *bench)
 {
         printf("%-40s %7s %10s %10s %9s\n", "question", "n", "p50 ms", "p99 ms", "ratio");
         for (const struct row *row = bench->rows; row < bench->rows + bench->row_count; row++)
-                printf("%-40s %7zu %10.3f %10.3f %9.1f\n", row->question, row->count, row->p50, row->p99, ratio(bench, row));
+                printf("%-40s %7zu %10.3f %10.3f %9.1f\n", row->question, row->count, row->p50, row->p99,
+                       ratio(bench, row));
         for (const struct row *row = bench->rows; row < bench->rows + bench->row_count; row++)
                 if (row->per_second > 0)
                         printf("%s: %.1f a second\n", row->question, row->per_second);
         if (bench->memory.boxes)
                 printf("memory of an idle spare: %.2f MiB (%s, mean of %u)\n",
-                       (double)bench->memory.bytes / bench->memory.boxes / (1 << 20), source(bench), bench->memory.boxes);
+                       (double)bench->memory.bytes / bench->memory.boxes / (1 << 20), source(bench),
+                       bench->memory.boxes);
         printf("ratio: p50 to that of \"%s\", in this same run\n", FLOOR);
 }
 
@@ -395,14 +403,15 @@ static void print_json(const struct bench *bench)
         char *text;
 
         for (const struct row *row = bench->rows; row < bench->rows + bench->row_count; row++)
-                json_array_append_new(rows, json_pack("{s:s, s:I, s:f, s:f, s:f, s:o*}", "question", row->question, "n", (json_int_t)row->count,
-                                                      "p50Ms", row->p50, "p99Ms", row->p99, "ratio", ratio(bench, row), "perSecond",
+                json_array_append_new(rows, json_pack("{s:s, s:I, s:f, s:f, s:f, s:o*}", "question", row->question, "n",
+                                                      (json_int_t)row->count, "p50Ms", row->p50, "p99Ms", row->p99,
+                                                      "ratio", ratio(bench, row), "perSecond",
                                                       row->per_second > 0 ? json_real(row->per_second) : NULL));
         if (bench->memory.boxes)
                 memory = json_pack("{s:I, s:I, s:s}", "boxes", (json_int_t)bench->memory.boxes, "bytesEach",
                                    (json_int_t)(bench->memory.bytes / bench->memory.boxes), "source", source(bench));
-        all = json_pack("{s:s, s:s?, s:s, s:o, s:o*}", "language", bench->run.language, "prefix", bench->request->prefix, "floor", FLOOR,
-                        "rows", rows, "spareMemory", memory);
+        all = json_pack("{s:s, s:s?, s:s, s:o, s:o*}", "language", bench->run.language, "prefix",
+                        bench->request->prefix, "floor", FLOOR, "rows", rows, "spareMemory", memory);
         text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6));
         printf("%s\n", text ? text : "{}");
         free(text);
@@ -483,7 +492,9 @@ static int run(struct cli_request *request)
                 return code;
         request->runs = request->runs ? request->runs : RUNS;
         request->concurrency = request->concurrency ? request->concurrency : processors > 0 ? (uint64_t)processors : 1;
-        bench.run.language = request->positional[0] ? request->positional[0] : request->prefix ? bench.stored.prefix.language : "python";
+        bench.run.language = request->positional[0] ? request->positional[0]
+                             : request->prefix      ? bench.stored.prefix.language
+                                                    : "python";
         for (size_t i = 0; i < sizeof(sample_programs) / sizeof(sample_programs[0]); i++)
                 if (strcmp(sample_programs[i].language, bench.run.language) == 0)
                         bench.sample = &sample_programs[i];

@@ -18,7 +18,8 @@ static int names_error(const char *stack, size_t size, const cloche_result *resu
 {
         const char *type = cloche_result_error_type(result), *message = cloche_result_error_message(result);
 
-        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && size > 0 && ((message && *message && strstr(stack, message)) || strstr(stack, type));
+        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && size > 0 &&
+               ((message && *message && strstr(stack, message)) || strstr(stack, type));
 }
 
 /* Print only the stack if it names the error. */
@@ -32,8 +33,8 @@ static void print_error(const cloche_result *result)
         if (size > 0)
                 fprintf(stderr, "%.*s\n", (int)size, stack);
         if (!names_error(stack, size, result))
-                fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
-                        message && *message ? ": " : "", message ? message : "");
+                fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)),
+                        cloche_result_error_type(result), message && *message ? ": " : "", message ? message : "");
 }
 
 /* 0, or 1 after a line was printed. */
@@ -48,7 +49,9 @@ static int print_value(const char *tagged)
                 r = plain_value(&text, value);
         json_decref(value);
         if (r < 0)
-                return cli_bad("cannot print the value as plain JSON: %s (--json prints it as it came)", e.code ? e.msg : strerror(-r)), 1;
+                return cli_bad("cannot print the value as plain JSON: %s (--json prints it as it came)",
+                               e.code ? e.msg : strerror(-r)),
+                       1;
         fwrite(text.data, 1, text.size, stdout);
         putchar('\n');
         return 0;
@@ -120,7 +123,8 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_run_network, options_limits, options_box, NULL,
+        options_code,  options_call,   options_env,         options_build,  options_json, options_prefix,
+        options_files, options_mounts, options_run_network, options_limits, options_box,  NULL,
 };
 
 const struct cli_command command_call = {

@@ -11,8 +11,8 @@ static json_t *row(const struct changes_kept *kept)
 {
         double age = difftime(time(NULL), kept->made);
 
-        return json_pack("{s:s, s:I, s:I, s:O}", "name", kept->name, "count", kept->count, "ageSeconds", (json_int_t)(age < 0 ? 0 : age),
-                         "mounts", json_object_get(kept->about, "mounts"));
+        return json_pack("{s:s, s:I, s:I, s:O}", "name", kept->name, "count", kept->count, "ageSeconds",
+                         (json_int_t)(age < 0 ? 0 : age), "mounts", json_object_get(kept->about, "mounts"));
 }
 
 static void print_row(const json_t *of)
@@ -22,9 +22,9 @@ static void print_row(const json_t *of)
         char age[SAY_AGE_BYTES];
         size_t i;
 
-        printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count, count == 1 ? " " : "s",
-               say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
-        json_array_foreach(mounts, i, mount) {
+        printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count,
+               count == 1 ? " " : "s", say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+        json_array_foreach (mounts, i, mount) {
                 fputs(i ? ", " : "  ", stdout);
                 say_path(stdout, json_object_get(mount, "source"));
         }

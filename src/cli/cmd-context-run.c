@@ -42,10 +42,15 @@ static int run(struct cli_request *request)
         struct questions questions;
         struct daemon_client client;
         struct cells cells = {
-                .client = &client, .sandbox = request->positional[0], .context = request->sandbox.context, .language = request->sandbox.language,
-                .timeout_ms = request->run.limits.wall_ms, .questions = request->sandbox.input ? &questions : NULL,
+                .client = &client,
+                .sandbox = request->positional[0],
+                .context = request->sandbox.context,
+                .language = request->sandbox.language,
+                .timeout_ms = request->run.limits.wall_ms,
+                .questions = request->sandbox.input ? &questions : NULL,
                 .restart = request->sandbox.restart,
-                .displays = {.sandbox = request->positional[0], .directory = request->sandbox.displays,
+                .displays = {.sandbox = request->positional[0],
+                             .directory = request->sandbox.displays,
                              .saves = request->sandbox.displays ? DISPLAYS_ALL : DISPLAYS_NAMED},
         };
         int code = check(request);
@@ -64,9 +69,15 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_context, options_language, options_cell, options_cell_timeout, options_displays, options_json, options_daemon, NULL,
+        options_code,     options_context, options_language, options_cell, options_cell_timeout,
+        options_displays, options_json,    options_daemon,   NULL,
 };
 
 const struct cli_command command_context_run = {
-        .tables = tables, .run = run, .expected = "a sandbox", .positional_min = 1, .positional_max = 1, .needs_code = 1,
+        .tables = tables,
+        .run = run,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .needs_code = 1,
 };

@@ -1,4 +1,5 @@
-/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback, forget. */
+/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback,
+ * forget. */
 #include "options.h"
 #include "say.h"
 
@@ -30,8 +31,9 @@ static void print_context(const json_t *context)
         const char *name = sandbox_text(context, "context");
 
         say_name(stdout, name);
-        printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s", (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "",
-               sandbox_text(context, "language"), sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
+        printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s",
+               (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "", sandbox_text(context, "language"),
+               sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
                sandbox_text(context, "lastUsedAt"));
         print_more("", json_object_get(context, "interpreter"));
         print_more("of", json_object_get(context, "forkedFrom"));
@@ -41,8 +43,10 @@ static void print_context(const json_t *context)
 
 static void print_checkpoint(const json_t *checkpoint)
 {
-        printf("%-24s %6lld cells  %-15s %s\n", sandbox_text(checkpoint, "checkpoint"), number(checkpoint, "executionCount"),
-               json_is_true(json_object_get(checkpoint, "files")) ? "with files" : "without files", sandbox_text(checkpoint, "createdAt"));
+        printf("%-24s %6lld cells  %-15s %s\n", sandbox_text(checkpoint, "checkpoint"),
+               number(checkpoint, "executionCount"),
+               json_is_true(json_object_get(checkpoint, "files")) ? "with files" : "without files",
+               sandbox_text(checkpoint, "createdAt"));
 }
 
 static void print_variable(const json_t *variable)
@@ -102,7 +106,8 @@ static int ask_one(struct cli_request *request, const char *method, json_t *para
 }
 
 /* The same for an answer that holds rows under a name. */
-static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name, void (*print)(const json_t *row))
+static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
+                    void (*print)(const json_t *row))
 {
         json_t *answer = NULL;
         int code = ask(request, method, params, &answer);
@@ -120,14 +125,16 @@ static int check_name(const struct cli_request *request)
 
         if (!name || request->sandbox.language || !options_is_language(name))
                 return 0;
-        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s (with --language the name may be %s too)",
+        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s "
+                       "(with --language the name may be %s too)",
                        name, box, name, name);
 }
 
 static int ask_create(struct cli_request *request)
 {
-        json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context", request->positional[1], "language",
-                                   request->sandbox.language, "cwd", request->sandbox.cwd, "env", sandbox_env(request));
+        json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context",
+                                   request->positional[1], "language", request->sandbox.language, "cwd",
+                                   request->sandbox.cwd, "env", sandbox_env(request));
         uint64_t timeout_ms = request->run.limits.wall_ms;
 
         if (params && request->sandbox.forkable)
@@ -182,7 +189,8 @@ static int fork_context(struct cli_request *request)
 
 static json_t *checkpoint_params(const struct cli_request *request)
 {
-        return json_pack("{s:s, s:s, s:s*}", "sandbox", request->positional[0], "context", request->positional[1], "checkpoint", request->positional[2]);
+        return json_pack("{s:s, s:s, s:s*}", "sandbox", request->positional[0], "context", request->positional[1],
+                         "checkpoint", request->positional[2]);
 }
 
 static int checkpoint(struct cli_request *request)
@@ -205,7 +213,8 @@ static int rollback(struct cli_request *request)
 }
 
 /* Try all names from that word on; params builds the request for each. */
-static int each(struct cli_request *request, const char *method, int first, json_t *(*params)(struct cli_request *request, const char *name))
+static int each(struct cli_request *request, const char *method, int first,
+                json_t *(*params)(struct cli_request *request, const char *name))
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -229,7 +238,8 @@ static json_t *of_context(struct cli_request *request, const char *name)
 
 static json_t *of_checkpoint(struct cli_request *request, const char *name)
 {
-        return json_pack("{s:s, s:s, s:s}", "sandbox", request->positional[0], "context", request->positional[1], "checkpoint", name);
+        return json_pack("{s:s, s:s, s:s}", "sandbox", request->positional[0], "context", request->positional[1],
+                         "checkpoint", name);
 }
 
 static int drop(struct cli_request *request)
@@ -255,38 +265,86 @@ static const struct cli_option *const show_tables[] = {options_json, options_dae
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
 
 const struct cli_command command_context_create = {
-        .tables = create_tables, .run = create, .expected = "a sandbox", .positional_min = 1, .positional_max = 2,
+        .tables = create_tables,
+        .run = create,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 2,
 };
 const struct cli_command command_context_list = {
-        .tables = show_tables, .run = list, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = show_tables,
+        .run = list,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };
 const struct cli_command command_context_get = {
-        .tables = show_tables, .run = get, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = show_tables,
+        .run = get,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_delete = {
-        .tables = each_tables, .run = drop, .expected = "a sandbox and contexts", .positional_min = 2, .positional_max = CLI_WORDS_MAX,
+        .tables = each_tables,
+        .run = drop,
+        .expected = "a sandbox and contexts",
+        .positional_min = 2,
+        .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_command command_context_restart = {
-        .tables = show_tables, .run = restart, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = show_tables,
+        .run = restart,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_interrupt = {
-        .tables = show_tables, .run = interrupt, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = show_tables,
+        .run = interrupt,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_describe = {
-        .tables = show_tables, .run = describe, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = show_tables,
+        .run = describe,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_fork = {
-        .tables = fork_tables, .run = fork_context, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = fork_tables,
+        .run = fork_context,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_checkpoint = {
-        .tables = checkpoint_tables, .run = checkpoint, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 3,
+        .tables = checkpoint_tables,
+        .run = checkpoint,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 3,
 };
 const struct cli_command command_context_checkpoints = {
-        .tables = show_tables, .run = checkpoints, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 2,
+        .tables = show_tables,
+        .run = checkpoints,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_command command_context_rollback = {
-        .tables = show_tables, .run = rollback, .expected = A_CONTEXT, .positional_min = 2, .positional_max = 3,
+        .tables = show_tables,
+        .run = rollback,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 3,
 };
 const struct cli_command command_context_forget = {
-        .tables = each_tables, .run = forget, .expected = "a sandbox, a context and checkpoints", .positional_min = 3, .positional_max = CLI_WORDS_MAX,
+        .tables = each_tables,
+        .run = forget,
+        .expected = "a sandbox, a context and checkpoints",
+        .positional_min = 3,
+        .positional_max = CLI_WORDS_MAX,
 };

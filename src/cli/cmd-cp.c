@@ -57,8 +57,8 @@ void copy_wait(int fd)
 
 /* -- shared by both directions -------------------------------------------------------------------------------- */
 
-int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size, struct daemon_told *ret,
-             struct cloche_err *e)
+int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
+             struct daemon_told *ret, struct cloche_err *e)
 {
         json_t *params = json_pack("{s:s, s:s}", "sandbox", copy->sandbox, "path", path);
         struct daemon_told told;
@@ -82,7 +82,9 @@ int copy_join(char ret[COPY_PATH_BYTES], const char *directory, const char *name
         int slash = *directory && directory[strlen(directory) - 1] != '/';
         int n = snprintf(ret, COPY_PATH_BYTES, "%s%s%s", directory, slash ? "/" : "", name);
 
-        return n < COPY_PATH_BYTES ? 0 : err_set(e, CLOCHE_E_TOO_LARGE, "a path of %d bytes, at most %d are taken: %.60s…", n, COPY_PATH_BYTES - 1, ret);
+        return n < COPY_PATH_BYTES ? 0
+                                   : err_set(e, CLOCHE_E_TOO_LARGE, "a path of %d bytes, at most %d are taken: %.60s…",
+                                             n, COPY_PATH_BYTES - 1, ret);
 }
 
 const char *copy_last(const char *path, char ret[COPY_PATH_BYTES])
@@ -144,8 +146,9 @@ static int cp(struct cli_request *request)
         int code;
 
         if (!from == !to)
-                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b where it has a colon)", source,
-                               target);
+                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b where "
+                               "it has a colon)",
+                               source, target);
         code = catch_signals();
         if (code == 0)
                 code = sandbox_open(request, &copy.client);
@@ -164,5 +167,9 @@ static int cp(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_standard, options_daemon, NULL};
 
 const struct cli_command command_cp = {
-        .tables = tables, .run = cp, .expected = "a source and a target", .positional_min = 2, .positional_max = 2,
+        .tables = tables,
+        .run = cp,
+        .expected = "a source and a target",
+        .positional_min = 2,
+        .positional_max = 2,
 };

@@ -103,12 +103,13 @@ static char *host_path(const struct changeset_row *row, const char *path)
         size_t best_size = 0, k;
         json_t *change;
 
-        json_array_foreach(row->changes, k, change) {
-                char *to = say_path_bytes(json_object_get(change, "path")), *from = say_path_bytes(json_object_get(change, "from"));
+        json_array_foreach (row->changes, k, change) {
+                char *to = say_path_bytes(json_object_get(change, "path")),
+                     *from = say_path_bytes(json_object_get(change, "from"));
                 size_t size = to ? strlen(to) : 0;
 
-                if (from && size > best_size && strncmp(path, to, size) == 0 && (path[size] == '/' || path[size] == '\0') &&
-                    asprintf(&whole, "%s%s", from, path + size) >= 0) {
+                if (from && size > best_size && strncmp(path, to, size) == 0 &&
+                    (path[size] == '/' || path[size] == '\0') && asprintf(&whole, "%s%s", from, path + size) >= 0) {
                         free(best);
                         best = whole;
                         best_size = size;
@@ -120,7 +121,8 @@ static char *host_path(const struct changeset_row *row, const char *path)
 }
 
 /* O_RDONLY descriptor; -ENOENT if no old file is expected; or the reason why it cannot be shown. */
-static int open_old(const struct view *view, const struct changeset_row *row, size_t mount, const json_t *change, const char *path)
+static int open_old(const struct view *view, const struct changeset_row *row, size_t mount, const json_t *change,
+                    const char *path)
 {
         char *old = letter_of(change) == 'M' ? host_path(row, path) : strdup(path);
         int fd = old ? host_files_open(view->host, mount, old) : -ENOMEM;
@@ -164,9 +166,11 @@ static _Noreturn void become_diff(const char *const *labels, int old_fd, int new
 
         new_fd = fcntl(new_fd >= 0 ? new_fd : null_fd, F_DUPFD, 3); /* without close-on-exec */
         snprintf(new_name, sizeof(new_name), "/dev/fd/%d", new_fd);
-        if (new_fd >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 && dup2(old_fd >= 0 ? old_fd : null_fd, STDIN_FILENO) >= 0) {
+        if (new_fd >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 &&
+            dup2(old_fd >= 0 ? old_fd : null_fd, STDIN_FILENO) >= 0) {
                 setenv("LC_ALL", "C", 1);
-                execlp("diff", "diff", "-u", "--label", labels[0], "--label", labels[1], "--", "-", new_name, (char *)NULL);
+                execlp("diff", "diff", "-u", "--label", labels[0], "--label", labels[1], "--", "-", new_name,
+                       (char *)NULL);
         }
         _exit(127);
 }
@@ -204,7 +208,8 @@ static int run_diff(const char *const *labels, int old_fd, int new_fd)
                 return cli_bad("cannot run diff(1): %s", strerror(errno));
         if (WIFEXITED(status) && WEXITSTATUS(status) < 2)
                 return 0;
-        return cli_bad("diff(1) %s", WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "cannot be run: install diffutils" : "failed");
+        return cli_bad("diff(1) %s",
+                       WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "cannot be run: install diffutils" : "failed");
 }
 
 static int compare(const char *source, const char *path, int old_fd, int new_fd)
@@ -217,7 +222,8 @@ static int compare(const char *source, const char *path, int old_fd, int new_fd)
         else if (is_too_large(old_fd) || is_too_large(new_fd))
                 printf("(more than %d MiB: not compared)\n", TEXT_BYTES_MAX >> 20);
         else
-                bad = run_diff((const char *const[]){labels[0] + (old_fd >= 0), labels[1] + (new_fd >= 0)}, old_fd, new_fd);
+                bad = run_diff((const char *const[]){labels[0] + (old_fd >= 0), labels[1] + (new_fd >= 0)}, old_fd,
+                               new_fd);
         free(labels[0]);
         free(labels[1]);
         return bad;
@@ -264,7 +270,7 @@ static void print_set(struct view *view, int is_unified)
         size_t k;
 
         for (size_t i = 0; i < view->set->count; i++)
-                json_array_foreach(view->set->rows[i].changes, k, change)
+                json_array_foreach (view->set->rows[i].changes, k, change)
                         if (!json_is_true(json_object_get(change, "virtual")))
                                 print_change(view, i, change, is_unified);
 }
@@ -277,8 +283,8 @@ static void print_json(const struct changes_kept *kept, const cloche_changeset *
         uint64_t left = FILES_CONTENTS_TOTAL_MAX;
         char *text = NULL;
 
-        if (whole && changeset_describe(set, 0, &left, json_object_get(whole, "created"), json_object_get(whole, "modified"),
-                                        json_object_get(whole, "deleted")) == 0)
+        if (whole && changeset_describe(set, 0, &left, json_object_get(whole, "created"),
+                                        json_object_get(whole, "modified"), json_object_get(whole, "deleted")) == 0)
                 text = value_dump(whole, JSON_COMPACT | JSON_ENSURE_ASCII);
         printf("%s\n", text ? text : "{}");
         free(text);
@@ -299,8 +305,11 @@ static int show(const struct cli_request *request, const struct changes_kept *ke
 {
         cloche_changeset *set = NULL;
         struct cloche_err e = {0};
-        struct view view = {.mounts = {kept->targets, (const char *const *)kept->roots, kept->mount_count}, .host = host};
-        int code = session_drop_privilege(&e) < 0 || cloche_changeset_load(NULL, kept->set_fd, &set, &e) < 0 ? cli_fail(&e) : 0;
+        struct view view = {.mounts = {kept->targets, (const char *const *)kept->roots, kept->mount_count},
+                            .host = host};
+        int code = session_drop_privilege(&e) < 0 || cloche_changeset_load(NULL, kept->set_fd, &set, &e) < 0
+                           ? cli_fail(&e)
+                           : 0;
 
         if (code == 0)
                 code = check_mounts(kept, set);

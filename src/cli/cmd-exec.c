@@ -16,8 +16,9 @@
 static json_t *command_params(const struct cli_request *request, json_t *command)
 {
         uint64_t timeout_ms = request->run.limits.wall_ms;
-        json_t *params = json_pack("{s:s, s:o, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "command", command, "session",
-                                   request->sandbox.session, "cwd", request->sandbox.cwd, "env", sandbox_env(request));
+        json_t *params = json_pack("{s:s, s:o, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "command",
+                                   command, "session", request->sandbox.session, "cwd", request->sandbox.cwd, "env",
+                                   sandbox_env(request));
 
         if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
                 json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
@@ -35,7 +36,8 @@ static json_t *process_params(const struct cli_request *request, json_t *command
         if (params && request->sandbox.input)
                 json_object_set_new(params, "stdin", json_true());
         if (params && request->sandbox.terminal)
-                json_object_set_new(params, "terminal", json_pack("{s:I, s:I}", "cols", (json_int_t)cols, "rows", (json_int_t)rows));
+                json_object_set_new(params, "terminal",
+                                    json_pack("{s:I, s:I}", "cols", (json_int_t)cols, "rows", (json_int_t)rows));
         return params;
 }
 
@@ -59,7 +61,8 @@ static void say_late(const struct cli_request *request, const json_t *ended)
         uint64_t timeout_ms = request->run.limits.wall_ms;
 
         if (json_is_true(json_object_get(ended, "timedOut")) && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
-                fprintf(stderr, "cloche: timeout: the command was stopped; the limit is %llu ms\n", (unsigned long long)timeout_ms);
+                fprintf(stderr, "cloche: timeout: the command was stopped; the limit is %llu ms\n",
+                        (unsigned long long)timeout_ms);
 }
 
 /* -- without standard input ----------------------------------------------------------------------------------- */
@@ -70,7 +73,7 @@ static void say_warnings(const json_t *ended)
         const json_t *warning;
         size_t i;
 
-        json_array_foreach(json_object_get(ended, "warnings"), i, warning) {
+        json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);
                 say_name(stderr, json_string_value(warning));
                 fputc('\n', stderr);
@@ -119,14 +122,18 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
 {
         struct terminal terminal = {0};
         struct follow f = {
-                .client = client, .sandbox = request->positional[0], .process = process, .passes_input = 1,
+                .client = client,
+                .sandbox = request->positional[0],
+                .process = process,
+                .passes_input = 1,
                 .terminal = request->sandbox.terminal ? &terminal : NULL,
         };
         json_t *ended = NULL;
         int code = f.terminal ? terminal_raw(&terminal) : 0;
 
         if (code == 0)
-                code = follow_request(&f, "process.follow", json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), &ended);
+                code = follow_request(&f, "process.follow",
+                                      json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), &ended);
         terminal_restore(&terminal);
         if (code == 0 && !ended)
                 say_left(request, process);
@@ -136,7 +143,8 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
                 code = exit_code(ended);
         /* No other client uses this process. */
         if (ended)
-                (void)sandbox_ask(client, "process.cleanup", json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
+                (void)sandbox_ask(client, "process.cleanup",
+                                  json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
         json_decref(ended);
         return code;
 }
@@ -169,7 +177,8 @@ static int exec(struct cli_request *request)
                 return code;
         code = sandbox_session(&client, request);
         if (code == 0)
-                code = has_streams ? run_process(request, &client, sandbox_command(request)) : exec_plain(request, &client);
+                code = has_streams ? run_process(request, &client, sandbox_command(request))
+                                   : exec_plain(request, &client);
         daemon_close(&client);
         return code;
 }
@@ -184,8 +193,10 @@ static int take_up(struct cli_request *request, struct daemon_client *client)
         int code;
 
         terminal_size(&cols, &rows);
-        code = sandbox_ask(client, "process.resize", json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process, "cols",
-                                                               (json_int_t)cols, "rows", (json_int_t)rows), NULL);
+        code = sandbox_ask(client, "process.resize",
+                           json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
+                                     "cols", (json_int_t)cols, "rows", (json_int_t)rows),
+                           NULL);
         return code ? code : follow_process(request, client, process);
 }
 
@@ -205,7 +216,8 @@ static int shell(struct cli_request *request)
         if (code == 0 && request->sandbox.process)
                 code = take_up(request, &client);
         else if (code == 0)
-                code = run_process(request, &client, request->run.argc ? sandbox_command(request) : json_string("exec bash"));
+                code = run_process(request, &client,
+                                   request->run.argc ? sandbox_command(request) : json_string("exec bash"));
         daemon_close(&client);
         return code;
 }
@@ -224,7 +236,8 @@ static int start(struct cli_request *request)
                 return code;
         code = sandbox_session(&client, request);
         if (code == 0)
-                code = sandbox_ask(&client, "process.start", process_params(request, sandbox_command(request)), &started);
+                code = sandbox_ask(&client, "process.start", process_params(request, sandbox_command(request)),
+                                   &started);
         daemon_close(&client);
         if (code == 0 && request->json)
                 sandbox_print_json(started);
@@ -240,16 +253,32 @@ static const struct cli_option *const exec_tables[] = {
 static const struct cli_option *const start_tables[] = {
         options_session, options_env, options_timeout, options_process_id, options_json, options_daemon, NULL,
 };
-static const struct cli_option *const shell_tables[] = {options_session, options_env, options_timeout, options_attach, options_daemon, NULL};
+static const struct cli_option *const shell_tables[] = {options_session, options_env,    options_timeout,
+                                                        options_attach,  options_daemon, NULL};
 
 const struct cli_command command_exec = {
-        .tables = exec_tables, .run = exec, .expected = "a sandbox", .positional_min = 1, .positional_max = 1, .takes_rest = 1,
+        .tables = exec_tables,
+        .run = exec,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
 };
 
 const struct cli_command command_start = {
-        .tables = start_tables, .run = start, .expected = "a sandbox", .positional_min = 1, .positional_max = 1, .takes_rest = 1,
+        .tables = start_tables,
+        .run = start,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
 };
 
 const struct cli_command command_shell = {
-        .tables = shell_tables, .run = shell, .expected = "a sandbox", .positional_min = 1, .positional_max = 1, .takes_rest = 1,
+        .tables = shell_tables,
+        .run = shell,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
 };

@@ -19,9 +19,10 @@ static void print_table(const json_t *languages)
         const json_t *language;
         size_t i;
 
-        json_array_foreach(languages, i, language) {
+        json_array_foreach (languages, i, language) {
                 printf("%-12s %-8s %-10s %-10s", json_string_value(json_object_get(language, "name")),
-                       json_string_value(json_object_get(language, "extension")), json_string_value(json_object_get(language, "interpreter")),
+                       json_string_value(json_object_get(language, "extension")),
+                       json_string_value(json_object_get(language, "interpreter")),
                        json_is_true(json_object_get(language, "warm")) ? "warm" : "cold only");
                 print_names(language);
                 printf("\n");

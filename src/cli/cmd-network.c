@@ -21,7 +21,8 @@ static void print_exposed(const json_t *port)
 
 static void print_open(const json_t *port)
 {
-        printf("%5lld  open     %s\n", (long long)json_integer_value(json_object_get(port, "port")), sandbox_text(port, "address"));
+        printf("%5lld  open     %s\n", (long long)json_integer_value(json_object_get(port, "port")),
+               sandbox_text(port, "address"));
 }
 
 static int list_ports(struct cli_request *request)
@@ -41,8 +42,8 @@ static int list_ports(struct cli_request *request)
 
 static int expose(struct cli_request *request)
 {
-        json_t *params = json_pack("{s:s, s:I, s:s*}", "sandbox", request->positional[0], "port", (json_int_t)request->sandbox.expose, "name",
-                                   request->sandbox.word);
+        json_t *params = json_pack("{s:s, s:I, s:s*}", "sandbox", request->positional[0], "port",
+                                   (json_int_t)request->sandbox.expose, "name", request->sandbox.word);
         json_t *answer = NULL;
         int code = sandbox_ask_once(request, "port.expose", params, &answer);
         const char *url = sandbox_text(answer, "url");
@@ -57,7 +58,8 @@ static int expose(struct cli_request *request)
 
 static int unexpose(struct cli_request *request)
 {
-        json_t *answer = NULL, *params = json_pack("{s:s, s:I}", "sandbox", request->positional[0], "port", (json_int_t)request->sandbox.unexpose);
+        json_t *answer = NULL, *params = json_pack("{s:s, s:I}", "sandbox", request->positional[0], "port",
+                                                   (json_int_t)request->sandbox.unexpose);
         int code = sandbox_ask_once(request, "port.unexpose", params, &answer);
         int was = json_is_true(json_object_get(answer, "exposed"));
 
@@ -65,7 +67,8 @@ static int unexpose(struct cli_request *request)
                 sandbox_print_json(answer);
         json_decref(answer);
         if (code == 0 && !was)
-                return cli_bad("port %d of '%s' was not exposed", (int)request->sandbox.unexpose, request->positional[0]);
+                return cli_bad("port %d of '%s' was not exposed", (int)request->sandbox.unexpose,
+                               request->positional[0]);
         return code;
 }
 
@@ -87,7 +90,7 @@ static void print_rules(const json_t *network, const char *name)
         const json_t *rule;
         size_t i;
 
-        json_array_foreach(json_object_get(network, name), i, rule)
+        json_array_foreach (json_object_get(network, name), i, rule)
                 printf("%-5s %s\n", name, json_string_value(rule));
 }
 
@@ -159,9 +162,17 @@ static const struct cli_option *const ports_tables[] = {options_ports, options_j
 static const struct cli_option *const net_tables[] = {options_network, options_json, options_daemon, NULL};
 
 const struct cli_command command_ports = {
-        .tables = ports_tables, .run = ports, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = ports_tables,
+        .run = ports,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };
 
 const struct cli_command command_net = {
-        .tables = net_tables, .run = net, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = net_tables,
+        .run = net,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };

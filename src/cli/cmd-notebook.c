@@ -71,8 +71,14 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
 
 static int run_cell(struct run *run, size_t number, json_t *cell, const char *source, size_t size)
 {
-        struct cells cells = {.sandbox = run->place.sandbox, .context = run->place.context, .timeout_ms = run->request->run.limits.wall_ms};
-        struct follow follow = {.client = &run->client, .sandbox = run->place.sandbox, .on_event = tell, .takes_output = 1, .data = run};
+        struct cells cells = {.sandbox = run->place.sandbox,
+                              .context = run->place.context,
+                              .timeout_ms = run->request->run.limits.wall_ms};
+        struct follow follow = {.client = &run->client,
+                                .sandbox = run->place.sandbox,
+                                .on_event = tell,
+                                .takes_output = 1,
+                                .data = run};
         json_t *params = cells_params(&cells, source, size), *answer = NULL;
         int code;
 
@@ -117,7 +123,7 @@ static int run_cells(struct run *run)
         size_t i;
         int code = 0;
 
-        json_array_foreach(run->notebook.cells, i, cell)
+        json_array_foreach (run->notebook.cells, i, cell)
                 if (code == 0)
                         code = take_cell(run, i, cell);
         return code ? code : run->failed > 0;
@@ -129,8 +135,9 @@ static void say_outcome(const struct run *run, const char *path, int code)
 
         if (!run->request->json)
                 return;
-        said = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells", (json_int_t)json_array_size(run->notebook.cells), "failed",
-                         (json_int_t)run->failed, "exitCode", code);
+        said = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells",
+                         (json_int_t)json_array_size(run->notebook.cells), "failed", (json_int_t)run->failed,
+                         "exitCode", code);
         sandbox_print_json(said);
         json_decref(said);
 }
@@ -184,5 +191,9 @@ static const struct cli_option *const tables[] = {
 };
 
 const struct cli_command command_notebook_run = {
-        .tables = tables, .run = notebook_run, .expected = "a notebook", .positional_min = 1, .positional_max = 1,
+        .tables = tables,
+        .run = notebook_run,
+        .expected = "a notebook",
+        .positional_min = 1,
+        .positional_max = 1,
 };

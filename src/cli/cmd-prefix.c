@@ -43,12 +43,17 @@ static int create(struct cli_request *request)
 {
         struct saving saving = {
                 .name = request->positional[0],
-                .prefix = {
-                        .language = request->positional[1], .code = request->code, .code_size = request->code_size,
-                        .filename = request->run.filename, .build = request->run.build, .files = request->files,
-                        .file_count = request->run.file_count,
-                        .limits = request->run.limits,
-                },
+                .prefix =
+                        {
+                                .language = request->positional[1],
+                                .code = request->code,
+                                .code_size = request->code_size,
+                                .filename = request->run.filename,
+                                .build = request->run.build,
+                                .files = request->files,
+                                .file_count = request->run.file_count,
+                                .limits = request->run.limits,
+                        },
                 .force = request->force,
         };
         struct errand errand;
@@ -84,7 +89,8 @@ static void print_row(const json_t *of)
         char age[SAY_AGE_BYTES];
 
         printf("%-24s %-12s %12lld bytes %9s old\n", json_string_value(json_object_get(of, "name")),
-               json_string_value(json_object_get(of, "language")), (long long)json_integer_value(json_object_get(of, "bytes")),
+               json_string_value(json_object_get(of, "language")),
+               (long long)json_integer_value(json_object_get(of, "bytes")),
                say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
 }
 

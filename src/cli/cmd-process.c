@@ -26,13 +26,15 @@ static void print_status(const json_t *process)
         if (json_is_string(signal))
                 snprintf(text, sizeof(text), "%.16s %.16s", sandbox_text(process, "status"), json_string_value(signal));
         else if (json_integer_value(code) != 0)
-                snprintf(text, sizeof(text), "%.16s %d", sandbox_text(process, "status"), (int)json_integer_value(code));
+                snprintf(text, sizeof(text), "%.16s %d", sandbox_text(process, "status"),
+                         (int)json_integer_value(code));
         printf(" %-16s", text);
 }
 
 static void print_row(const json_t *process)
 {
-        printf("%-16s %7lld", sandbox_text(process, "process"), (long long)json_integer_value(json_object_get(process, "pid")));
+        printf("%-16s %7lld", sandbox_text(process, "process"),
+               (long long)json_integer_value(json_object_get(process, "pid")));
         print_status(process);
         printf(" %-12s %s  ", sandbox_text(process, "session"), sandbox_text(process, "startedAt"));
         say_path(stdout, json_object_get(process, "command"));
@@ -61,8 +63,8 @@ static json_int_t number(const struct daemon_told *told, const char *stream, con
 }
 
 /* Print one page of one stream. 1: more pages remain. */
-static int print_page(struct daemon_client *client, const struct cli_request *request, const char *stream, int fd, json_int_t *offset,
-                      struct cloche_err *e)
+static int print_page(struct daemon_client *client, const struct cli_request *request, const char *stream, int fd,
+                      json_int_t *offset, struct cloche_err *e)
 {
         json_t *params = process_params(request);
         struct daemon_told told;
@@ -153,13 +155,25 @@ static const struct cli_option *const logs_tables[] = {options_follow, options_d
 static const struct cli_option *const kill_tables[] = {options_signal, options_json, options_daemon, NULL};
 
 const struct cli_command command_ps = {
-        .tables = ps_tables, .run = ps, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = ps_tables,
+        .run = ps,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };
 
 const struct cli_command command_logs = {
-        .tables = logs_tables, .run = logs, .expected = "a sandbox and a process", .positional_min = 2, .positional_max = 2,
+        .tables = logs_tables,
+        .run = logs,
+        .expected = "a sandbox and a process",
+        .positional_min = 2,
+        .positional_max = 2,
 };
 
 const struct cli_command command_kill = {
-        .tables = kill_tables, .run = kill_process, .expected = "a sandbox and a process", .positional_min = 2, .positional_max = 2,
+        .tables = kill_tables,
+        .run = kill_process,
+        .expected = "a sandbox and a process",
+        .positional_min = 2,
+        .positional_max = 2,
 };

@@ -43,13 +43,14 @@ static int take_matches(const json_t *answer, size_t at, size_t before, struct p
         json_int_t from = json_integer_value(json_object_get(answer, "from"));
         size_t i;
 
-        if (from < (json_int_t)before || from > (json_int_t)at || json_integer_value(json_object_get(answer, "to")) != (json_int_t)at)
+        if (from < (json_int_t)before || from > (json_int_t)at ||
+            json_integer_value(json_object_get(answer, "to")) != (json_int_t)at)
                 return -1;
         ret->replaced = at - (size_t)from;
         ret->texts = calloc(MATCHES_MAX, sizeof(*ret->texts));
-        json_array_foreach(matches, i, match)
-                if (ret->texts && ret->count < MATCHES_MAX && json_is_string(match) && is_typable(json_string_value(match)) &&
-                    (ret->texts[ret->count] = strdup(json_string_value(match))))
+        json_array_foreach (matches, i, match)
+                if (ret->texts && ret->count < MATCHES_MAX && json_is_string(match) &&
+                    is_typable(json_string_value(match)) && (ret->texts[ret->count] = strdup(json_string_value(match))))
                         ret->count++;
         return 0;
 }
@@ -68,7 +69,9 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
         text = json_stringn(code.data, code.size);
         if (!text)
                 return -1;
-        code_of = follow_request(&follow, "context.complete", json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context, "code", text),
+        code_of = follow_request(&follow, "context.complete",
+                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context,
+                                           "code", text),
                                  &answer);
         if (code_of == 0)
                 code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
@@ -82,7 +85,8 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
 static int run_typed(struct repl *r)
 {
         json_t *answer = NULL;
-        int code = cells_run(&r->cells, r->typed.data, r->typed.size, &answer), is_given_up = !answer && r->cells.ended_by == SIGINT;
+        int code = cells_run(&r->cells, r->typed.data, r->typed.size, &answer),
+            is_given_up = !answer && r->cells.ended_by == SIGINT;
 
         json_decref(answer);
         buf_consume(&r->typed, r->typed.size);
@@ -141,7 +145,8 @@ static int type_cells(struct repl *r, struct prompt *prompt)
 static int converse(struct repl *r)
 {
         char state[HOME_PATH_BYTES], file[HOME_PATH_BYTES + 40];
-        int has_history = home_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 && home_make_directories(state) == 0;
+        int has_history = home_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
+                          home_make_directories(state) == 0;
         struct prompt *prompt;
         int code;
 
@@ -149,7 +154,8 @@ static int converse(struct repl *r)
         prompt = prompt_new(has_history ? file : NULL, complete_line, r);
         if (!prompt)
                 return cli_bad("no memory for a prompt"), 1;
-        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->place.language, r->place.sandbox, r->place.context);
+        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->place.language,
+               r->place.sandbox, r->place.context);
         fflush(stdout);
         code = type_cells(r, prompt);
         prompt_free(prompt);
@@ -182,10 +188,18 @@ static int work(struct repl *r, int is_terminal)
 
         questions_begin(&r->questions, r->place.sandbox);
         r->cells = (struct cells){
-                .client = &r->client, .sandbox = r->place.sandbox, .context = r->place.context, .timeout_ms = r->request->run.limits.wall_ms, .restart = 1,
-                .interrupts = is_terminal, .questions = is_terminal ? &r->questions : NULL,
-                .displays = {.sandbox = r->place.sandbox, .directory = directory,
-                             .saves = directory ? DISPLAYS_ALL : is_terminal ? DISPLAYS_PICTURES : DISPLAYS_NAMED},
+                .client = &r->client,
+                .sandbox = r->place.sandbox,
+                .context = r->place.context,
+                .timeout_ms = r->request->run.limits.wall_ms,
+                .restart = 1,
+                .interrupts = is_terminal,
+                .questions = is_terminal ? &r->questions : NULL,
+                .displays = {.sandbox = r->place.sandbox,
+                             .directory = directory,
+                             .saves = directory     ? DISPLAYS_ALL
+                                      : is_terminal ? DISPLAYS_PICTURES
+                                                    : DISPLAYS_NAMED},
         };
         return is_terminal ? converse(r) : run_piped(r);
 }
@@ -199,7 +213,8 @@ static int repl(struct cli_request *request)
                 return code;
         if (request->sandbox.sandbox)
                 sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
-        code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context, request->positional[0]);
+        code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context,
+                          request->positional[0]);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
         questions_done(&r.questions);
@@ -209,6 +224,7 @@ static int repl(struct cli_request *request)
         return code ? code : bad;
 }
 
-static const struct cli_option *const tables[] = {options_choice, options_prompt, options_cell_timeout, options_displays, options_daemon, NULL};
+static const struct cli_option *const tables[] = {options_choice,   options_prompt, options_cell_timeout,
+                                                  options_displays, options_daemon, NULL};
 
 const struct cli_command command_repl = {.tables = tables, .run = repl, .positional_max = 1};

@@ -28,7 +28,8 @@ static void tell(const cloche_result *result)
 
 static int is_own_status(const cloche_result *result)
 {
-        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
+        return cloche_result_status(result) == CLOCHE_STATUS_ERROR &&
+               strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
 }
 
 /* Print warnings, and connections that network rules refused. 1: output was lost. */
@@ -115,7 +116,8 @@ static int prepare_terminal(struct cli_request *request)
         int bad = terminal_check("-t");
 
         if (bad == 0 && request->prefix)
-                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have one)");
+                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have "
+                              "one)");
         if (bad == 0)
                 bad = pass_kind(request);
         if (bad == 0)
@@ -144,7 +146,8 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_env, options_terminal, options_files, options_mounts, options_run_network, options_prefix, options_limits, options_box, NULL,
+        options_code,        options_env,    options_terminal, options_files, options_mounts,
+        options_run_network, options_prefix, options_limits,   options_box,   NULL,
 };
 
 const struct cli_command command_run = {

@@ -45,12 +45,12 @@ static void print_values(const char *before, const json_t *value)
         size_t i;
 
         if (json_is_array(value))
-                json_array_foreach(value, i, member) {
+                json_array_foreach (value, i, member) {
                         printf("%-26s ", before);
                         print_scalar(before, member);
                 }
         else if (json_is_object(value))
-                json_object_foreach((json_t *)value, key, member) {
+                json_object_foreach ((json_t *)value, key, member) {
                         snprintf(name, sizeof(name), "%s%s%s", before, *before ? "." : "", key);
                         print_values(name, member);
                 }
@@ -71,9 +71,9 @@ static void print_one(const json_t *sandbox, int json)
 
 static void print_row(const json_t *of)
 {
-        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"), sandbox_text(of, "state"),
-               (long long)json_integer_value(json_object_get(of, "sessions")), (long long)json_integer_value(json_object_get(of, "processes")),
-               sandbox_text(of, "lastUsedAt"));
+        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"),
+               sandbox_text(of, "state"), (long long)json_integer_value(json_object_get(of, "sessions")),
+               (long long)json_integer_value(json_object_get(of, "processes")), sandbox_text(of, "lastUsedAt"));
 }
 
 /* -- commands ------------------------------------------------------------------------------------------------- */
@@ -82,8 +82,9 @@ static void print_row(const json_t *of)
 static json_t *said(const struct cli_request *request)
 {
         const struct sandbox_words *words = &request->sandbox;
-        json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits", sandbox_limits(request), "env",
-                                   sandbox_env(request), "network", sandbox_network(request), "labels", words->labels);
+        json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits",
+                                   sandbox_limits(request), "env", sandbox_env(request), "network",
+                                   sandbox_network(request), "labels", words->labels);
 
         if (params && words->idle_ms != UINT64_MAX)
                 json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
@@ -176,7 +177,8 @@ static int drop(struct cli_request *request)
 }
 
 static const struct cli_option *const create_tables[] = {
-        options_sandbox_limits, options_sandbox_network, options_env, options_sandbox, options_json, options_daemon, NULL,
+        options_sandbox_limits, options_sandbox_network, options_env, options_sandbox,
+        options_json,           options_daemon,          NULL,
 };
 static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
@@ -184,17 +186,37 @@ static const struct cli_option *const each_tables[] = {options_daemon, NULL};
 const struct cli_command command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
 const struct cli_command command_sandbox_ls = {.tables = show_tables, .run = list};
 const struct cli_command command_sandbox_get = {
-        .tables = show_tables, .run = get, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = show_tables,
+        .run = get,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };
 const struct cli_command command_sandbox_set = {
-        .tables = create_tables, .run = set, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = create_tables,
+        .run = set,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };
 const struct cli_command command_sandbox_stop = {
-        .tables = each_tables, .run = stop, .expected = "sandboxes", .positional_min = 1, .positional_max = CLI_WORDS_MAX,
+        .tables = each_tables,
+        .run = stop,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_command command_sandbox_save = {
-        .tables = each_tables, .run = save, .expected = "sandboxes", .positional_min = 1, .positional_max = CLI_WORDS_MAX,
+        .tables = each_tables,
+        .run = save,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_command command_sandbox_rm = {
-        .tables = each_tables, .run = drop, .expected = "sandboxes", .positional_min = 1, .positional_max = CLI_WORDS_MAX,
+        .tables = each_tables,
+        .run = drop,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
 };

@@ -63,9 +63,11 @@ static json_t *describe_guards(const struct report *report)
         json_t *list = json_array();
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:b}", "name", cloche_guard_name((enum cloche_guard)g), "state",
-                                                      cloche_guard_state_name(report->guards[g].state), "proven", report->guards[g].proven, "reason",
-                                                      report->guards[g].reason, "optional", report->optional >> g & 1));
+                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:b}", "name",
+                                                      cloche_guard_name((enum cloche_guard)g), "state",
+                                                      cloche_guard_state_name(report->guards[g].state), "proven",
+                                                      report->guards[g].proven, "reason", report->guards[g].reason,
+                                                      "optional", report->optional >> g & 1));
         return list;
 }
 
@@ -81,7 +83,8 @@ static json_t *describe_rights(const struct report *report)
         for (int right = 0; right < CLOCHE_RIGHT_COUNT; right++) {
                 const struct cloche_right_report *row = &report->rights[right];
 
-                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:o, s:o}", "name", row->name, "about", row->doc, "held", !excess_of(row), "setUp",
+                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:o, s:o}", "name", row->name, "about", row->doc,
+                                                      "held", !excess_of(row), "setUp",
                                                       describe_trial(&row->trials[CLOCHE_HOLDER_SET_UP]), "context",
                                                       describe_trial(&row->trials[CLOCHE_HOLDER_CONTEXT])));
         }
@@ -95,8 +98,9 @@ static json_t *describe_landlocked(const struct report *report)
         for (int program = 0; program < CLOCHE_LANDLOCKED_COUNT; program++) {
                 const struct cloche_landlocked_report *row = &report->landlocked[program];
 
-                json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", row->name, "about", row->doc, "state",
-                                                      row->is_enforced ? "enforced" : "absent", "tried", row->seen));
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:s, s:s, s:s}", "name", row->name, "about", row->doc, "state",
+                                                row->is_enforced ? "enforced" : "absent", "tried", row->seen));
         }
         return list;
 }
@@ -108,16 +112,18 @@ static json_t *describe_host(const struct report *report)
         for (int f = 0; f < CLOCHE_HOST_COUNT; f++) {
                 const struct cloche_host_report *row = &report->host[f];
 
-                json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s}", "name", row->name, "present", row->is_present, "since", row->since,
-                                                      "detail", row->detail, "without", row->without));
+                json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s}", "name", row->name, "present",
+                                                      row->is_present, "since", row->since, "detail", row->detail,
+                                                      "without", row->without));
         }
         return list;
 }
 
 static void print_json(const struct report *report)
 {
-        json_t *whole = json_pack("{s:o, s:o, s:o, s:o}", "guards", describe_guards(report), "rights", describe_rights(report), "landlock",
-                                  describe_landlocked(report), "host", describe_host(report));
+        json_t *whole =
+                json_pack("{s:o, s:o, s:o, s:o}", "guards", describe_guards(report), "rights", describe_rights(report),
+                          "landlock", describe_landlocked(report), "host", describe_host(report));
         char *text = json_dumps(whole, JSON_COMPACT);
 
         printf("%s\n", text ? text : "{}");
@@ -130,8 +136,9 @@ static void print_json(const struct report *report)
 static void print_guards(const struct report *report)
 {
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                printf("%-18s %-9s %s%s\n", cloche_guard_name((enum cloche_guard)g), cloche_guard_state_name(report->guards[g].state),
-                       report->guards[g].proven ? "tried: " : "", report->guards[g].reason);
+                printf("%-18s %-9s %s%s\n", cloche_guard_name((enum cloche_guard)g),
+                       cloche_guard_state_name(report->guards[g].state), report->guards[g].proven ? "tried: " : "",
+                       report->guards[g].reason);
 }
 
 static const char *may(const struct cloche_right_trial *trial)
@@ -166,7 +173,8 @@ static void print_landlocked(const struct report *report)
         for (int program = 0; program < CLOCHE_LANDLOCKED_COUNT; program++) {
                 const struct cloche_landlocked_report *row = &report->landlocked[program];
 
-                printf("%-18s %-9s %s%s\n", row->name, row->is_enforced ? "enforced" : "absent", row->is_enforced ? "tried: " : "", row->seen);
+                printf("%-18s %-9s %s%s\n", row->name, row->is_enforced ? "enforced" : "absent",
+                       row->is_enforced ? "tried: " : "", row->seen);
         }
 }
 
@@ -181,7 +189,8 @@ static void print_host(const struct report *report)
                 if (row->is_present)
                         printf("%-18s present   %s\n", row->name, row->detail);
                 else
-                        printf("%-18s absent    %s%s. %s\n", row->name, row->detail[0] ? "" : "since Linux ", row->detail[0] ? row->detail : row->since, row->without);
+                        printf("%-18s absent    %s%s. %s\n", row->name, row->detail[0] ? "" : "since Linux ",
+                               row->detail[0] ? row->detail : row->since, row->without);
         }
         printf("\n");
 }
@@ -211,12 +220,14 @@ static void print_verdict(const struct report *report, enum cloche_profile profi
         if (missing & ~report->optional)
                 printf("runs are refused: a guard is missing that is not optional\n");
         else if (!is_sound(report))
-                printf("runs start although something is open that must be refused: do not use this host for code that nobody vouches for\n");
+                printf("runs start although something is open that must be refused: do not use this host for code that "
+                       "nobody vouches for\n");
         else if (!missing)
                 printf("every guard is enforced\n");
         else
                 printf("runs start although guards are missing: %s\n",
-                       profile == CLOCHE_PROFILE_USER ? "an ordinary user may lack these (--strict refuses)" : "they were named optional");
+                       profile == CLOCHE_PROFILE_USER ? "an ordinary user may lack these (--strict refuses)"
+                                                      : "they were named optional");
 }
 
 static void print_text(const struct report *report, enum cloche_profile profile)

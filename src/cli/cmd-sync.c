@@ -50,7 +50,7 @@ static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, 
         const json_t *row;
         size_t i;
 
-        json_array_foreach(rows, i, row) {
+        json_array_foreach (rows, i, row) {
                 const json_t *word = member ? json_object_get(row, member) : NULL, *path = json_object_get(row, "path");
 
                 fputs(before, stdout);
@@ -94,14 +94,19 @@ static void print_json(const struct changes_kept *kept, json_t *result, int is_l
 
 static int would_fail(const json_t *plan)
 {
-        return json_array_size(json_object_get(plan, "denied")) > 0 || json_array_size(json_object_get(plan, "conflicts")) > 0;
+        return json_array_size(json_object_get(plan, "denied")) > 0 ||
+               json_array_size(json_object_get(plan, "conflicts")) > 0;
 }
 
 static int sync_set(cloche_engine *engine, const struct cli_request *request, const cloche_changeset *set, json_t **ret,
                     struct cloche_err *e)
 {
         struct cloche_sync_options opt = {
-                .changes = set, .on_error = request->on_error, .conflict = request->conflict, .links = request->links, .dry_run = request->dry_run,
+                .changes = set,
+                .on_error = request->on_error,
+                .conflict = request->conflict,
+                .links = request->links,
+                .dry_run = request->dry_run,
         };
         cloche_sync *sync = NULL;
         char *text = NULL;

@@ -45,14 +45,17 @@ static json_t *git_params(const struct cli_request *request, const char *passwor
 {
         const struct sandbox_words *said = &request->sandbox;
         const char *const *words = request->positional;
-        json_t *params = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*}", "sandbox", words[0], "url", words[1], "dir", words[2], "branch",
-                                   said->branch, "username", said->username, "password", password, "session", said->session);
+        json_t *params = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*}", "sandbox", words[0], "url", words[1],
+                                   "dir", words[2], "branch", said->branch, "username", said->username, "password",
+                                   password, "session", said->session);
 
         if (params && said->depth)
                 json_object_set_new(params, "depth", json_integer((json_int_t)said->depth));
         if (params && request->run.limits.wall_ms)
                 json_object_set_new(params, "timeoutMs",
-                                    json_integer(request->run.limits.wall_ms == CLOCHE_UNLIMITED ? 0 : (json_int_t)request->run.limits.wall_ms));
+                                    json_integer(request->run.limits.wall_ms == CLOCHE_UNLIMITED
+                                                         ? 0
+                                                         : (json_int_t)request->run.limits.wall_ms));
         return params;
 }
 
@@ -103,8 +106,10 @@ static void print_event(const char *event, const json_t *about)
         json_t *value;
 
         printf("%s", event);
-        json_object_foreach((json_t *)about, name, value) {
-                char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+        json_object_foreach ((json_t *)about, name, value) {
+                char *text = json_is_string(value)
+                                     ? NULL
+                                     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 
                 fputs("  ", stdout);
                 say_name(stdout, name);
@@ -168,13 +173,25 @@ static const struct cli_option *const git_tables[] = {options_git, options_timeo
 static const struct cli_option *const tell_tables[] = {options_json, options_daemon, NULL};
 
 const struct cli_command command_git = {
-        .tables = git_tables, .run = git, .expected = "a sandbox and a URL", .positional_min = 2, .positional_max = 3,
+        .tables = git_tables,
+        .run = git,
+        .expected = "a sandbox and a URL",
+        .positional_min = 2,
+        .positional_max = 3,
 };
 
 const struct cli_command command_watch = {
-        .tables = tell_tables, .run = watch, .expected = "a sandbox and a path", .positional_min = 2, .positional_max = 2,
+        .tables = tell_tables,
+        .run = watch,
+        .expected = "a sandbox and a path",
+        .positional_min = 2,
+        .positional_max = 2,
 };
 
 const struct cli_command command_events = {
-        .tables = tell_tables, .run = events, .expected = "a sandbox", .positional_min = 1, .positional_max = 1,
+        .tables = tell_tables,
+        .run = events,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
 };

@@ -10,8 +10,8 @@
 #include "store.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ static void offer_languages(const char *typed)
         if (cloche_languages(NULL, &text, NULL) < 0)
                 return;
         languages = json_loads(text, 0, NULL);
-        json_array_foreach(languages, i, language) {
+        json_array_foreach (languages, i, language) {
                 const char *name = json_string_value(json_object_get(language, "name"));
 
                 offer(name, strlen(name), typed, json_string_value(json_object_get(language, "interpreter")));
@@ -70,8 +70,8 @@ static void give_up(int number)
 }
 
 /* Rows from an answer of the default daemon. params is stolen. */
-static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows, const char *name, const char *about,
-                       const char *typed)
+static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows,
+                       const char *name, const char *about, const char *typed)
 {
         struct daemon_told told;
         struct cloche_err e;
@@ -80,7 +80,7 @@ static void offer_rows(struct daemon_client *client, const char *method, json_t 
 
         if (daemon_call(client, method, params, NULL, 0, &told, &e) < 0)
                 return;
-        json_array_foreach(json_object_get(told.body, rows), i, row)
+        json_array_foreach (json_object_get(told.body, rows), i, row)
                 offer(sandbox_text(row, name), strlen(sandbox_text(row, name)), typed, sandbox_text(row, about));
         daemon_told_done(&told);
 }
@@ -138,7 +138,8 @@ static void offer_contexts(const char *typed)
         if (!typed_sandbox || open_daemon(&client) < 0)
                 return;
         if (is_running(&client, typed_sandbox))
-                offer_rows(&client, "context.list", json_pack("{s:s}", "sandbox", typed_sandbox), "contexts", "context", "language", typed);
+                offer_rows(&client, "context.list", json_pack("{s:s}", "sandbox", typed_sandbox), "contexts", "context",
+                           "language", typed);
         close_daemon(&client);
 }
 
@@ -180,12 +181,13 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards},
-                    {"SET", offer_sets}, {"SANDBOX", offer_sandboxes}, {"CONTEXT", offer_contexts}};
+        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes},     {"GUARD", offer_guards},
+                    {"SET", offer_sets},           {"SANDBOX", offer_sandboxes}, {"CONTEXT", offer_contexts}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (strncmp(what, rows[i].word, strlen(rows[i].word)) == 0 && strcspn(what, "]…,[ ") == strlen(rows[i].word) && size)
+                if (strncmp(what, rows[i].word, strlen(rows[i].word)) == 0 &&
+                    strcspn(what, "]…,[ ") == strlen(rows[i].word) && size)
                         rows[i].offer(typed);
 }
 
@@ -202,7 +204,8 @@ static const struct cli_option *option_with_value(const struct cli_command *comm
 {
         for (const struct cli_option *const *table = command->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
-                        if (option->argument && (strcmp(option->name, word) == 0 || (option->alias && strcmp(option->alias, word) == 0)))
+                        if (option->argument &&
+                            (strcmp(option->name, word) == 0 || (option->alias && strcmp(option->alias, word) == 0)))
                                 return option;
         return NULL;
 }
@@ -227,7 +230,8 @@ static void complete_operation(const struct cli_operation *operation, int count,
 
                 if (strcmp(words[i], "--") == 0)
                         return;
-                if (!option && place == 0 && words[i][0] != '-' && strncmp(operation->usage, "SANDBOX", strlen("SANDBOX")) == 0)
+                if (!option && place == 0 && words[i][0] != '-' &&
+                    strncmp(operation->usage, "SANDBOX", strlen("SANDBOX")) == 0)
                         typed_sandbox = words[i];
                 if (option && strcmp(option->name, "--sandbox") == 0)
                         typed_sandbox = words[i + 1];

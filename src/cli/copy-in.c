@@ -16,8 +16,8 @@
 #define PERMISSIONS 0777
 #define LINKS_AT_ONCE_BYTES (1u << 20)
 
-static const char make_links[] =
-        "while IFS= read -r -d '' from && IFS= read -r -d '' to; do command ln -sfnT -- \"$to\" \"$from\" || exit 1; done";
+static const char make_links[] = "while IFS= read -r -d '' from && IFS= read -r -d '' to; do command ln -sfnT -- "
+                                 "\"$to\" \"$from\" || exit 1; done";
 
 struct in {
         struct copy *copy;
@@ -49,7 +49,8 @@ static ssize_t read_piece(int fd, char *piece, const char *name, struct cloche_e
         return (ssize_t)size;
 }
 
-static int write_piece(const struct in *in, const char *path, size_t size, uint64_t offset, unsigned mode, struct cloche_err *e)
+static int write_piece(const struct in *in, const char *path, size_t size, uint64_t offset, unsigned mode,
+                       struct cloche_err *e)
 {
         json_t *more = json_pack("{s:{s:s, s:i, s:I}}", "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
 
@@ -62,7 +63,8 @@ static int write_piece(const struct in *in, const char *path, size_t size, uint6
 }
 
 /* size: of the first piece, already read. */
-static int write_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode, struct cloche_err *e)
+static int write_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode,
+                        struct cloche_err *e)
 {
         uint64_t offset = 0;
 
@@ -81,7 +83,9 @@ static int move(const struct in *in, const char *from, const char *to, struct cl
 {
         struct daemon_told told;
         int r = daemon_call(&in->copy->client, "file.move",
-                            json_pack("{s:s, s:s, s:s, s:b}", "sandbox", in->copy->sandbox, "from", from, "to", to, "overwrite", 1), NULL, 0, &told, e);
+                            json_pack("{s:s, s:s, s:s, s:b}", "sandbox", in->copy->sandbox, "from", from, "to", to,
+                                      "overwrite", 1),
+                            NULL, 0, &told, e);
 
         if (r == 0)
                 daemon_told_done(&told);
@@ -89,7 +93,8 @@ static int move(const struct in *in, const char *from, const char *to, struct cl
 }
 
 /* Write under a temporary name until complete: readers see the old file or the new one. */
-static int send_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode, struct cloche_err *e)
+static int send_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode,
+                       struct cloche_err *e)
 {
         char aside[COPY_PATH_BYTES];
         uint64_t number = 0;
@@ -108,7 +113,8 @@ static int send_pieces(const struct in *in, int fd, ssize_t size, const char *na
         return r;
 }
 
-static int send_file(const struct in *in, int fd, const char *name, const char *path, unsigned mode, struct cloche_err *e)
+static int send_file(const struct in *in, int fd, const char *name, const char *path, unsigned mode,
+                     struct cloche_err *e)
 {
         ssize_t size = read_piece(fd, in->piece, name, e);
         int r;
@@ -116,7 +122,8 @@ static int send_file(const struct in *in, int fd, const char *name, const char *
         if (size < 0)
                 return (int)size;
         /* A whole file in one write is atomic already. */
-        r = size < COPY_PIECE_BYTES ? write_piece(in, path, (size_t)size, 0, mode, e) : send_pieces(in, fd, size, name, path, mode, e);
+        r = size < COPY_PIECE_BYTES ? write_piece(in, path, (size_t)size, 0, mode, e)
+                                    : send_pieces(in, fd, size, name, path, mode, e);
         return r < 0 ? err_wrap(e, "%s", name) : 0;
 }
 
@@ -133,8 +140,8 @@ static int send_links(struct in *in, struct cloche_err *e)
                 return 0;
         list = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)in->links.size);
         r = daemon_call(&in->copy->client, "exec",
-                        json_pack("{s:s, s:s, s:s, s:b, s:o}", "sandbox", in->copy->sandbox, "command", make_links, "cwd", "/workspace", "fork", 1, "stdin",
-                                  list),
+                        json_pack("{s:s, s:s, s:s, s:b, s:o}", "sandbox", in->copy->sandbox, "command", make_links,
+                                  "cwd", "/workspace", "fork", 1, "stdin", list),
                         in->links.data, in->links.size, &told, e);
         if (r < 0)
                 return r;
@@ -168,7 +175,8 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
 
 static int make_directory(const struct in *in, const char *path, unsigned mode, struct cloche_err *e)
 {
-        return copy_ask(in->copy, "file.mkdir", path, json_pack("{s:b, s:I}", "recursive", 1, "mode", (json_int_t)mode), NULL, 0, NULL, e);
+        return copy_ask(in->copy, "file.mkdir", path, json_pack("{s:b, s:I}", "recursive", 1, "mode", (json_int_t)mode),
+                        NULL, 0, NULL, e);
 }
 
 /* Paths are on the heap, so that the tree's depth does not exhaust the stack. */
@@ -181,7 +189,8 @@ static void send_below(struct in *in, int dir_fd, const char *entry, const char 
                         : 0;
 
         if (r == 0 && strlen(below_path) >= COPY_PATH_BYTES)
-                r = err_set(&e, CLOCHE_E_TOO_LARGE, "a path of more than %d bytes below '%.100s'", COPY_PATH_BYTES - 1, name);
+                r = err_set(&e, CLOCHE_E_TOO_LARGE, "a path of more than %d bytes below '%.100s'", COPY_PATH_BYTES - 1,
+                            name);
         if (r == 0)
                 send_entry(in, dir_fd, entry, below_name, below_path);
         else
@@ -200,7 +209,8 @@ static void send_entries(struct in *in, DIR *dir, const char *name, const char *
 }
 
 /* Takes fd. */
-static int send_directory(struct in *in, int fd, const char *name, const char *path, unsigned mode, struct cloche_err *e)
+static int send_directory(struct in *in, int fd, const char *name, const char *path, unsigned mode,
+                          struct cloche_err *e)
 {
         DIR *dir = fdopendir(fd);
         int r;
@@ -216,10 +226,12 @@ static int send_directory(struct in *in, int fd, const char *name, const char *p
         return r;
 }
 
-static int send_opened(struct in *in, int dir_fd, const char *entry, const char *name, const char *path, int follow, struct cloche_err *e)
+static int send_opened(struct in *in, int dir_fd, const char *entry, const char *name, const char *path, int follow,
+                       struct cloche_err *e)
 {
         /* O_NONBLOCK: never block on a pipe. */
-        _cleanup_fd_ int fd = openat(dir_fd, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
+        _cleanup_fd_ int fd =
+                openat(dir_fd, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
         struct stat st;
 
         if (fd < 0 || fstat(fd, &st) < 0)
@@ -252,7 +264,8 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
 /* -- the command ---------------------------------------------------------------------------------------------- */
 
 /* As in cp, an existing directory receives the source under its own name. */
-static int find_target(struct copy *copy, const char *host, const char *inside, char ret[COPY_PATH_BYTES], struct cloche_err *e)
+static int find_target(struct copy *copy, const char *host, const char *inside, char ret[COPY_PATH_BYTES],
+                       struct cloche_err *e)
 {
         char last[COPY_PATH_BYTES];
         json_t *entry;
@@ -265,7 +278,8 @@ static int find_target(struct copy *copy, const char *host, const char *inside, 
         if (!is_directory)
                 return copy_join(ret, "", inside, e);
         if (strcmp(host, "-") == 0)
-                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is a directory: standard input needs the name of a file", inside);
+                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is a directory: standard input needs the name of a file",
+                               inside);
         copy_last(host, last);
         if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || strcmp(last, "/") == 0)
                 return copy_join(ret, "", inside, e);

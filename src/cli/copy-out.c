@@ -26,12 +26,15 @@ struct out {
 /* -- contents ------------------------------------------------------------------------------------------------- */
 
 /* 1: more pieces remain. */
-static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name, struct cloche_err *e)
+static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name,
+                       struct cloche_err *e)
 {
         struct daemon_told told;
         const void *data;
         size_t size;
-        int r = copy_ask(copy, "file.read", inside, json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0, &told, e);
+        int r = copy_ask(copy, "file.read", inside,
+                         json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0,
+                         &told, e);
 
         if (r < 0)
                 return r;
@@ -51,7 +54,8 @@ static int fetch(struct copy *copy, const char *inside, int fd, const char *name
         int r;
 
         do
-                r = copy_is_cancelled() ? err_set(e, CLOCHE_E_CANCELLED, "cancelled") : fetch_piece(copy, inside, &offset, fd, name, e);
+                r = copy_is_cancelled() ? err_set(e, CLOCHE_E_CANCELLED, "cancelled")
+                                        : fetch_piece(copy, inside, &offset, fd, name, e);
         while (r == 1);
         return r;
 }
@@ -80,8 +84,9 @@ static int is_link(int dir_fd, const char *name)
 
 static int fail_link(const char *directory, const char *path, struct cloche_err *e)
 {
-        return err_set(e, CLOCHE_E_FILE_EXISTS, "cannot write '%s%s%s': a link is there, or on the way, and is not followed; remove it first", directory,
-                       *directory ? "/" : "", path);
+        return err_set(e, CLOCHE_E_FILE_EXISTS,
+                       "cannot write '%s%s%s': a link is there, or on the way, and is not followed; remove it first",
+                       directory, *directory ? "/" : "", path);
 }
 
 /* The parent directory of a path below ours, and its last part: openat2(2) creates files only. */
@@ -148,7 +153,8 @@ static int make_link(const struct out *out, const char *path, const json_t *entr
         if (!target)
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the link '%s' has no target that can be had", path);
         else if (!stays_within(path, target))
-                r = err_set(e, CLOCHE_E_FILE_KIND, "the link '%s' leads out of what is copied, to '%s': it was left out", path, target);
+                r = err_set(e, CLOCHE_E_FILE_KIND,
+                            "the link '%s' leads out of what is copied, to '%s': it was left out", path, target);
         else if (r == 0 && symlinkat(target, parent_fd, last) < 0)
                 r = err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the link '%s/%s'", out->host, path);
         free(target);
@@ -171,7 +177,8 @@ static int open_new(int parent_fd, const char *name, unsigned mode)
         return fd < 0 ? -errno : fd;
 }
 
-static int fetch_into(struct copy *copy, const char *inside, int parent_fd, const char *name, unsigned mode, const char *host, struct cloche_err *e)
+static int fetch_into(struct copy *copy, const char *inside, int parent_fd, const char *name, unsigned mode,
+                      const char *host, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open_new(parent_fd, name, mode);
 
@@ -212,13 +219,16 @@ static int is_path_below(const char *path)
 
 static int fetch_entry(const struct out *out, const json_t *entry, struct cloche_err *e)
 {
-        const char *type = sandbox_text(entry, "type"), *path = json_string_value(json_object_get(entry, "relativePath"));
+        const char *type = sandbox_text(entry, "type"),
+                   *path = json_string_value(json_object_get(entry, "relativePath"));
         unsigned mode = (unsigned)json_integer_value(json_object_get(entry, "mode")) & PERMISSIONS;
 
         if (!path)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a file below '%s' has a name that is no UTF-8 and cannot be asked for", out->inside);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a file below '%s' has a name that is no UTF-8 and cannot be asked for", out->inside);
         if (!is_path_below(path))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox lists '%s', which is no path below '%s'", path, out->inside);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox lists '%s', which is no path below '%s'", path,
+                               out->inside);
         if (strcmp(type, "directory") == 0)
                 return make_directory(out, path, mode, e);
         if (strcmp(type, "symlink") == 0)
@@ -232,7 +242,9 @@ static int fetch_entry(const struct out *out, const json_t *entry, struct cloche
  * owned, NULL after the last page. */
 static int fetch_page(const struct out *out, const char *after, char **ret_next, struct cloche_err *e)
 {
-        json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after", after), *page = NULL, *entry;
+        json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after",
+                                 after),
+               *page = NULL, *entry;
         struct daemon_told told;
         size_t i;
         int r = copy_ask(out->copy, "file.list", out->inside, more, NULL, 0, &told, e);
@@ -241,7 +253,7 @@ static int fetch_page(const struct out *out, const char *after, char **ret_next,
                 return r;
         r = daemon_text_form(&told, &page, e);
         daemon_told_done(&told);
-        json_array_foreach(json_object_get(page, "entries"), i, entry) {
+        json_array_foreach (json_object_get(page, "entries"), i, entry) {
                 struct cloche_err passed = {0};
 
                 if (copy_is_cancelled())
@@ -251,7 +263,9 @@ static int fetch_page(const struct out *out, const char *after, char **ret_next,
         }
         *ret_next = json_is_string(json_object_get(page, "next")) ? strdup(sandbox_text(page, "next")) : NULL;
         if (r == 0 && json_object_get(page, "next") && !*ret_next)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "below '%s' is a name that is no UTF-8: what comes behind it cannot be listed", out->inside);
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "below '%s' is a name that is no UTF-8: what comes behind it cannot be listed",
+                            out->inside);
         json_decref(page);
         return r;
 }
@@ -281,7 +295,8 @@ struct target {
         int is_named; /* the caller named the file itself, which may be a pipe or device */
 };
 
-static int fetch_directory(struct copy *copy, const char *inside, const struct target *target, unsigned mode, struct cloche_err *e)
+static int fetch_directory(struct copy *copy, const char *inside, const struct target *target, unsigned mode,
+                           struct cloche_err *e)
 {
         struct out out = {.copy = copy, .inside = inside, .host = target->host};
         _cleanup_fd_ int dir_fd = -EBADF;
@@ -297,13 +312,15 @@ static int fetch_directory(struct copy *copy, const char *inside, const struct t
         return fetch_tree(&out, e);
 }
 
-static int fetch_file(struct copy *copy, const char *inside, const struct target *target, unsigned mode, struct cloche_err *e)
+static int fetch_file(struct copy *copy, const char *inside, const struct target *target, unsigned mode,
+                      struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
 
         if (!target->is_named)
                 return fetch_into(copy, inside, target->dir_fd, target->name, mode, target->host, e);
-        fd = openat(target->dir_fd, target->name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, mode);
+        fd = openat(target->dir_fd, target->name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY,
+                    mode);
         if (fd < 0 && errno == ELOOP)
                 return fail_link("", target->host, e);
         if (fd < 0)
@@ -350,13 +367,15 @@ static int find_target(const char *inside, const char *host, int is_directory, s
         return r;
 }
 
-static int fetch_to(struct copy *copy, const char *inside, const char *host, int is_directory, unsigned mode, struct cloche_err *e)
+static int fetch_to(struct copy *copy, const char *inside, const char *host, int is_directory, unsigned mode,
+                    struct cloche_err *e)
 {
         struct target target = {.dir_fd = -EBADF};
         int r = find_target(inside, host, is_directory, &target, e);
 
         if (r == 0)
-                r = is_directory ? fetch_directory(copy, inside, &target, mode, e) : fetch_file(copy, inside, &target, mode, e);
+                r = is_directory ? fetch_directory(copy, inside, &target, mode, e)
+                                 : fetch_file(copy, inside, &target, mode, e);
         fd_close(&target.dir_fd);
         return r;
 }
@@ -372,7 +391,8 @@ int cli_copy_out(struct copy *copy, const char *inside, const char *host)
         if (r == 0 && !entry)
                 r = err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "there is no '%s' in the sandbox '%s'", inside, copy->sandbox);
         if (r == 0 && strcmp(host, "-") == 0)
-                r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is a directory: it cannot go to standard output", inside)
+                r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND,
+                                           "'%s' is a directory: it cannot go to standard output", inside)
                                  : fetch(copy, inside, STDOUT_FILENO, "standard output", &e);
         else if (r == 0)
                 r = fetch_to(copy, inside, host, is_directory, mode, &e);

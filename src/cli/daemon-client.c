@@ -41,7 +41,7 @@ static void read_hello(struct daemon_client *c, const json_t *body)
         json_t *name;
         size_t i;
 
-        json_array_foreach(json_object_get(body, "missing"), i, name)
+        json_array_foreach (json_object_get(body, "missing"), i, name)
                 if (json_is_string(name))
                         json_array_append(c->missing, name);
         snprintf(c->notice, sizeof(c->notice), "%s", notice ? notice : "");
@@ -54,8 +54,10 @@ static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "greet the daemon");
-        r = daemon_call(c, "hello", json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice", takes_notice), NULL, 0,
-                        &told, e);
+        r = daemon_call(c, "hello",
+                        json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice",
+                                  takes_notice),
+                        NULL, 0, &told, e);
         if (r == 0)
                 read_hello(c, told.body);
         daemon_told_done(&told);
@@ -88,8 +90,8 @@ void daemon_close(struct daemon_client *c)
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments, size_t attachments_size, json_int_t *ret_id,
-               struct cloche_err *e)
+int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
+               size_t attachments_size, json_int_t *ret_id, struct cloche_err *e)
 {
         if (!params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a word of what is asked is not text in UTF-8");
@@ -104,7 +106,8 @@ static void read_event(const struct rpc_message *message, struct daemon_told *re
         ret->event = json_string_value(json_object_get(message->params, "event"));
         ret->body = json_object_get(message->params, "about");
         ret->id = json_integer_value(id);
-        ret->kind = strcmp(message->method, "event") == 0 && json_is_integer(id) && ret->event ? DAEMON_EVENT : DAEMON_NOTHING;
+        ret->kind = strcmp(message->method, "event") == 0 && json_is_integer(id) && ret->event ? DAEMON_EVENT
+                                                                                               : DAEMON_NOTHING;
 }
 
 static void read_failure(const struct rpc_message *message, struct daemon_told *ret)
@@ -127,15 +130,22 @@ static int read_message(const struct frame *frame, struct daemon_told *ret, stru
         if (r < 0)
                 return r;
         *ret = (struct daemon_told){
-                .root = message.root, .attachments = frame->attachments, .attachments_size = frame->attachments_size, .id = json_integer_value(message.id),
+                .root = message.root,
+                .attachments = frame->attachments,
+                .attachments_size = frame->attachments_size,
+                .id = json_integer_value(message.id),
         };
         if (message.kind == RPC_NOTIFICATION)
                 read_event(&message, ret);
         if (message.kind == RPC_ERROR)
                 read_failure(&message, ret);
         if (message.kind == RPC_RESULT)
-                *ret = (struct daemon_told){.kind = DAEMON_ANSWER, .root = ret->root, .attachments = ret->attachments,
-                                            .attachments_size = ret->attachments_size, .id = ret->id, .body = message.result};
+                *ret = (struct daemon_told){.kind = DAEMON_ANSWER,
+                                            .root = ret->root,
+                                            .attachments = ret->attachments,
+                                            .attachments_size = ret->attachments_size,
+                                            .id = ret->id,
+                                            .body = message.result};
         return 0;
 }
 
@@ -187,7 +197,8 @@ static int check_refusal(const char *answer, size_t size, struct cloche_err *e)
         const char *body = memmem(answer, size, "\r\n\r\n", 4);
         const char *end = body ? memchr(body + 4, '\n', size - (size_t)(body + 4 - answer)) : NULL;
 
-        int is_forbidden = size >= 12 && memcmp(answer, "HTTP/1.1 403", 12) == 0, is_full = size >= 12 && memcmp(answer, "HTTP/1.1 503", 12) == 0;
+        int is_forbidden = size >= 12 && memcmp(answer, "HTTP/1.1 403", 12) == 0,
+            is_full = size >= 12 && memcmp(answer, "HTTP/1.1 503", 12) == 0;
 
         if (!end || (!is_forbidden && !is_full))
                 return 0;
@@ -230,8 +241,8 @@ static int wait_and_move(struct daemon_client *c, struct cloche_err *e)
         return daemon_move(c, polled.revents, e);
 }
 
-int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments, size_t attachments_size,
-                struct daemon_told *ret, struct cloche_err *e)
+int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
+                size_t attachments_size, struct daemon_told *ret, struct cloche_err *e)
 {
         json_int_t id = 0;
         int r = daemon_ask(c, method, params, attachments, attachments_size, &id, e);
@@ -255,7 +266,8 @@ int daemon_call(struct daemon_client *c, const char *method, json_t *params, con
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what, const void **ret, size_t *ret_size, struct cloche_err *e)
+int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what, const void **ret,
+                 size_t *ret_size, struct cloche_err *e)
 {
         const json_t *at = json_object_get(value, "at"), *size = json_object_get(value, "n");
         const char *kind = json_string_value(json_object_get(value, "$"));
@@ -266,8 +278,9 @@ int daemon_bytes(const struct daemon_told *told, const json_t *value, const char
                 *ret_size = json_string_length(value);
                 return 0;
         }
-        if (!kind || strcmp(kind, "bytes") != 0 || !json_is_integer(at) || !json_is_integer(size) || json_integer_value(at) < 0 ||
-            json_integer_value(size) < 0 || json_integer_value(size) > last || json_integer_value(at) > last - json_integer_value(size))
+        if (!kind || strcmp(kind, "bytes") != 0 || !json_is_integer(at) || !json_is_integer(size) ||
+            json_integer_value(at) < 0 || json_integer_value(size) < 0 || json_integer_value(size) > last ||
+            json_integer_value(at) > last - json_integer_value(size))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the daemon's %s is neither text nor bytes", what);
         *ret = told->attachments + json_integer_value(at);
         *ret_size = (size_t)json_integer_value(size);

@@ -44,8 +44,8 @@ CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct dae
 void daemon_close(struct daemon_client *c);
 
 /* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the request. */
-CLOCHE_MUST_CHECK int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments, size_t attachments_size,
-                                 json_int_t *ret_id, struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
+                                 size_t attachments_size, json_int_t *ret_id, struct cloche_err *e);
 /* 1: *ret is a message. 0: no complete one yet. Errors: the connection is lost. */
 CLOCHE_MUST_CHECK int daemon_next(struct daemon_client *c, struct daemon_told *ret, struct cloche_err *e);
 void daemon_told_done(struct daemon_told *told);
@@ -56,13 +56,13 @@ CLOCHE_MUST_CHECK int daemon_move(struct daemon_client *c, short happened, struc
 
 /* Send a request and wait for the answer; other messages are dropped. An error of the daemon is
  * returned as an error. ret: to be freed with daemon_told_done(). */
-CLOCHE_MUST_CHECK int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments, size_t attachments_size,
-                                  struct daemon_told *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
+                                  size_t attachments_size, struct daemon_told *ret, struct cloche_err *e);
 
 /* Text, or bytes among the attachments: a view. -CLOCHE_E_PROTOCOL if value is neither; name for
  * the message. */
-CLOCHE_MUST_CHECK int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what, const void **ret, size_t *ret_size,
-                                   struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what,
+                                   const void **ret, size_t *ret_size, struct cloche_err *e);
 /* The body in text form (bytes as base64), a new reference. */
 CLOCHE_MUST_CHECK int daemon_text_form(const struct daemon_told *told, json_t **ret, struct cloche_err *e);
 

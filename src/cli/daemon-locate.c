@@ -20,15 +20,18 @@
 /* Directories searched for cloched, in this order: beside the running program (in a build tree, as
  * installed), in $PATH, which for ordinary users has no sbin, then the system's directories. */
 static const char *const near[] = {"", "/../sbin", "/../libexec/cloche"};
-static const char *const installed[] = {CLOCHE_SBIN_DIR, CLOCHE_LIBEXEC_DIR, "/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche"};
-#define PLACES_WORDS "beside cloche, in ../sbin and ../libexec/cloche of it, in $PATH, in " CLOCHE_SBIN_DIR ", /usr/local/sbin, /usr/sbin, .../libexec/cloche"
+static const char *const installed[] = {CLOCHE_SBIN_DIR, CLOCHE_LIBEXEC_DIR,          "/usr/local/sbin",
+                                        "/usr/sbin",     "/usr/local/libexec/cloche", "/usr/libexec/cloche"};
+#define PLACES_WORDS                                                                           \
+        "beside cloche, in ../sbin and ../libexec/cloche of it, in $PATH, in " CLOCHE_SBIN_DIR \
+        ", /usr/local/sbin, /usr/sbin, .../libexec/cloche"
 
 static int is_program(const char *directory, int directory_size, const char *below, char *ret, size_t size)
 {
         struct stat st;
 
-        return snprintf(ret, size, "%.*s%s/" PROGRAM, directory_size, directory, below) < (int)size && stat(ret, &st) == 0 && S_ISREG(st.st_mode) &&
-               access(ret, X_OK) == 0;
+        return snprintf(ret, size, "%.*s%s/" PROGRAM, directory_size, directory, below) < (int)size &&
+               stat(ret, &st) == 0 && S_ISREG(st.st_mode) && access(ret, X_OK) == 0;
 }
 
 static int find_near(char *ret, size_t size)
@@ -63,14 +66,17 @@ static int find_program(char *ret, size_t size, struct cloche_err *e)
 
         if (named && *named) {
                 snprintf(ret, size, "%s", named);
-                return access(named, X_OK) == 0 ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "$CLOCHE_DAEMON names '%.100s'", named);
+                return access(named, X_OK) == 0
+                               ? 0
+                               : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "$CLOCHE_DAEMON names '%.100s'", named);
         }
         if (find_near(ret, size) || find_on_path(ret, size))
                 return 0;
         for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
                 if (is_program(installed[i], (int)strlen(installed[i]), "", ret, size))
                         return 0;
-        return err_set(e, CLOCHE_E_KEEPER, "there is no " PROGRAM ": it is neither " PLACES_WORDS "; name it by $CLOCHE_DAEMON");
+        return err_set(e, CLOCHE_E_KEEPER,
+                       "there is no " PROGRAM ": it is neither " PLACES_WORDS "; name it by $CLOCHE_DAEMON");
 }
 
 /* -- starting it ---------------------------------------------------------------------------------------------- */
@@ -147,7 +153,8 @@ int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTE
         int r = 0;
 
         if (named && strlen(named) >= DAEMON_SOCKET_BYTES)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the daemon's socket has %zu bytes, at most %d are possible", strlen(named),
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the path of the daemon's socket has %zu bytes, at most %d are possible", strlen(named),
                                DAEMON_SOCKET_BYTES - 1);
         if (named) {
                 strcpy(ret, named);

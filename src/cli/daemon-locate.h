@@ -11,6 +11,7 @@ enum locate { LOCATE_ONLY, LOCATE_THEN_START, START_ONLY };
 /* True if --socket (said, or NULL) or CLOCHE_SOCKET names a daemon. */
 int daemon_is_named(const char *said);
 /* 1: *ret is its socket; 0: none. An error with code 0: cloched has printed the reason. */
-CLOCHE_MUST_CHECK int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES],
+                                    struct cloche_err *e);
 
 #endif

@@ -16,8 +16,9 @@ static const struct form {
         const char *mime, *extension;
         int is_picture;
 } forms[] = {
-        {"image/png", "png", 1},  {"image/jpeg", "jpg", 1},     {"image/gif", "gif", 1},    {"image/webp", "webp", 1}, {"image/svg+xml", "svg", 1},
-        {"application/pdf", "pdf", 1}, {"text/html", "html", 0}, {"text/markdown", "md", 0}, {"text/latex", "tex", 0},
+        {"image/png", "png", 1},   {"image/jpeg", "jpg", 1},    {"image/gif", "gif", 1},
+        {"image/webp", "webp", 1}, {"image/svg+xml", "svg", 1}, {"application/pdf", "pdf", 1},
+        {"text/html", "html", 0},  {"text/markdown", "md", 0},  {"text/latex", "tex", 0},
 };
 
 /* -- files ---------------------------------------------------------------------------------------------------- */
@@ -30,8 +31,11 @@ static int find_directory(struct displays *d)
         if (d->directory && *d->made_up)
                 return 0;
         if (d->directory)
-                return mkdir(d->directory, 0777) < 0 && errno != EEXIST ? cli_bad("cannot make '%s': %s", d->directory, strerror(errno)) : 0;
-        snprintf(d->made_up, sizeof(d->made_up), "%s/cloche-displays-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+                return mkdir(d->directory, 0777) < 0 && errno != EEXIST
+                               ? cli_bad("cannot make '%s': %s", d->directory, strerror(errno))
+                               : 0;
+        snprintf(d->made_up, sizeof(d->made_up), "%s/cloche-displays-XXXXXX",
+                 temporary && *temporary ? temporary : "/tmp");
         d->directory = mkdtemp(d->made_up);
         return d->directory ? 0 : cli_bad("cannot make '%s': %s", d->made_up, strerror(errno));
 }
@@ -48,7 +52,8 @@ static int open_file(struct displays *d, const char *extension, char path[4200])
         return fd;
 }
 
-static int save(struct displays *d, const struct daemon_told *told, const json_t *value, const struct form *form, FILE *said)
+static int save(struct displays *d, const struct daemon_told *told, const json_t *value, const struct form *form,
+                FILE *said)
 {
         struct cloche_err e = {0};
         _cleanup_fd_ int fd = -EBADF;
@@ -96,7 +101,7 @@ static void say_named(const struct displays *d, const json_t *data, FILE *said)
         const char *mime, *before = "[";
         json_t *value;
 
-        json_object_foreach((json_t *)data, mime, value)
+        json_object_foreach ((json_t *)data, mime, value)
                 if (is_named(d, mime)) {
                         fputs(before, said);
                         say_name(said, mime);
@@ -111,7 +116,8 @@ static void say_stored(const struct displays *d, const json_t *stored, FILE *sai
         if (!json_is_object(stored))
                 return;
         say_name(said, sandbox_text(stored, "mime"));
-        fprintf(said, ": %lld bytes in %s:", (long long)json_integer_value(json_object_get(stored, "bytes")), d->sandbox);
+        fprintf(said, ": %lld bytes in %s:", (long long)json_integer_value(json_object_get(stored, "bytes")),
+                d->sandbox);
         say_path(said, json_object_get(stored, "path"));
         fputc('\n', said);
 }
@@ -128,7 +134,7 @@ static int say_display(struct displays *d, const struct daemon_told *told, FILE 
                 fputc('\n', said);
         }
         say_named(d, data, said);
-        json_object_foreach((json_t *)data, mime, value) {
+        json_object_foreach ((json_t *)data, mime, value) {
                 const struct form *form = find_form(mime);
 
                 if (code == 0 && is_saved(d, form))

@@ -17,7 +17,7 @@
 #define HOLD_BYTES (1u << 20)  /* above this the daemon is asked to hold events */
 #define GO_BYTES (256u << 10)  /* below this it may continue */
 #define READ_BYTES (64u << 20) /* above this no more is read, whatever the daemon sends */
-#define LEAVE_KEY 0x1d /* Ctrl-] */
+#define LEAVE_KEY 0x1d         /* Ctrl-] */
 #define KILL_GRACE_MS 1000
 #define CANCEL_PATIENCE_NS 10000000000u
 
@@ -59,7 +59,8 @@ static int interrupt(struct follow *f, struct cloche_err *e)
 {
         json_int_t id;
 
-        return daemon_ask(f->client, "context.interrupt", json_pack("{s:s, s:s}", "sandbox", f->sandbox, "context", f->context), NULL, 0, &id, e);
+        return daemon_ask(f->client, "context.interrupt",
+                          json_pack("{s:s, s:s}", "sandbox", f->sandbox, "context", f->context), NULL, 0, &id, e);
 }
 
 static int on_signal(struct follow *f, struct cloche_err *e)
@@ -87,7 +88,8 @@ static int send_input(struct follow *f, const char *data, size_t size, int end, 
         json_t *params = about_process(f);
 
         if (size)
-                json_object_set_new(params, "data", json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)size));
+                json_object_set_new(params, "data",
+                                    json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)size));
         if (end)
                 json_object_set_new(params, "end", json_true());
         return daemon_ask(f->client, "process.input", params, data, size, &f->input_id, e);
@@ -253,7 +255,9 @@ static int turn(struct follow *f, struct cloche_err *e)
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
                 [DAEMON] = {.fd = events ? f->client->fd : -1, .events = events},
                 [INPUT] = {.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN},
-                [OUTPUT] = {.fd = has_output ? outlet_fd(&f->out) : f->ends_unread && !f->cancels ? STDOUT_FILENO : -1,
+                [OUTPUT] = {.fd = has_output                      ? outlet_fd(&f->out)
+                                  : f->ends_unread && !f->cancels ? STDOUT_FILENO
+                                                                  : -1,
                             .events = has_output ? POLLOUT : 0},
         };
         int n = poll(polled, POLLED, wait_ms(f)), r = 0;

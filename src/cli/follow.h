@@ -18,19 +18,21 @@ struct follow {
         int passes_input;              /* send standard input to the process */
         struct terminal *terminal;     /* raw mode: size changes are passed on, and Ctrl-] detaches; NULL: none */
         int all_is_error;              /* output goes to standard error, since it is not the requested result */
-        int (*on_event)(void *data, const struct daemon_told *told); /* not for output: 0, or the exit code; NULL: none */
-        int ends_unread;               /* end as soon as our output is closed; otherwise at the next write */
-        int takes_output;              /* on_event also receives output, instead of our streams */
+        int (*on_event)(void *data,
+                        const struct daemon_told *told); /* not for output: 0, or the exit code; NULL: none */
+        int ends_unread;  /* end as soon as our output is closed; otherwise at the next write */
+        int takes_output; /* on_event also receives output, instead of our streams */
         void *data;
-        const char *context;           /* SIGINT interrupts the running cell, a second one ends the request; NULL: the first one ends it */
-        const char *waits_for;         /* shown until it begins, see progress.h; NULL: nothing */
-        struct questions *questions;   /* input requests of a cell are answered from standard input; NULL: none */
+        const char *context;   /* SIGINT interrupts the running cell, a second one ends the request; NULL: the first one
+                                  ends it */
+        const char *waits_for; /* shown until it begins, see progress.h; NULL: nothing */
+        struct questions *questions; /* input requests of a cell are answered from standard input; NULL: none */
         /* State while it runs. */
         json_int_t id, input_id; /* input_id: 0 when the process accepts more */
         int signal_fd, input_is_over, is_leaving, is_over, cancels;
         int has_begun, interrupts; /* for a cell */
         int ended_by;              /* the signal that cancelled it; 0: none */
-        int code; /* exit code that overrides the answer's; 0: none */
+        int code;                  /* exit code that overrides the answer's; 0: none */
         struct outlet out;
         int is_held;
         json_t *result;

@@ -15,7 +15,8 @@ static int put(struct buf *out, const char *text)
 static int put_character(struct buf *out, unsigned char c)
 {
         static const char *const short_forms[256] = {
-                ['"'] = "\\\"", ['\\'] = "\\\\", ['\n'] = "\\n", ['\r'] = "\\r", ['\t'] = "\\t", ['\b'] = "\\b", ['\f'] = "\\f",
+                ['"'] = "\\\"", ['\\'] = "\\\\", ['\n'] = "\\n", ['\r'] = "\\r",
+                ['\t'] = "\\t", ['\b'] = "\\b",  ['\f'] = "\\f",
         };
         char text[8];
 
@@ -91,7 +92,7 @@ static int put_array(struct buf *out, const json_t *array, int depth)
         size_t i;
         int r = 0;
 
-        json_array_foreach(array, i, item) {
+        json_array_foreach (array, i, item) {
                 if (r == 0)
                         r = put_line(out, i ? "," : "[", depth + 1);
                 if (r == 0)
@@ -106,7 +107,7 @@ static int put_object(struct buf *out, const json_t *object, int depth)
         json_t *member;
         int r = 0;
 
-        json_object_foreach((json_t *)object, key, member) {
+        json_object_foreach ((json_t *)object, key, member) {
                 if (r == 0)
                         r = put_line(out, before, depth + 1);
                 if (r == 0)

@@ -98,13 +98,32 @@ static struct suggest suggest_command(int place, char **words)
 static const struct {
         const char *typed, *meant; /* meant: a command, or its second word */
 } habits[] = {
-        {"list", "ls"}, {"ls", "list"}, {"delete", "rm"}, {"remove", "rm"}, {"delete", "drop"}, {"remove", "drop"},
-        {"rm", "drop"}, {"rm", "delete"},
-        {"new", "create"}, {"show", "get"}, {"inspect", "get"}, {"eval", "call"}, {"execute", "run"},
-        {"script", "run"}, {"ssh", "shell"},
-        {"attach", "shell"}, {"copy", "cp"}, {"network", "net"}, {"doctor", "selftest"}, {"test", "selftest"},
-        {"ls", "sandbox ls"}, {"list", "sandbox ls"},
-        {"create", "sandbox create"}, {"rm", "sandbox rm"}, {"stop", "sandbox stop"}, {"status", "daemon status"},
+        {"list", "ls"},
+        {"ls", "list"},
+        {"delete", "rm"},
+        {"remove", "rm"},
+        {"delete", "drop"},
+        {"remove", "drop"},
+        {"rm", "drop"},
+        {"rm", "delete"},
+        {"new", "create"},
+        {"show", "get"},
+        {"inspect", "get"},
+        {"eval", "call"},
+        {"execute", "run"},
+        {"script", "run"},
+        {"ssh", "shell"},
+        {"attach", "shell"},
+        {"copy", "cp"},
+        {"network", "net"},
+        {"doctor", "selftest"},
+        {"test", "selftest"},
+        {"ls", "sandbox ls"},
+        {"list", "sandbox ls"},
+        {"create", "sandbox create"},
+        {"rm", "sandbox rm"},
+        {"stop", "sandbox stop"},
+        {"status", "daemon status"},
 };
 
 /* The command meant by another program's habit, or NULL. */
@@ -133,10 +152,12 @@ static int unknown(int count, char **words)
         size_t size = 0;
 
         if (habitual)
-                return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0], is_first_word_of_any(words[0]) ? " " : "",
+                return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0],
+                               is_first_word_of_any(words[0]) ? " " : "",
                                is_first_word_of_any(words[0]) ? words[1] : "", habitual->name);
         if (options_is_code_word(words[0]))
-                return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0], strchr(words[0], '.') ? "" : " FILE");
+                return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0],
+                               strchr(words[0], '.') ? "" : " FILE");
 
         for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
                 if (is_first_word(&operations[i], words[0]))
@@ -144,7 +165,8 @@ static int unknown(int count, char **words)
                                                  operations[i].name + strlen(words[0]) + 1);
         s = suggest_command(size && count > 1, words);
         if (size && count > 1)
-                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second, suggest_text(&s, meant));
+                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second,
+                               suggest_text(&s, meant));
         if (size)
                 return cli_bad("%s: expected one of %s", words[0], second);
         return cli_bad("there is no command '%s' (cloche --help lists them)%s", words[0], suggest_text(&s, meant));

@@ -86,9 +86,11 @@ static uint64_t group_memory(pid_t pid)
                 return 0;
         line = strstr(text, ":memory:");
         if (line)
-                snprintf(file, sizeof(file), "/sys/fs/cgroup/memory%.*s/memory.usage_in_bytes", (int)strcspn(line + 8, "\n"), line + 8);
+                snprintf(file, sizeof(file), "/sys/fs/cgroup/memory%.*s/memory.usage_in_bytes",
+                         (int)strcspn(line + 8, "\n"), line + 8);
         else if ((line = strstr(text, "0::")))
-                snprintf(file, sizeof(file), "/sys/fs/cgroup%.*s/memory.current", (int)strcspn(line + 3, "\n"), line + 3);
+                snprintf(file, sizeof(file), "/sys/fs/cgroup%.*s/memory.current", (int)strcspn(line + 3, "\n"),
+                         line + 3);
         return line && read_text(file, number, sizeof(number)) == 0 ? strtoull(number, NULL, 10) : 0;
 }
 

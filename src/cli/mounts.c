@@ -24,7 +24,8 @@ static int read_rules(const char *path, json_t **ret)
         json_decref(*ret);
         *ret = NULL;
         return cli_bad("--mount: the rules '%s' are no object of default, rules and exclude, "
-                       "or of permissions, loading, security and onPermissionDenied", path);
+                       "or of permissions, loading, security and onPermissionDenied",
+                       path);
 }
 
 /* A file holds permissions alone, or permissions with other members of a directory. Returns the
@@ -79,7 +80,8 @@ static int split(const char *value, char **ret_target, char **ret_source, char *
         if (!equals || equals == value || !equals[1])
                 return cli_bad("--mount: '%s' is not PLACE=HOSTPATH[:RULES.json]", value);
         if (value[0] != '/')
-                return cli_bad("--mount: '%s': the place in the box must be an absolute path: --mount /workspace/%s", value, value + strspn(value, "./"));
+                return cli_bad("--mount: '%s': the place in the box must be an absolute path: --mount /workspace/%s",
+                               value, value + strspn(value, "./"));
         if (size < 7 || strcmp(colon + size - 5, ".json") != 0)
                 colon = NULL;
         *ret_target = strndup(value, (size_t)(equals - value));
@@ -136,7 +138,9 @@ int mounts_add_rule(struct mounts_said *mounts, const char *value)
         int bad = make(mounts);
 
         if (bad == 0 && (!equals || equals == value || !equals[1]))
-                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; with - denied)", value);
+                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; with - "
+                              "denied)",
+                              value);
         if (bad)
                 return bad;
         rule = json_pack("{s:s%, s:[], s:[]}", "pattern", value, (size_t)(equals - value), "allow", "deny");
@@ -153,7 +157,8 @@ int mounts_add_rule(struct mounts_said *mounts, const char *value)
         return bad;
 }
 
-int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option, const char *value)
+int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option,
+               const char *value)
 {
         json_t *at;
         int bad = make(mounts);
@@ -165,7 +170,8 @@ int mounts_set(struct mounts_said *mounts, const char *section, const char *memb
                 json_object_set_new(mounts->object, section, json_object());
                 at = json_object_get(mounts->object, section);
         }
-        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is no text", option, value) : 0;
+        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is no text", option, value)
+                                                                       : 0;
 }
 
 /* Rules of --rule precede a file's, so that they win at equal priority. */
@@ -174,7 +180,7 @@ static void prepend_rules(json_t *object)
         json_t *shared = json_object_get(json_object_get(object, "permissions"), "rules"), *dir;
         const char *target;
 
-        json_object_foreach(json_object_get(object, "dirs"), target, dir) {
+        json_object_foreach (json_object_get(object, "dirs"), target, dir) {
                 json_t *permissions = json_object_get(dir, "permissions"), *own = json_object_get(permissions, "rules");
                 json_t *all = permissions ? json_copy(shared) : NULL;
 

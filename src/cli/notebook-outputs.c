@@ -48,7 +48,8 @@ static json_t *printed_lines(const struct buf *printed)
 static void end_stream(struct notebook_outputs *o)
 {
         if (o->printed.size)
-                json_array_append_new(o->outputs, json_pack("{s:s, s:s, s:o}", "name", o->stream, "output_type", "stream", "text", printed_lines(&o->printed)));
+                json_array_append_new(o->outputs, json_pack("{s:s, s:s, s:o}", "name", o->stream, "output_type",
+                                                            "stream", "text", printed_lines(&o->printed)));
         buf_consume(&o->printed, o->printed.size);
 }
 
@@ -60,7 +61,7 @@ static void forget_gone(struct notebook_outputs *o)
         json_t *shown;
         void *next;
 
-        json_object_foreach_safe(o->by_id, next, id, shown) {
+        json_object_foreach_safe (o->by_id, next, id, shown) {
                 for (size_t i = json_array_size(shown); i > 0; i--)
                         if (json_array_get(shown, i - 1)->refcount == 1)
                                 json_array_remove(shown, i - 1);
@@ -85,7 +86,8 @@ static int begin(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
                 clear(o);
         o->bytes += bytes;
         if (o->bytes > CELL_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the cell prints and displays more than %u bytes", CELL_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the cell prints and displays more than %u bytes",
+                               CELL_BYTES_MAX);
         return 0;
 }
 
@@ -113,7 +115,8 @@ static int take_output(struct notebook_outputs *o, const struct daemon_told *tol
 /* Types that nbformat writes as lines. */
 static int is_lines(const char *mime)
 {
-        return strncmp(mime, "text/", 5) == 0 || strcmp(mime, "application/javascript") == 0 || strcmp(mime, "image/svg+xml") == 0;
+        return strncmp(mime, "text/", 5) == 0 || strcmp(mime, "application/javascript") == 0 ||
+               strcmp(mime, "image/svg+xml") == 0;
 }
 
 static json_t *plain(const json_t *value);
@@ -130,7 +133,7 @@ static json_t *untagged(const json_t *value)
         if (strcmp(kind, "object") != 0)
                 return json_incref(json_object_get(value, strcmp(kind, "bytes") == 0 ? "b64" : "v"));
         object = json_object();
-        json_array_foreach(v, i, pair) {
+        json_array_foreach (v, i, pair) {
                 const char *key = json_string_value(json_array_get(pair, 0));
 
                 if (key)
@@ -149,14 +152,14 @@ static json_t *plain(const json_t *value)
                 return (copy = untagged(value)) ? copy : json_null();
         if (json_is_array(value)) {
                 copy = json_array();
-                json_array_foreach(value, i, member)
+                json_array_foreach (value, i, member)
                         json_array_append_new(copy, plain(member));
                 return copy;
         }
         if (!json_is_object(value))
                 return json_incref((json_t *)value);
         copy = json_object();
-        json_object_foreach((json_t *)value, key, member)
+        json_object_foreach ((json_t *)value, key, member)
                 json_object_set_new(copy, key, plain(member));
         return copy;
 }
@@ -180,7 +183,7 @@ static json_t *forms(const json_t *data)
         const char **names = calloc(size ? size : 1, sizeof(*names)), *mime;
         json_t *value, *copy = json_object();
 
-        json_object_foreach((json_t *)data, mime, value)
+        json_object_foreach ((json_t *)data, mime, value)
                 if (names)
                         names[count++] = mime;
         if (names)
@@ -203,7 +206,7 @@ static void update(struct notebook_outputs *o, const json_t *display, const char
         json_t *output;
         size_t i;
 
-        json_array_foreach(json_object_get(o->by_id, id), i, output) {
+        json_array_foreach (json_object_get(o->by_id, id), i, output) {
                 json_object_set_new(output, "data", forms(json_object_get(display, "data")));
                 json_object_set_new(output, "metadata", metadata(display));
         }
@@ -212,13 +215,15 @@ static void update(struct notebook_outputs *o, const json_t *display, const char
 static void add(struct notebook_outputs *o, const json_t *display, const char *id)
 {
         int is_result = json_is_true(json_object_get(display, "isResult"));
-        json_t *output = json_pack("{s:o, s:o, s:s}", "data", forms(json_object_get(display, "data")), "metadata", metadata(display), "output_type",
-                                   is_result ? "execute_result" : "display_data");
+        json_t *output = json_pack("{s:o, s:o, s:s}", "data", forms(json_object_get(display, "data")), "metadata",
+                                   metadata(display), "output_type", is_result ? "execute_result" : "display_data");
 
         if (is_result) {
                 /* Names are sorted, as nbformat writes them. */
-                json_t *ordered = json_pack("{s:O, s:I, s:O, s:O}", "data", json_object_get(output, "data"), "execution_count", o->count, "metadata",
-                                            json_object_get(output, "metadata"), "output_type", json_object_get(output, "output_type"));
+                json_t *ordered =
+                        json_pack("{s:O, s:I, s:O, s:O}", "data", json_object_get(output, "data"), "execution_count",
+                                  o->count, "metadata", json_object_get(output, "metadata"), "output_type",
+                                  json_object_get(output, "output_type"));
 
                 json_decref(output);
                 output = ordered;
@@ -238,9 +243,9 @@ static size_t weight(const json_t *value)
         json_t *member;
         size_t i, sum = json_is_string(value) ? json_string_length(value) : 8;
 
-        json_array_foreach(value, i, member)
+        json_array_foreach (value, i, member)
                 sum += weight(member);
-        json_object_foreach((json_t *)value, key, member)
+        json_object_foreach ((json_t *)value, key, member)
                 sum += strlen(key) + weight(member);
         return sum;
 }
@@ -292,7 +297,9 @@ void notebook_outputs_end(struct notebook_outputs *o, const json_t *answer)
 
         end_stream(o);
         if (json_is_object(error))
-                json_array_append_new(o->outputs, json_pack("{s:s, s:s, s:s, s:o}", "ename", sandbox_text(error, "name"), "evalue",
-                                                            sandbox_text(error, "message"), "output_type", "error", "traceback",
-                                                            json_is_array(traceback) ? json_incref((json_t *)traceback) : json_array()));
+                json_array_append_new(o->outputs,
+                                      json_pack("{s:s, s:s, s:s, s:o}", "ename", sandbox_text(error, "name"), "evalue",
+                                                sandbox_text(error, "message"), "output_type", "error", "traceback",
+                                                json_is_array(traceback) ? json_incref((json_t *)traceback)
+                                                                         : json_array()));
 }

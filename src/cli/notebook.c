@@ -26,7 +26,7 @@ static int is_text(const json_t *value)
         const json_t *line;
         size_t i;
 
-        json_array_foreach(value, i, line)
+        json_array_foreach (value, i, line)
                 if (!json_is_string(line))
                         return 0;
         return json_is_string(value) || json_is_array(value);
@@ -45,7 +45,8 @@ static int check_cell(const struct notebook *n, size_t number)
                 return bad_cell(n, number, "source: expected text or an array of lines");
         if (tags && !json_is_array(tags))
                 return bad_cell(n, number, "metadata.tags: expected an array");
-        if (notebook_is_code(cell) && json_object_get(cell, "outputs") && !json_is_array(json_object_get(cell, "outputs")))
+        if (notebook_is_code(cell) && json_object_get(cell, "outputs") &&
+            !json_is_array(json_object_get(cell, "outputs")))
                 return bad_cell(n, number, "outputs: expected an array");
         return 0;
 }
@@ -60,8 +61,9 @@ static int check(const struct notebook *n)
         if (!json_is_integer(format))
                 return cli_bad("%s: nbformat: expected the number 4", n->path);
         if (json_integer_value(format) != 4)
-                return cli_bad("%s: nbformat: it is of version %lld; expected 4 (jupyter nbconvert --to notebook makes it that)", n->path,
-                               (long long)json_integer_value(format));
+                return cli_bad("%s: nbformat: it is of version %lld; expected 4 (jupyter nbconvert --to notebook makes "
+                               "it that)",
+                               n->path, (long long)json_integer_value(format));
         if (!json_is_array(n->cells))
                 return cli_bad("%s: cells: expected an array", n->path);
         for (size_t i = 0; !bad && i < json_array_size(n->cells); i++)
@@ -84,7 +86,8 @@ static int load(struct notebook *n)
                 return cli_bad("cannot read '%s': %s", n->path, strerror(errno ? errno : EIO));
         }
         fclose(file);
-        return n->root ? 0 : cli_bad("%s: line %d, column %d: no JSON: %s", n->path, where.line, where.column, where.text);
+        return n->root ? 0
+                       : cli_bad("%s: line %d, column %d: no JSON: %s", n->path, where.line, where.column, where.text);
 }
 
 int notebook_read(struct notebook *n, const char *path)
@@ -109,11 +112,21 @@ int notebook_language(const struct notebook *n, const char **ret)
         static const struct {
                 const char *said, *is;
         } rows[] = {
-                {"python", "python"}, {"python3", "python"},  {"ipython", "python"},   {"javascript", "javascript"}, {"jslab", "javascript"},
-                {"node", "javascript"}, {"typescript", "typescript"}, {"tslab", "typescript"}, {"deno", "typescript"}, {"bash", "bash"},
-                {"ruby", "ruby"}, {"php", "php"},
+                {"python", "python"},
+                {"python3", "python"},
+                {"ipython", "python"},
+                {"javascript", "javascript"},
+                {"jslab", "javascript"},
+                {"node", "javascript"},
+                {"typescript", "typescript"},
+                {"tslab", "typescript"},
+                {"deno", "typescript"},
+                {"bash", "bash"},
+                {"ruby", "ruby"},
+                {"php", "php"},
         };
-        const json_t *metadata = json_object_get(n->root, "metadata"), *kernel = json_object_get(metadata, "kernelspec");
+        const json_t *metadata = json_object_get(n->root, "metadata"),
+                     *kernel = json_object_get(metadata, "kernelspec");
         const json_t *said = json_object_get(kernel, "language");
 
         if (!json_is_string(said))
@@ -121,13 +134,16 @@ int notebook_language(const struct notebook *n, const char **ret)
         if (!json_is_string(said))
                 said = json_object_get(kernel, "name");
         if (!json_is_string(said))
-                return cli_bad("%s: metadata: neither kernelspec nor language_info says its language (--language LANGUAGE does)", n->path);
+                return cli_bad("%s: metadata: neither kernelspec nor language_info says its language (--language "
+                               "LANGUAGE does)",
+                               n->path);
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 if (strcasecmp(rows[i].said, json_string_value(said)) == 0) {
                         *ret = rows[i].is;
                         return 0;
                 }
-        return cli_bad("%s: metadata: its language '%.60s' is none of python, javascript, typescript, bash, ruby, php (--language LANGUAGE says another)",
+        return cli_bad("%s: metadata: its language '%.60s' is none of python, javascript, typescript, bash, ruby, php "
+                       "(--language LANGUAGE says another)",
                        n->path, json_string_value(said));
 }
 
@@ -143,7 +159,7 @@ int notebook_has_tag(const json_t *cell, const char *tag)
         const json_t *each;
         size_t i;
 
-        json_array_foreach(json_object_get(json_object_get(cell, "metadata"), "tags"), i, each)
+        json_array_foreach (json_object_get(json_object_get(cell, "metadata"), "tags"), i, each)
                 if (json_is_string(each) && strcmp(json_string_value(each), tag) == 0)
                         return 1;
         return 0;
@@ -156,7 +172,7 @@ char *notebook_source(const json_t *cell, size_t *ret_size)
         size_t i;
         int r = json_is_string(source) ? buf_append(&text, json_string_value(source), json_string_length(source)) : 0;
 
-        json_array_foreach(source, i, line)
+        json_array_foreach (source, i, line)
                 if (r == 0)
                         r = buf_append(&text, json_string_value(line), json_string_length(line));
         *ret_size = text.size;
@@ -171,7 +187,8 @@ char *notebook_source(const json_t *cell, size_t *ret_size)
 /* The size of the line end at `at`, 0: none. Line ends of Python's str.splitlines. */
 static size_t line_end(const char *at, size_t left)
 {
-        static const char *const ends[] = {"\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
+        static const char *const ends[] = {"\r\n", "\n",   "\r",       "\v",           "\f",          "\x1c",
+                                           "\x1d", "\x1e", "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
 
         for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
                 if (strlen(ends[i]) <= left && memcmp(at, ends[i], strlen(ends[i])) == 0)
@@ -265,6 +282,7 @@ int notebook_write(const struct notebook *n, const char *path)
         if (r == 0)
                 r = buf_append(&text, "\n", 1);
         if (r == 0)
-                r = strcmp(path, "-") == 0 ? fd_write_full(STDOUT_FILENO, text.data, text.size) : write_file(path, &text);
+                r = strcmp(path, "-") == 0 ? fd_write_full(STDOUT_FILENO, text.data, text.size)
+                                           : write_file(path, &text);
         return r < 0 ? bad_write(path, -r) : 0;
 }

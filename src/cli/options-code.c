@@ -108,10 +108,10 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         return options_keep_text(r, text.data);
 }
 
-#define VALUE_SETTER(member)                                                   \
-        static int set_##member(struct cli_request *r, const char *v)          \
-        {                                                                      \
-                return set_value(r, "--" #member, v, &r->run.member);          \
+#define VALUE_SETTER(member)                                          \
+        static int set_##member(struct cli_request *r, const char *v) \
+        {                                                             \
+                return set_value(r, "--" #member, v, &r->run.member); \
         }
 
 VALUE_SETTER(args)
@@ -199,7 +199,7 @@ static int is_among(const json_t *texts, const char *text)
         const json_t *one;
         size_t i;
 
-        json_array_foreach(texts, i, one)
+        json_array_foreach (texts, i, one)
                 if (strcmp(json_string_value(one), text) == 0)
                         return 1;
         return 0;
@@ -207,7 +207,8 @@ static int is_among(const json_t *texts, const char *text)
 
 static int is_named(const json_t *language, const char *word)
 {
-        return strcmp(json_string_value(json_object_get(language, "name")), word) == 0 || is_among(json_object_get(language, "aliases"), word);
+        return strcmp(json_string_value(json_object_get(language, "name")), word) == 0 ||
+               is_among(json_object_get(language, "aliases"), word);
 }
 
 /* True if `word` is a language. Otherwise *ret_of_file is the language of a file of that name, NULL: none. */
@@ -218,7 +219,7 @@ static int find_language(const json_t *languages, const char *word, const json_t
         size_t i;
 
         *ret_of_file = NULL;
-        json_array_foreach(languages, i, language) {
+        json_array_foreach (languages, i, language) {
                 if (is_named(language, word))
                         return 1;
                 if (dot && is_among(json_object_get(language, "extensions"), dot))
@@ -267,7 +268,7 @@ static const char *suggest_language(const json_t *languages, const char *word, c
         const json_t *language;
         size_t i;
 
-        json_array_foreach(languages, i, language) {
+        json_array_foreach (languages, i, language) {
                 const char *name = json_string_value(json_object_get(language, "name"));
 
                 suggest_candidate(&s, name, strlen(name));
@@ -288,7 +289,8 @@ int options_refuse_language(struct cli_request *r, const struct cloche_err *e)
 static void drop_word(struct cli_request *r, int at)
 {
         r->positional_count--;
-        memmove(&r->positional[at], &r->positional[at + 1], (size_t)(r->positional_count - at) * sizeof(r->positional[0]));
+        memmove(&r->positional[at], &r->positional[at + 1],
+                (size_t)(r->positional_count - at) * sizeof(r->positional[0]));
 }
 
 int options_take_code_word(struct cli_request *r, int at)
@@ -311,8 +313,9 @@ int options_take_code_word(struct cli_request *r, int at)
                 bad = read_code_file(r, "", r->positional[at]);
                 r->positional[at] = json_string_value(json_object_get(of_file, "name"));
         } else {
-                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages lists them)%s", r->positional[at],
-                              suggest_language(r->languages, r->positional[at], meant));
+                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages "
+                              "lists them)%s",
+                              r->positional[at], suggest_language(r->languages, r->positional[at], meant));
         }
         return bad;
 }
@@ -326,9 +329,12 @@ const struct cli_option options_code[] = {
         {0},
 };
 const struct cli_option options_call[] = {
-        {"--args", "JSON", "arguments: an array, or an object of keywords; @FILE reads it there, - on standard input, here and below", set_args},
+        {"--args", "JSON",
+         "arguments: an array, or an object of keywords; @FILE reads it there, - on standard input, here and below",
+         set_args},
         {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
-        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error", set_schema},
+        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error",
+         set_schema},
         {0},
 };
 const struct cli_option options_build[] = {
@@ -336,6 +342,7 @@ const struct cli_option options_build[] = {
         {0},
 };
 const struct cli_option options_env[] = {
-        {"--env", "NAME[=VALUE]", "an environment variable, as it is here when only its name is given; may be repeated", set_env, "-e"},
+        {"--env", "NAME[=VALUE]", "an environment variable, as it is here when only its name is given; may be repeated",
+         set_env, "-e"},
         {0},
 };

@@ -19,7 +19,8 @@ static int set_count(struct cli_request *r, const char *v)
 }
 
 const struct cli_option options_choice[] = {
-        {"--sandbox", "SANDBOX", "in this one, made when it is not there; default: in one of its own, which ends with it", set_sandbox},
+        {"--sandbox", "SANDBOX",
+         "in this one, made when it is not there; default: in one of its own, which ends with it", set_sandbox},
         {0},
 };
 const struct cli_option options_context[] = {
@@ -27,25 +28,31 @@ const struct cli_option options_context[] = {
         {0},
 };
 const struct cli_option options_prompt[] = {
-        {"--context", "CONTEXT", "in this one, made when it is not there; default: one of its own, which ends with it", set_context},
+        {"--context", "CONTEXT", "in this one, made when it is not there; default: one of its own, which ends with it",
+         set_context},
         {0},
 };
 const struct cli_option options_language[] = {
-        {"--language", "LANGUAGE", "python, javascript, typescript, bash, ruby or php; default: python, or what a notebook says", set_language},
+        {"--language", "LANGUAGE",
+         "python, javascript, typescript, bash, ruby or php; default: python, or what a notebook says", set_language},
         {0},
 };
 const struct cli_option options_context_create[] = {
         {"-C", "DIR", "where it begins, made when it is not there; default: /workspace", set_cwd},
-        {"--forkable", NULL, "it can be forked, and has checkpoints; its interpreter then has a template's rights", set_forkable},
+        {"--forkable", NULL, "it can be forked, and has checkpoints; its interpreter then has a template's rights",
+         set_forkable},
         {0},
 };
 const struct cli_option options_cell[] = {
         {"-i", NULL, "the code may ask for input: lines of standard input", set_input},
-        {"--restart", NULL, "begin anew when the interpreter has ended; default: only in a default context", set_restart},
+        {"--restart", NULL, "begin anew when the interpreter has ended; default: only in a default context",
+         set_restart},
         {0},
 };
 const struct cli_option options_displays[] = {
-        {"--save-displays", "DIR", "write what is displayed as picture, PDF, HTML and the like into files there, made when it is not there", set_displays},
+        {"--save-displays", "DIR",
+         "write what is displayed as picture, PDF, HTML and the like into files there, made when it is not there",
+         set_displays},
         {0},
 };
 const struct cli_option options_fork[] = {
@@ -58,7 +65,8 @@ const struct cli_option options_checkpoint[] = {
         {0},
 };
 const struct cli_option options_notebook[] = {
-        {"-o", "FILE", "write the notebook there, '-' for standard output; default: in place of what was read", set_output},
+        {"-o", "FILE", "write the notebook there, '-' for standard output; default: in place of what was read",
+         set_output},
         {"--allow-errors", NULL, "run all cells, whatever fails", set_allow_errors},
         {0},
 };

@@ -23,7 +23,8 @@ static int add(struct cli_request *r, char *path, enum cloche_file_kind kind, st
                 return cli_bad("out of memory");
         if (r->run.file_count == CLI_FILES_MAX) {
                 free(path);
-                return cli_bad("--file: more than %d files and directories (--mount shows a directory of any size)", CLI_FILES_MAX);
+                return cli_bad("--file: more than %d files and directories (--mount shows a directory of any size)",
+                               CLI_FILES_MAX);
         }
         *file = (struct cloche_file){.path = path, .kind = kind, .fd = -1};
         r->run.file_count++;
@@ -42,7 +43,9 @@ static int add_plain(struct cli_request *r, char *path, const char *host_path, i
         /* O_NONBLOCK: never block on a pipe. */
         file->fd = open(host_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
         if (file->fd < 0 && errno == EMFILE)
-                return cli_bad("--file: '%s' is one file more than can be open at once (--mount shows a directory of any size)", host_path);
+                return cli_bad("--file: '%s' is one file more than can be open at once (--mount shows a directory of "
+                               "any size)",
+                               host_path);
         if (file->fd < 0 || fstat(file->fd, &st) < 0)
                 return cli_bad("--file: cannot read '%s': %s", host_path, strerror(errno));
         if (!S_ISREG(st.st_mode))
@@ -88,7 +91,8 @@ static int add_entry(struct cli_request *r, const FTSENT *entry, const char *vir
                 return add_link(r, path, entry->fts_path);
         default:
                 free(path);
-                return cli_bad("--file: cannot read '%s': %s", entry->fts_path, entry->fts_errno ? strerror(entry->fts_errno) : "not a regular file");
+                return cli_bad("--file: cannot read '%s': %s", entry->fts_path,
+                               entry->fts_errno ? strerror(entry->fts_errno) : "not a regular file");
         }
 }
 
@@ -191,16 +195,23 @@ static int set_denials(struct cli_request *r, const char *v)
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
 const struct cli_option options_files[] = {
-        {"--file", "VPATH=HOSTPATH", "put a copy of a host file, or of a directory with all below it, into the box; may be repeated", set_file},
+        {"--file", "VPATH=HOSTPATH",
+         "put a copy of a host file, or of a directory with all below it, into the box; may be repeated", set_file},
         {0},
 };
 const struct cli_option options_mounts[] = {
-        {"--mount", "PLACE=HOSTPATH[:RULES.json]", "show a directory or one file of the host in the box, to be read; may be repeated, also within each other", set_mount},
-        {"--rule", "PATTERN=[-]ACTION,…", "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
-        {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync", set_sync},
+        {"--mount", "PLACE=HOSTPATH[:RULES.json]",
+         "show a directory or one file of the host in the box, to be read; may be repeated, also within each other",
+         set_mount},
+        {"--rule", "PATTERN=[-]ACTION,…",
+         "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
+        {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync",
+         set_sync},
         {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},
         {"--conflict", "POLICY", "when the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
-        {"--links", "WHERE", "inside: symbolic links that lead out of their directory are not written to the host (default: any)", set_links},
+        {"--links", "WHERE",
+         "inside: symbolic links that lead out of their directory are not written to the host (default: any)",
+         set_links},
         {"--on-denied", "POLICY", "what the code sees of a denial: throw (an error), ignore or virtual", set_on_denied},
         {"--denials", NULL, "tell of denials on standard error as they happen", set_denials},
         {0},

@@ -24,23 +24,26 @@ static const struct range {
 
 static int refuse_count(const char *option, const char *v, const struct range *range)
 {
-        return cli_bad("%s: '%s' is not a whole number from %.15g to %.15g, or 0 for none", option, v, range->least, range->most);
+        return cli_bad("%s: '%s' is not a whole number from %.15g to %.15g, or 0 for none", option, v, range->least,
+                       range->most);
 }
 
 static int refuse_size(const char *option, const char *v, const struct range *range, double plain_bytes)
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a size from %s to %s (as 512M or 1.5G; a number alone is %s), or 0 for none", option, v,
-                       quantity_bytes_text(range->least, least), quantity_bytes_text(range->most, most), plain_bytes == MIB ? "MiB" : "bytes");
+        return cli_bad("%s: '%s' is not a size from %s to %s (as 512M or 1.5G; a number alone is %s), or 0 for none",
+                       option, v, quantity_bytes_text(range->least, least), quantity_bytes_text(range->most, most),
+                       plain_bytes == MIB ? "MiB" : "bytes");
 }
 
 static int refuse_duration(const char *option, const char *v, double least_ms, double most_ms)
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a time from %s to %s (as 5s, 500ms or 1m30s; a number alone is seconds), or 0 for none", option, v,
-                       quantity_ms_text(least_ms, least), quantity_ms_text(most_ms, most));
+        return cli_bad("%s: '%s' is not a time from %s to %s (as 5s, 500ms or 1m30s; a number alone is seconds), or 0 "
+                       "for none",
+                       option, v, quantity_ms_text(least_ms, least), quantity_ms_text(most_ms, most));
 }
 
 static int is_within(double number, double least, double most)
@@ -87,16 +90,17 @@ static int set_count(uint64_t *limit, enum limit which, const char *option, cons
 {
         double number;
 
-        if (quantity_bytes(v, 1, &number) < 0 || strspn(v, "0123456789") != strlen(v) || !is_within(number, ranges[which].least, ranges[which].most))
+        if (quantity_bytes(v, 1, &number) < 0 || strspn(v, "0123456789") != strlen(v) ||
+            !is_within(number, ranges[which].least, ranges[which].most))
                 return refuse_count(option, v, &ranges[which]);
         keep(limit, (uint64_t)llround(number));
         return 0;
 }
 
-#define SETTER(field, option, set, ...)                                                                          \
-        static int set_##field(struct cli_request *r, const char *v)                                             \
-        {                                                                                                        \
-                return set(&r->run.limits.field, LIMIT_##field, option, v __VA_OPT__(, ) __VA_ARGS__);           \
+#define SETTER(field, option, set, ...)                                                                \
+        static int set_##field(struct cli_request *r, const char *v)                                   \
+        {                                                                                              \
+                return set(&r->run.limits.field, LIMIT_##field, option, v __VA_OPT__(, ) __VA_ARGS__); \
         }
 
 SETTER(wall_ms, "--timeout", set_duration)
@@ -113,18 +117,22 @@ SETTER(cpu_percent, "--cpu", set_count)
 const struct cli_option options_limits[] = {
         {"--timeout", "TIME", "wall time, as 5s, 500ms or 1m30s, a number alone is seconds; default 30s", set_wall_ms},
         {"--cpu-time", "TIME", "processor time of all processes together; default 30s", set_cpu_ms},
-        {"--memory", "SIZE", "all memory of the box, as 512M or 1.5G, a number alone is MiB; default 512M", set_memory_bytes},
+        {"--memory", "SIZE", "all memory of the box, as 512M or 1.5G, a number alone is MiB; default 512M",
+         set_memory_bytes},
         {"--pids", "N", "processes and threads at one time; default 128", set_pids},
         {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
         {"--disk", "SIZE", "files written in the box; default 256M", set_disk_bytes},
         {"--inodes", "N", "files and directories in the box; default 65536", set_disk_inodes},
         {"--file-size", "SIZE", "size of one file; default 256M", set_file_bytes},
         {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {"--output-limit", "SIZE", "kept of standard output and error each, a number alone is bytes; default 1M for call, none for run", set_output_bytes},
+        {"--output-limit", "SIZE",
+         "kept of standard output and error each, a number alone is bytes; default 1M for call, none for run",
+         set_output_bytes},
         {0},
 };
 const struct cli_option options_sandbox_limits[] = {
-        {"--memory", "SIZE", "all memory of the sandbox, as 512M or 1.5G, a number alone is MiB; default 1G", set_memory_bytes},
+        {"--memory", "SIZE", "all memory of the sandbox, as 512M or 1.5G, a number alone is MiB; default 1G",
+         set_memory_bytes},
         {"--pids", "N", "processes and threads at one time; default 512", set_pids},
         {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
         {"--cpu-time", "TIME", "processor time of all processes together; default: none", set_cpu_ms},
@@ -135,10 +143,12 @@ const struct cli_option options_sandbox_limits[] = {
         {0},
 };
 const struct cli_option options_timeout[] = {
-        {"--timeout", "TIME", "then everything it started is killed (as 5s, 500ms or 1m30s); default: none", set_wall_ms},
+        {"--timeout", "TIME", "then everything it started is killed (as 5s, 500ms or 1m30s); default: none",
+         set_wall_ms},
         {0},
 };
 const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "TIME", "of a cell: then it is interrupted, and killed when that does not end it; default: none", set_wall_ms},
+        {"--timeout", "TIME", "of a cell: then it is interrupted, and killed when that does not end it; default: none",
+         set_wall_ms},
         {0},
 };

@@ -74,7 +74,8 @@ static int set_network(struct cli_request *r, const char *v)
                 int is_denied = *v == '!';
                 char *rule = strndup(v + is_denied, size - (size_t)is_denied);
 
-                bad = !rule ? cli_bad("out of memory") : add_text(is_denied ? &r->sandbox.deny : &r->sandbox.allow, "--network", rule);
+                bad = !rule ? cli_bad("out of memory")
+                            : add_text(is_denied ? &r->sandbox.deny : &r->sandbox.allow, "--network", rule);
                 free(rule);
                 v += size;
                 v += *v == ',';
@@ -108,30 +109,40 @@ static int add_standard(struct cli_request *r, const char *v)
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
 const struct cli_option options_socket[] = {
-        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own", set_socket},
+        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own",
+         set_socket},
         {0},
 };
 const struct cli_option options_daemon[] = {
-        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own, started on demand", set_socket},
+        {"--socket", "PATH",
+         "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own, started on demand",
+         set_socket},
         {"--strict", NULL, "refuse a daemon that lacks any guard", options_set_strict},
         {0},
 };
 const struct cli_option options_sandbox[] = {
-        {"--idle", "TIME", "without anything asked or running, after which it is saved and stopped; default 20m, 0: never", set_idle},
+        {"--idle", "TIME",
+         "without anything asked or running, after which it is saved and stopped; default 20m, 0: never", set_idle},
         {"--label", "NAME=VALUE", "a word of yours about it; may be repeated", set_label},
         {0},
 };
 const struct cli_option options_sandbox_network[] = {
-        {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere", set_allow},
+        {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere",
+         set_allow},
         {"--deny", "RULE", "but not there; may be repeated", set_deny},
         {0},
 };
 const struct cli_option options_run_network[] = {
-        {"--network", "RULES", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST, with commas between, not to what stands behind !; else nowhere", set_network},
+        {"--network", "RULES",
+         "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST, with commas between, not to what stands behind !; else "
+         "nowhere",
+         set_network},
         {0},
 };
 const struct cli_option options_session[] = {
-        {"-s", "SESSION", "the session whose directory, variables and functions it has, made when it is not there; default: default", set_session},
+        {"-s", "SESSION",
+         "the session whose directory, variables and functions it has, made when it is not there; default: default",
+         set_session},
         {"-C", "DIR", "in this directory; default: where the session is", set_cwd},
         {0},
 };
@@ -141,7 +152,10 @@ const struct cli_option options_exec[] = {
         {0},
 };
 const struct cli_option options_terminal[] = {
-        {"-t", NULL, "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set one", set_terminal},
+        {"-t", NULL,
+         "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set "
+         "one",
+         set_terminal},
         {0},
 };
 const struct cli_option options_process_id[] = {
@@ -157,7 +171,8 @@ const struct cli_option options_follow[] = {
         {0},
 };
 const struct cli_option options_signal[] = {
-        {"-s", "SIGNAL", "this one, by name or number, at once; default: TERM, and KILL after five seconds", set_signal},
+        {"-s", "SIGNAL", "this one, by name or number, at once; default: TERM, and KILL after five seconds",
+         set_signal},
         {0},
 };
 const struct cli_option options_standard[] = {
@@ -171,7 +186,8 @@ const struct cli_option options_ports[] = {
         {0},
 };
 const struct cli_option options_network[] = {
-        {"--allow", "RULE", "HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; in place of the rules there were", set_allow},
+        {"--allow", "RULE", "HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; in place of the rules there were",
+         set_allow},
         {"--deny", "RULE", "likewise; wins over --allow", set_deny},
         {"--none", NULL, "nowhere any more", set_none},
         {"--log", NULL, "the last decisions about connections", set_log},
@@ -181,7 +197,8 @@ const struct cli_option options_git[] = {
         {"--branch", "NAME", "branch or tag; default: the repository's own", set_branch},
         {"--depth", "N", "so many commits; default: all", set_depth},
         {"--username", "NAME", "for http", set_username},
-        {"--password-file", "FILE", "whose first line is the password or token; is in no command line, file or answer", set_password_file},
+        {"--password-file", "FILE", "whose first line is the password or token; is in no command line, file or answer",
+         set_password_file},
         {"-s", "SESSION", "below whose directory a relative DIR is; default: default", set_session},
         {0},
 };

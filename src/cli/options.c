@@ -44,7 +44,8 @@ int options_count(uint64_t *ret, const char *option, const char *v, uint64_t lea
         *ret = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
         if (*ret >= least && *ret <= most)
                 return 0;
-        return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least, (unsigned long long)most);
+        return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least,
+                       (unsigned long long)most);
 }
 
 static int set_runs(struct cli_request *r, const char *v)
@@ -90,7 +91,8 @@ static int set_optional(struct cli_request *r, const char *v)
                         }
                 }
                 if (!found)
-                        return cli_bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size, v);
+                        return cli_bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size,
+                                       v);
                 v += size + (v[size] == ',');
         }
         return 0;
@@ -166,16 +168,21 @@ const struct cli_option options_force[] = {
 const struct cli_option options_bench[] = {
         {"-c", "CODE", "what every run does; default: return 1", options_set_code},
         {"--runs", "N", "runs a question; default 100", set_runs},
-        {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors", set_concurrency},
+        {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors",
+         set_concurrency},
         {"--spares", "N", "boxes kept ready; default 2, and 0 leaves that question out", set_spares},
         {"--cold", NULL, "cold calls only", set_cold},
         {0},
 };
 const struct cli_option options_sync[] = {
-        {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing", set_dry_run},
-        {"--on-error", "POLICY", "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
-        {"--conflict", "POLICY", "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
-        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
+        {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing",
+         set_dry_run},
+        {"--on-error", "POLICY",
+         "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
+        {"--conflict", "POLICY",
+         "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
+        {"--links", "WHERE",
+         "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
         {0},
 };
 const struct cli_option options_diff[] = {
@@ -188,9 +195,13 @@ const struct cli_option options_all[] = {
 };
 const struct cli_option options_box[] = {
         {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
-        {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded", set_optional},
-        {"--core-scheduling", NULL, "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had", set_core_scheduling},
-        {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack", options_set_strict},
+        {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded",
+         set_optional},
+        {"--core-scheduling", NULL,
+         "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had",
+         set_core_scheduling},
+        {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack",
+         options_set_strict},
         {0},
 };
 
@@ -224,7 +235,8 @@ static int refuse_option(const struct cli_operation *operation, const char *word
 }
 
 /* Parse one option at argv[*at]: "--name value" or "--name=value". */
-static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at, struct cli_request *request)
+static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at,
+                        struct cli_request *request)
 {
         const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
         size_t size = equals ? (size_t)(equals - word) : strlen(word);
@@ -246,7 +258,8 @@ static int bind_guards(struct cli_request *request)
 {
         if (request->is_strict && request->engine.optional_guards)
                 return cli_bad("--strict and --optional contradict each other: use one");
-        request->engine.profile = request->is_strict || request->engine.optional_guards ? CLOCHE_PROFILE_NONE : CLOCHE_PROFILE_USER;
+        request->engine.profile =
+                request->is_strict || request->engine.optional_guards ? CLOCHE_PROFILE_NONE : CLOCHE_PROFILE_USER;
         return 0;
 }
 
@@ -263,7 +276,8 @@ static void bind_request(struct cli_request *request)
 /* Words after the command's own go to the script, before those after "--". */
 static void take_words(const struct cli_operation *operation, struct cli_request *request, char **rest, int rest_count)
 {
-        int own = operation->command->positional_max, more = operation->command->words_are_rest ? request->positional_count - own : 0;
+        int own = operation->command->positional_max,
+            more = operation->command->words_are_rest ? request->positional_count - own : 0;
         const char **words = request->positional + own;
 
         if (more < 0)
@@ -299,15 +313,19 @@ static int refuse_words(const struct cli_operation *operation, const struct cli_
 {
         const struct cli_command *command = operation->command;
         const char *const *words = request->positional + command->positional_max;
-        char *json = strcmp(operation->name, "call") == 0 ? words_as_json(words, request->positional_count - command->positional_max) : NULL;
+        char *json = strcmp(operation->name, "call") == 0
+                             ? words_as_json(words, request->positional_count - command->positional_max)
+                             : NULL;
         int bad;
 
         if (json)
                 bad = cli_bad("'%s' is one word too many: arguments of the function are --args '%s'", words[0], json);
         else if (command->takes_rest)
-                bad = cli_bad("'%s' is one word too many: a command stands behind -- (usage: cloche %s %s)", words[0], operation->name, operation->usage);
+                bad = cli_bad("'%s' is one word too many: a command stands behind -- (usage: cloche %s %s)", words[0],
+                              operation->name, operation->usage);
         else
-                bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", words[0], operation->name, operation->usage);
+                bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", words[0], operation->name,
+                              operation->usage);
         free(json);
         return bad;
 }
@@ -319,9 +337,11 @@ static int check_words(const struct cli_operation *operation, const struct cli_r
         if (request->positional_count > command->positional_max && !command->words_are_rest)
                 return refuse_words(operation, request);
         if (request->positional_count < command->positional_min)
-                return cli_bad("expected %s (usage: cloche %s %s)", command->expected, operation->name, operation->usage);
+                return cli_bad("expected %s (usage: cloche %s %s)", command->expected, operation->name,
+                               operation->usage);
         if (command->needs_code && !request->have_code)
-                return cli_bad("expected code: one of FILE, -c CODE, -f FILE and - (usage: cloche %s %s)", operation->name, operation->usage);
+                return cli_bad("expected code: one of FILE, -c CODE, -f FILE and - (usage: cloche %s %s)",
+                               operation->name, operation->usage);
         return 0;
 }
 
@@ -332,7 +352,8 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
 
         sandbox_words_begin(&request->sandbox);
         /* One more for a word that stands for standard input. */
-        request->positional = calloc((size_t)argc + (size_t)command->positional_max + 2, sizeof(request->positional[0]));
+        request->positional =
+                calloc((size_t)argc + (size_t)command->positional_max + 2, sizeof(request->positional[0]));
         if (!request->positional)
                 return cli_bad("out of memory");
         for (at = 0; bad == 0 && at < argc && !(strcmp(argv[at], "--") == 0 && command->takes_rest); at++)
@@ -396,8 +417,8 @@ static void print_option(const struct cli_option *option)
 {
         char names[80];
 
-        snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias ? option->alias : "", option->alias ? ", " : "", option->name,
-                 option->argument ? " " : "", option->argument ? option->argument : "");
+        snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias ? option->alias : "", option->alias ? ", " : "",
+                 option->name, option->argument ? " " : "", option->argument ? option->argument : "");
         printf("  %-28s %s\n", names, option->help);
 }
 
@@ -422,7 +443,8 @@ static void print_examples(const struct cli_operation *operation)
 
 void options_help(const struct cli_operation *operation)
 {
-        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name, operation->usage);
+        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name,
+               operation->usage);
         print_wrapped(operation->doc);
         for (const struct cli_option *const *table = operation->command->tables; *table; table++) {
                 printf("%s", (*table)->help ? "\n" : "");

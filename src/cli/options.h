@@ -23,28 +23,29 @@ struct cli_request {
         char *code; /* owned */
         size_t code_size;
         int have_code, json;
-        int is_code_stdin; /* code was read from standard input */
-        const char *stdin_is_for; /* the option that read it; NULL: none */
+        int is_code_stdin;          /* code was read from standard input */
+        const char *stdin_is_for;   /* the option that read it; NULL: none */
         char *texts[CLI_TEXTS_MAX]; /* values read from files, owned */
         size_t text_count;
         json_t *languages; /* NULL: not fetched */
         struct mounts_said mounts;
-        const char *prefix; /* the name of a stored prefix */
+        const char *prefix;       /* the name of a stored prefix */
         struct terminal terminal; /* for -t */
         int force, cold;
-        int is_strict; /* every guard is required */
+        int is_strict;         /* every guard is required */
         int denials;           /* denials are printed as they happen */
         struct errand keeping; /* the process that keeps unwritten changes, see outcome.h */
         int dry_run, unified, all;
-        const char *links; /* for a sync: inside or any; NULL: any */
+        const char *links;               /* for a sync: inside or any; NULL: any */
         const char *on_error, *conflict; /* for a separate sync; NULL: as in the run */
-        uint64_t runs, concurrency; /* 0: not given */
+        uint64_t runs, concurrency;      /* 0: not given */
         struct sandbox_words sandbox;
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
-        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[],
-        options_sandbox_limits[], options_timeout[], options_cell_timeout[], options_env[], options_terminal[];
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[],
+        options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
+        options_cell_timeout[], options_env[], options_terminal[];
 
 /* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

@@ -49,7 +49,7 @@ void outcome_print_written(FILE *out, const char *before, const struct outcome_m
         const json_t *synced = json_object_get(sync, "synced"), *path;
         size_t counts[CHANGES_MOUNTS_MAX] = {0}, k;
 
-        json_array_foreach(synced, k, path) {
+        json_array_foreach (synced, k, path) {
                 int at = mount_of(mounts, path);
 
                 if (at >= 0)
@@ -107,22 +107,25 @@ void outcome_print_problems(FILE *out, const char *before, const struct outcome_
                 say_name(out, error);
                 fputc('\n', out);
         }
-        json_array_foreach(json_object_get(sync, "failed"), k, row) {
+        json_array_foreach (json_object_get(sync, "failed"), k, row) {
                 print_failed(out, before, mounts, row);
                 conflicts += (size_t)is_conflict(row);
         }
-        json_array_foreach(json_object_get(sync, "kept"), k, row)
+        json_array_foreach (json_object_get(sync, "kept"), k, row)
                 print_kept(out, before, mounts, row);
         if (conflicts > 0) {
                 fputs(before, out);
                 print_count(out, conflicts, "conflict");
-                fputs(" with the host: --conflict keepBoth writes beside its files, --conflict overwrite replaces them\n", out);
+                fputs(" with the host: --conflict keepBoth writes beside its files, --conflict overwrite replaces "
+                      "them\n",
+                      out);
         }
 }
 
 int outcome_sync_failed(const json_t *sync)
 {
-        return json_object_get(sync, "error") || json_object_get(sync, "aborted") || json_array_size(json_object_get(sync, "failed")) > 0;
+        return json_object_get(sync, "error") || json_object_get(sync, "aborted") ||
+               json_array_size(json_object_get(sync, "failed")) > 0;
 }
 
 /* -- denials -------------------------------------------------------------------------------------------------- */
@@ -146,7 +149,8 @@ static void print_denial(FILE *out, const json_t *denial)
 }
 
 /* Runs inside the engine's loop: a slow reader must not delay the checks of limits. */
-static void on_denied(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question)
+static void on_denied(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                      cloche_sync_question *question)
 {
         json_t *denial = json_loads(about, 0, NULL);
         char *text = NULL;
@@ -187,7 +191,7 @@ static void name_mounts(const json_t *mount, struct named_mounts *ret)
         json_t *dir;
 
         *ret = (struct named_mounts){.list = {ret->targets, ret->sources, 0}};
-        json_object_foreach(json_object_get(mount, "dirs"), target, dir) {
+        json_object_foreach (json_object_get(mount, "dirs"), target, dir) {
                 ret->targets[ret->list.count] = target;
                 ret->sources[ret->list.count++] = json_string_value(json_object_get(dir, "path"));
         }
@@ -213,7 +217,8 @@ static void print_how_to_go_on(FILE *out, size_t count, const char *name)
 }
 
 /* Changes written by a failed sync are not kept. */
-static int settle(struct cli_request *request, cloche_changeset *set, const json_t *sync, struct outcome *ret, FILE *out)
+static int settle(struct cli_request *request, cloche_changeset *set, const json_t *sync, struct outcome *ret,
+                  FILE *out)
 {
         struct named_mounts mounts;
         size_t left;
@@ -282,13 +287,14 @@ static void print_network(FILE *out, const json_t *network, size_t most)
         const json_t *denied;
         size_t i;
 
-        json_array_foreach(rows, i, denied) {
+        json_array_foreach (rows, i, denied) {
                 if (i == most)
                         break;
                 print_refused(out, denied);
         }
         if (left > 0 || lost > 0)
-                fprintf(out, "cloche: and %lld more were denied%s\n", (long long)lost + (long long)left, left > 0 ? " (--denials tells of them)" : "");
+                fprintf(out, "cloche: and %lld more were denied%s\n", (long long)lost + (long long)left,
+                        left > 0 ? " (--denials tells of them)" : "");
 }
 
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
@@ -305,7 +311,7 @@ int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
                 return 1;
         }
         meta = json_object_get(whole, "meta");
-        json_array_foreach(json_object_get(meta, "warnings"), i, warning) {
+        json_array_foreach (json_object_get(meta, "warnings"), i, warning) {
                 fputs("cloche: ", out);
                 say_name(out, json_string_value(warning));
                 fputc('\n', out);

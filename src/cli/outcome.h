@@ -8,7 +8,7 @@
 struct outcome {
         char name[CHANGES_NAME_BYTES]; /* of the kept changes, or "" */
         int has_failed;                /* the requested sync failed */
-        char *text; /* for people, owned */
+        char *text;                    /* for people, owned */
         size_t size;
 };
 

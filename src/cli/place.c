@@ -41,8 +41,10 @@ static int make_sandbox(struct place *place)
 static int make_context(struct place *place, const char *context, const char *language)
 {
         json_t *made = NULL;
-        int code = ask(place, "context.create", json_pack("{s:s, s:s*, s:s*}", "sandbox", place->sandbox, "context", context, "language", language),
-                       "context", &place->context, &made);
+        int code =
+                ask(place, "context.create",
+                    json_pack("{s:s, s:s*, s:s*}", "sandbox", place->sandbox, "context", context, "language", language),
+                    "context", &place->context, &made);
 
         place->owns_context = place->context && !context;
         place->language = strdup(sandbox_text(made, "language"));
@@ -56,7 +58,8 @@ static int make_context(struct place *place, const char *context, const char *la
         return 0;
 }
 
-int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context, const char *language)
+int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context,
+               const char *language)
 {
         int code = 0;
 
@@ -74,9 +77,11 @@ int place_close(struct place *place)
         int code = 0;
 
         if (place->owns_sandbox)
-                code = sandbox_ask(place->client, "sandbox.delete", json_pack("{s:s}", "sandbox", place->sandbox), NULL);
+                code = sandbox_ask(place->client, "sandbox.delete", json_pack("{s:s}", "sandbox", place->sandbox),
+                                   NULL);
         else if (place->owns_context)
-                code = sandbox_ask(place->client, "context.delete", json_pack("{s:s, s:s}", "sandbox", place->sandbox, "context", place->context), NULL);
+                code = sandbox_ask(place->client, "context.delete",
+                                   json_pack("{s:s, s:s}", "sandbox", place->sandbox, "context", place->context), NULL);
         let_signals_by(&place->signals);
         free(place->sandbox);
         free(place->context);

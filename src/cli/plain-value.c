@@ -33,7 +33,7 @@ static int put_array(struct buf *out, const json_t *array)
         size_t i;
         int r = put(out, "[");
 
-        json_array_foreach(array, i, item) {
+        json_array_foreach (array, i, item) {
                 if (r == 0 && i)
                         r = put(out, ",");
                 if (r == 0)
@@ -49,7 +49,7 @@ static int put_object(struct buf *out, const json_t *object)
         size_t size;
         int r = 0;
 
-        json_object_keylen_foreach((json_t *)object, key, size, member) {
+        json_object_keylen_foreach ((json_t *)object, key, size, member) {
                 if (r == 0)
                         r = put(out, before);
                 if (r == 0)
@@ -86,12 +86,13 @@ static int put_pairs(struct buf *out, const json_t *pairs)
         size_t i;
         int r = object ? 0 : -ENOMEM;
 
-        json_array_foreach(pairs, i, pair) {
+        json_array_foreach (pairs, i, pair) {
                 _cleanup_buf_ struct buf key = BUF_INIT(PART_BYTES_MAX);
 
                 if (r == 0)
                         r = append_key(&key, json_array_get(pair, 0));
-                if (r == 0 && json_object_setn_new(object, key.data ? key.data : "", key.size, json_incref(json_array_get(pair, 1))) < 0)
+                if (r == 0 && json_object_setn_new(object, key.data ? key.data : "", key.size,
+                                                   json_incref(json_array_get(pair, 1))) < 0)
                         r = -ENOMEM;
         }
         if (r == 0)
@@ -102,12 +103,12 @@ static int put_pairs(struct buf *out, const json_t *pairs)
 
 /* -- typed arrays --------------------------------------------------------------------------------------------- */
 
-#define READER(name, type)                                                     \
-        static double read_##name(const char *at)                              \
-        {                                                                      \
-                type value;                                                    \
-                memcpy(&value, at, sizeof(value));                             \
-                return (double)value;                                          \
+#define READER(name, type)                         \
+        static double read_##name(const char *at)  \
+        {                                          \
+                type value;                        \
+                memcpy(&value, at, sizeof(value)); \
+                return (double)value;              \
         }
 
 READER(i8, int8_t)
@@ -125,8 +126,9 @@ static const struct kind {
         double (*read)(const char *at); /* NULL: more digits than a double has */
         int is_real;
 } kinds[] = {
-        {"i8", 1, read_i8, 0},   {"u8", 1, read_u8, 0},   {"u8c", 1, read_u8, 0},  {"i16", 2, read_i16, 0}, {"u16", 2, read_u16, 0}, {"i32", 4, read_i32, 0},
-        {"u32", 4, read_u32, 0}, {"f32", 4, read_f32, 1}, {"f64", 8, read_f64, 1}, {"i64", 8, NULL, 0},     {"u64", 8, NULL, 0},     {0},
+        {"i8", 1, read_i8, 0},   {"u8", 1, read_u8, 0},   {"u8c", 1, read_u8, 0},  {"i16", 2, read_i16, 0},
+        {"u16", 2, read_u16, 0}, {"i32", 4, read_i32, 0}, {"u32", 4, read_u32, 0}, {"f32", 4, read_f32, 1},
+        {"f64", 8, read_f64, 1}, {"i64", 8, NULL, 0},     {"u64", 8, NULL, 0},     {0},
 };
 
 static int put_element(struct buf *out, const struct kind *kind, const char *at)
@@ -228,7 +230,8 @@ static int put_digits(struct buf *out, const json_t *tagged)
         const char *digits = json_string_value(json_object_get(tagged, "v"));
         size_t sign = digits && digits[0] == '-';
 
-        return digits && digits[sign] && strspn(digits + sign, "0123456789") == strlen(digits + sign) ? put(out, digits) : 1;
+        return digits && digits[sign] && strspn(digits + sign, "0123456789") == strlen(digits + sign) ? put(out, digits)
+                                                                                                      : 1;
 }
 
 static int put_null(struct buf *out, const json_t *tagged)
@@ -249,7 +252,7 @@ static int put_map(struct buf *out, const json_t *tagged)
         const json_t *pairs = json_object_get(tagged, "v"), *pair;
         size_t i;
 
-        json_array_foreach(pairs, i, pair)
+        json_array_foreach (pairs, i, pair)
                 if (json_array_size(pair) != 2)
                         return 1;
         return json_is_array(pairs) ? put_pairs(out, pairs) : 1;
@@ -257,7 +260,8 @@ static int put_map(struct buf *out, const json_t *tagged)
 
 static int put_regexp(struct buf *out, const json_t *tagged)
 {
-        const char *source = json_string_value(json_object_get(tagged, "source")), *flags = json_string_value(json_object_get(tagged, "flags"));
+        const char *source = json_string_value(json_object_get(tagged, "source")),
+                   *flags = json_string_value(json_object_get(tagged, "flags"));
         json_t *text = source && flags ? json_sprintf("/%s/%s", source, flags) : NULL;
         int r = text ? json_text_scalar(out, text) : 1;
 
@@ -268,7 +272,8 @@ static int put_regexp(struct buf *out, const json_t *tagged)
 static int put_error(struct buf *out, const json_t *tagged)
 {
         const json_t *error = json_object_get(tagged, "v");
-        json_t *flat = json_is_object(error) ? json_copy((json_t *)error) : NULL, *fields = json_incref(json_object_get(flat, "fields"));
+        json_t *flat = json_is_object(error) ? json_copy((json_t *)error) : NULL,
+               *fields = json_incref(json_object_get(flat, "fields"));
         int r = flat ? 0 : 1;
 
         if (json_is_object(fields) && !json_object_get(fields, "$")) {
@@ -295,9 +300,10 @@ static int put_tagged(struct buf *out, const json_t *tagged)
                 const char *tag;
                 int (*put)(struct buf *out, const json_t *tagged);
         } rows[] = {
-                {"number", put_number}, {"undefined", put_null}, {"hole", put_null}, {"utf16", put_utf16}, {"bigint", put_digits}, {"bytes", put_base64}, {"buffer", put_base64}, {"array", put_typed},
-                {"date", put_date},     {"set", put_set},        {"map", put_map},       {"object", put_map},   {"regexp", put_regexp}, {"error", put_error},
-                {"class", put_class},
+                {"number", put_number}, {"undefined", put_null}, {"hole", put_null},     {"utf16", put_utf16},
+                {"bigint", put_digits}, {"bytes", put_base64},   {"buffer", put_base64}, {"array", put_typed},
+                {"date", put_date},     {"set", put_set},        {"map", put_map},       {"object", put_map},
+                {"regexp", put_regexp}, {"error", put_error},    {"class", put_class},
         };
         const char *tag = json_string_value(json_object_get(tagged, "$"));
 

@@ -185,7 +185,8 @@ static void set_up(struct prompt *p)
         el_set(p->editor, EL_SIGNAL, 1); /* restores the terminal when stopped by Ctrl-Z */
         el_set(p->editor, EL_GETCFN, read_character);
         el_set(p->editor, EL_HIST, history, p->history);
-        el_wset(p->editor, EL_ADDFN, L"cloche-complete", L"what could stand here", complete); /* el_set would leak a copy of both */
+        el_wset(p->editor, EL_ADDFN, L"cloche-complete", L"what could stand here",
+                complete); /* el_set would leak a copy of both */
         el_set(p->editor, EL_BIND, "^I", "cloche-complete", NULL);
         el_set(p->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
         history(p->history, &p->event, H_SETSIZE, HISTORY_LINES);
@@ -195,7 +196,8 @@ static void set_up(struct prompt *p)
         el_source(p->editor, NULL);
 }
 
-struct prompt *prompt_new(const char *file, int (*ask)(void *data, const char *line, size_t size, struct prompt_matches *ret), void *data)
+struct prompt *prompt_new(const char *file,
+                          int (*ask)(void *data, const char *line, size_t size, struct prompt_matches *ret), void *data)
 {
         struct prompt *p = calloc(1, sizeof(*p));
 
@@ -204,7 +206,10 @@ struct prompt *prompt_new(const char *file, int (*ask)(void *data, const char *l
         /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = ask, .data = data, .file = file ? strdup(file) : NULL, .signal_fd = signals_open()};
+        *p = (struct prompt){.complete = ask,
+                             .data = data,
+                             .file = file ? strdup(file) : NULL,
+                             .signal_fd = signals_open()};
         p->history = history_init();
         p->editor = el_init("cloche", stdin, stdout, stderr);
         if (p->signal_fd >= 0 && p->history && p->editor) {

@@ -15,7 +15,9 @@ struct prompt;
 
 /* complete: called with the line up to the cursor; 0, or no completion. history: a file, NULL:
  * none. NULL when out of memory. */
-struct prompt *prompt_new(const char *history, int (*complete)(void *data, const char *line, size_t size, struct prompt_matches *ret), void *data);
+struct prompt *prompt_new(const char *history,
+                          int (*complete)(void *data, const char *line, size_t size, struct prompt_matches *ret),
+                          void *data);
 void prompt_free(struct prompt *p);
 
 enum prompt_end { PROMPT_LINE, PROMPT_OVER, PROMPT_INTERRUPTED, PROMPT_SIGNALLED };

@@ -12,10 +12,16 @@ struct unit {
 
 /* Ascending; of several names of a unit the last is printed. Binary, as in control groups: 1G is 1024M. */
 static const struct unit sizes[] = {
-        {"B", 1},          {"KiB", 0x1p10}, {"KB", 0x1p10}, {"K", 0x1p10}, {"MiB", 0x1p20}, {"MB", 0x1p20}, {"M", 0x1p20},
-        {"GiB", 0x1p30},   {"GB", 0x1p30},  {"G", 0x1p30},  {"TiB", 0x1p40}, {"TB", 0x1p40}, {"T", 0x1p40}, {0},
+        {"B", 1},        {"KiB", 0x1p10},
+        {"KB", 0x1p10},  {"K", 0x1p10},
+        {"MiB", 0x1p20}, {"MB", 0x1p20},
+        {"M", 0x1p20},   {"GiB", 0x1p30},
+        {"GB", 0x1p30},  {"G", 0x1p30},
+        {"TiB", 0x1p40}, {"TB", 0x1p40},
+        {"T", 0x1p40},   {0},
 };
-static const struct unit durations[] = {{"ms", 1}, {"sec", 1e3}, {"s", 1e3}, {"min", 6e4}, {"m", 6e4}, {"h", 3.6e6}, {"d", 8.64e7}, {0}};
+static const struct unit durations[] = {{"ms", 1},  {"sec", 1e3}, {"s", 1e3},    {"min", 6e4},
+                                        {"m", 6e4}, {"h", 3.6e6}, {"d", 8.64e7}, {0}};
 
 /* Digits with at most one point: strtod(3) would also accept "inf", "0x10" and "1e9". */
 static int take_number(const char **at, double *ret)

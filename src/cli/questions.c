@@ -52,12 +52,14 @@ static int show_prompt(struct questions *q, struct outlet *out, struct cloche_er
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
 /* Answer the oldest request; line NULL: end of file. */
-static int answer(struct questions *q, const char *line, size_t size, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+static int answer(struct questions *q, const char *line, size_t size, struct outlet *out, struct daemon_client *client,
+                  struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0);
         json_t *value = line ? json_stringn(line, size) : NULL;
-        json_t *params = json_pack("{s:s, s:O, s:O, s:o*}", "sandbox", q->sandbox, "context", json_object_get(about, "context"), "input",
-                                   json_object_get(about, "input"), "value", value);
+        json_t *params =
+                json_pack("{s:s, s:O, s:O, s:o*}", "sandbox", q->sandbox, "context", json_object_get(about, "context"),
+                          "input", json_object_get(about, "input"), "value", value);
         json_int_t id;
         int r;
 
@@ -83,14 +85,16 @@ static int answer_all(struct questions *q, struct outlet *out, struct daemon_cli
                 if (!end && !q->is_over && size <= LINE_BYTES_MAX)
                         return 0;
                 if (size > LINE_BYTES_MAX)
-                        return err_set(e, CLOCHE_E_TOO_LARGE, "a line of standard input has more than %u bytes", LINE_BYTES_MAX);
+                        return err_set(e, CLOCHE_E_TOO_LARGE, "a line of standard input has more than %u bytes",
+                                       LINE_BYTES_MAX);
                 r = answer(q, end || size ? q->typed.data : NULL, size, out, client, e);
                 buf_consume(&q->typed, size + (end != NULL));
         }
         return r;
 }
 
-int questions_take(struct questions *q, const json_t *about, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+int questions_take(struct questions *q, const json_t *about, struct outlet *out, struct daemon_client *client,
+                   struct cloche_err *e)
 {
         int r = 0;
 

@@ -38,7 +38,7 @@ void sandbox_print_missing(FILE *out, const json_t *missing)
         const json_t *name;
         size_t i;
 
-        json_array_foreach(missing, i, name) {
+        json_array_foreach (missing, i, name) {
                 fputs(i ? ", " : "", out);
                 say_name(out, json_string_value(name));
         }
@@ -102,9 +102,10 @@ static const char *what_of(const char *method)
         static const struct {
                 const char *method, *what;
         } rows[] = {
-                {"sandbox.create", "making the sandbox"}, {"sandbox.stop", "saving the sandbox"},         {"sandbox.save", "saving the sandbox"},
-                {"sandbox.delete", "ending the sandbox"}, {"context.create", "starting the interpreter"}, {"context.fork", "copying the context"},
-                {"context.checkpoint", "keeping the context"}, {"context.rollback", "putting the context back"},
+                {"sandbox.create", "making the sandbox"},       {"sandbox.stop", "saving the sandbox"},
+                {"sandbox.save", "saving the sandbox"},         {"sandbox.delete", "ending the sandbox"},
+                {"context.create", "starting the interpreter"}, {"context.fork", "copying the context"},
+                {"context.checkpoint", "keeping the context"},  {"context.rollback", "putting the context back"},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -134,12 +135,14 @@ void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *reques
         struct daemon_told told = {0};
         const json_t *lost;
 
-        if (request->json || daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
+        if (request->json ||
+            daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
                 return;
         lost = json_object_get(told.body, "lost");
         if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
-                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", sandbox,
-                        sandbox_text(lost, "from"), sandbox_text(lost, "to"));
+                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without "
+                        "saving it (printed once)",
+                        sandbox, sandbox_text(lost, "from"), sandbox_text(lost, "to"));
         daemon_told_done(&told);
 }
 
@@ -191,7 +194,10 @@ json_t *sandbox_limits(const struct cli_request *request)
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 if (rows[i].value)
-                        json_object_set_new(limits, rows[i].name, json_integer(rows[i].value == CLOCHE_UNLIMITED ? 0 : (json_int_t)rows[i].value));
+                        json_object_set_new(limits, rows[i].name,
+                                            json_integer(rows[i].value == CLOCHE_UNLIMITED
+                                                                 ? 0
+                                                                 : (json_int_t)rows[i].value));
         if (json_object_size(limits))
                 return limits;
         json_decref(limits);
@@ -233,15 +239,18 @@ int sandbox_check_network(const struct cli_request *request)
         const json_t *item;
         size_t i;
 
-        json_array_foreach(request->sandbox.allow, i, item) {
+        json_array_foreach (request->sandbox.allow, i, item) {
                 rule = json_string_value(item);
                 if (is_loopback(rule))
                         loopback = rule;
                 else if (is_name(rule))
                         return 0;
         }
-        return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this machine is reached by a name that leads to it: "
-                                  "allow that name and 127.0.0.1:PORT (only name servers are asked, /etc/hosts is not read)", loopback)
+        return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this "
+                                  "machine is reached by a name that leads to it: "
+                                  "allow that name and 127.0.0.1:PORT (only name servers are asked, /etc/hosts is not "
+                                  "read)",
+                                  loopback)
                         : 0;
 }
 

@@ -8,18 +8,21 @@
 #include <stdio.h>
 
 struct sandbox_words {
-        const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username, *password_file; /* NULL: not given */
-        const char *sandbox, *context, *language, *displays, *output;                                   /* NULL: not given */
-        json_t *allow, *deny, *labels;                                                                  /* owned */
-        uint64_t expose, unexpose, depth, count;                                                        /* 0: not given */
-        uint64_t idle_ms;                                                                               /* UINT64_MAX: not given */
+        const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
+                *password_file;                                       /* NULL: not given */
+        const char *sandbox, *context, *language, *displays, *output; /* NULL: not given */
+        json_t *allow, *deny, *labels;                                /* owned */
+        uint64_t expose, unexpose, depth, count;                      /* 0: not given */
+        uint64_t idle_ms;                                             /* UINT64_MAX: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
 };
 
-extern const struct cli_option options_daemon[], options_socket[], options_sandbox[], options_sandbox_network[], options_run_network[], options_session[], options_exec[],
-        options_process_id[], options_attach[], options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
-extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[], options_context_create[], options_cell[],
-        options_displays[], options_fork[], options_checkpoint[], options_notebook[];
+extern const struct cli_option options_daemon[], options_socket[], options_sandbox[], options_sandbox_network[],
+        options_run_network[], options_session[], options_exec[], options_process_id[], options_attach[],
+        options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
+extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[],
+        options_context_create[], options_cell[], options_displays[], options_fork[], options_checkpoint[],
+        options_notebook[];
 
 void sandbox_words_begin(struct sandbox_words *words);
 void sandbox_words_done(struct sandbox_words *words);

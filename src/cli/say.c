@@ -21,8 +21,8 @@ static int steers(uint32_t character)
         static const struct {
                 uint32_t first, last;
         } ranges[] = {
-                {0, 0x1f}, {0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff},
-                {0xe0000, 0xe0fff},
+                {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},     {0x200b, 0x200f},
+                {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xe0000, 0xe0fff},
         };
 
         for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
@@ -72,8 +72,10 @@ char *say_path_bytes(const json_t *path)
         _cleanup_buf_ struct buf bytes = BUF_INIT(PATH_BYTES_MAX);
 
         if (json_is_string(path))
-                return json_string_length(path) == strlen(json_string_value(path)) ? strdup(json_string_value(path)) : NULL;
-        if (!encoded || base64_decode(&bytes, encoded, strlen(encoded)) < 0 || (bytes.size && memchr(bytes.data, '\0', bytes.size)))
+                return json_string_length(path) == strlen(json_string_value(path)) ? strdup(json_string_value(path))
+                                                                                   : NULL;
+        if (!encoded || base64_decode(&bytes, encoded, strlen(encoded)) < 0 ||
+            (bytes.size && memchr(bytes.data, '\0', bytes.size)))
                 return NULL;
         return strndup(bytes.data ? bytes.data : "", bytes.size);
 }
@@ -133,6 +135,6 @@ void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row))
                 printf("%s\n", text ? text : "[]");
         free(text);
         if (!json)
-                json_array_foreach(rows, i, row)
+                json_array_foreach (rows, i, row)
                         say_row(row);
 }

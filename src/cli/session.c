@@ -159,7 +159,8 @@ static const char *phase_of_current(void)
         return run ? cloche_run_phase(run) : NULL;
 }
 
-int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
+int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret,
+                    struct cloche_err *e)
 {
         cloche_run *run = NULL;
         int r = cloche_run_start(engine, opt, &run, e);

@@ -20,7 +20,8 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
 /* From now on SIGINT and SIGTERM end this process at once; the keeper cleans up. */
 void session_end_by_signal(int at_once);
 /* Run to the end. SIGINT and SIGTERM cancel; a run's terminal follows the size of ours. */
-int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e);
+int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret,
+                    struct cloche_err *e);
 
 /* Read the stored prefix while permitted, start the engine and the set-up, call run_in, and end
  * all. Returns the exit code. */

@@ -9,7 +9,7 @@ void signals_block(sigset_t *ret_before);
 /* A non-blocking signalfd(2) for them; or -errno. */
 int signals_open(void);
 
-#define SIGNALS_CANCELLED 143 /* exit code, equals CLOCHE_STATUS_TERMINATED */
+#define SIGNALS_CANCELLED 143   /* exit code, equals CLOCHE_STATUS_TERMINATED */
 #define SIGNALS_INTERRUPTED 130 /* a shell's exit code for a process killed by SIGINT */
 /* Record the signal that ended the work. Safe in handlers. */
 void signals_note(int number);

@@ -49,7 +49,9 @@ static int find_file(const char *name, char *ret, size_t size)
                 bad = find_directory(directory, sizeof(directory));
         if (bad)
                 return bad;
-        return snprintf(ret, size, "%s/%s", directory, name) < (int)size ? 0 : cli_bad("the path of the prefixes is too long");
+        return snprintf(ret, size, "%s/%s", directory, name) < (int)size
+                       ? 0
+                       : cli_bad("the path of the prefixes is too long");
 }
 
 int store_has(const char *name)
@@ -124,9 +126,9 @@ static void read_limits(const json_t *from, struct cloche_limits *ret)
 {
         const json_t *value;
 
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc)                                                                    \
-        value = json_object_get(from, json);                                                                                   \
-        if (json_is_integer(value))                                                                                            \
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
+        value = json_object_get(from, json);                \
+        if (json_is_integer(value))                         \
                 ret->field = json_integer_value(value) == 0 ? CLOCHE_UNLIMITED : (uint64_t)json_integer_value(value);
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
@@ -140,15 +142,19 @@ static int read_files(struct stored *stored, const char **at, size_t *left)
         stored->files = calloc(json_array_size(rows) + 1, sizeof(*stored->files));
         if (!stored->files)
                 return -1;
-        json_array_foreach(rows, i, row) {
+        json_array_foreach (rows, i, row) {
                 const json_t *bytes = json_object_get(row, "bytes");
 
                 stored->files[i] = (struct cloche_file){
-                        .path = json_string_value(json_object_get(row, "path")), .size = (size_t)json_integer_value(bytes),
-                        .data = take(at, left, bytes), .fd = -1, .mode = (uint32_t)json_integer_value(json_object_get(row, "mode")),
+                        .path = json_string_value(json_object_get(row, "path")),
+                        .size = (size_t)json_integer_value(bytes),
+                        .data = take(at, left, bytes),
+                        .fd = -1,
+                        .mode = (uint32_t)json_integer_value(json_object_get(row, "mode")),
                         .kind = (enum cloche_file_kind)json_integer_value(json_object_get(row, "kind")),
                 };
-                if (!stored->files[i].path || !stored->files[i].data || (unsigned)stored->files[i].kind > CLOCHE_FILE_SYMLINK)
+                if (!stored->files[i].path || !stored->files[i].data ||
+                    (unsigned)stored->files[i].kind > CLOCHE_FILE_SYMLINK)
                         return -1;
         }
         stored->prefix.files = stored->files;
@@ -214,9 +220,10 @@ static json_t *limits_said(const struct cloche_limits *limits)
 {
         json_t *said = json_object();
 
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc)                                                                    \
-        if (limits->field)                                                                                                     \
-                json_object_set_new(said, json, json_integer(limits->field == CLOCHE_UNLIMITED ? 0 : (json_int_t)limits->field));
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
+        if (limits->field)                                  \
+                json_object_set_new(said, json,             \
+                                    json_integer(limits->field == CLOCHE_UNLIMITED ? 0 : (json_int_t)limits->field));
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
         return said;
@@ -237,10 +244,12 @@ static char *head_of(const struct cloche_prefix_options *prefix)
         char *text;
 
         for (size_t i = 0; i < prefix->file_count; i++)
-                json_array_append_new(files, json_pack("{s:s, s:i, s:i, s:I}", "path", prefix->files[i].path, "kind", (int)prefix->files[i].kind, "mode",
-                                                       (int)prefix->files[i].mode, "bytes", (json_int_t)size_of(&prefix->files[i])));
-        head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language, "filename", prefix->filename,
-                         "build", prefix->build, "codeBytes", (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
+                json_array_append_new(files, json_pack("{s:s, s:i, s:i, s:I}", "path", prefix->files[i].path, "kind",
+                                                       (int)prefix->files[i].kind, "mode", (int)prefix->files[i].mode,
+                                                       "bytes", (json_int_t)size_of(&prefix->files[i])));
+        head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language,
+                         "filename", prefix->filename, "build", prefix->build, "codeBytes",
+                         (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
         text = head && json_array_size(files) == prefix->file_count ? json_dumps(head, JSON_COMPACT) : NULL;
         json_decref(head);
         return text;

@@ -7,10 +7,10 @@
 
 struct syntax {
         const char *language;
-        int has_slashes;     /* comments begin with two slashes, or a slash and a star; otherwise with a hash */
-        int has_triples;     /* three quotes begin a multi-line text */
-        const char *quotes;  /* quotes of multi-line texts */
-        int has_colons;      /* a line that ends in one begins a block, which an empty line ends */
+        int has_slashes;    /* comments begin with two slashes, or a slash and a star; otherwise with a hash */
+        int has_triples;    /* three quotes begin a multi-line text */
+        const char *quotes; /* quotes of multi-line texts */
+        int has_colons;     /* a line that ends in one begins a block, which an empty line ends */
         const char *openers[WORDS], *closers[WORDS]; /* words; openers count only where a command begins */
 };
 
@@ -19,8 +19,11 @@ static const struct syntax syntaxes[] = {
         {"javascript", .has_slashes = 1, .quotes = "`"},
         {"typescript", .has_slashes = 1, .quotes = "`"},
         {"php", .has_slashes = 1, .quotes = "'\""},
-        {"bash", .quotes = "'\"", .openers = {"if", "for", "while", "until", "case", "select"}, .closers = {"fi", "done", "esac"}},
-        {"ruby", .quotes = "'\"", .openers = {"def", "class", "module", "if", "unless", "while", "until", "for", "begin", "case", "do"}, .closers = {"end"}},
+        {"bash", .quotes = "'\"", .openers = {"if", "for", "while", "until", "case", "select"},
+         .closers = {"fi", "done", "esac"}},
+        {"ruby", .quotes = "'\"",
+         .openers = {"def", "class", "module", "if", "unless", "while", "until", "for", "begin", "case", "do"},
+         .closers = {"end"}},
 };
 
 struct scan {
@@ -29,10 +32,10 @@ struct scan {
         int brackets, words; /* number of open ones */
         int is_open;         /* inside a text or comment */
         int is_block;
-        int begins;          /* a command may begin here */
-        int is_loop;         /* the line began with a word that takes a "do" */
-        char last;           /* last code character of the line; '\0': none yet */
-        int wants_more;      /* it was a pipe or "&&" */
+        int begins;     /* a command may begin here */
+        int is_loop;    /* the line began with a word that takes a "do" */
+        char last;      /* last code character of the line; '\0': none yet */
+        int wants_more; /* it was a pipe or "&&" */
 };
 
 static int is_in(const char *const *words, const char *word, size_t size)
@@ -102,7 +105,8 @@ static int is_word(char c)
 
 static void take_word(struct scan *s)
 {
-        static const char *const followed[WORDS] = {"do", "then", "else"}, *const loops[WORDS] = {"while", "until", "for"};
+        static const char *const followed[WORDS] = {"do", "then", "else"}, *const loops[WORDS] = {"while", "until",
+                                                                                                  "for"};
         const char *word = s->at;
         size_t size;
         int is_do;
@@ -181,5 +185,6 @@ int unfinished(const char *language, const char *code, size_t size)
                 return 0;
         scan(&s);
         s.is_block |= s.syntax->has_colons && s.last == ':' && s.brackets == 0;
-        return s.is_open || s.brackets > 0 || s.words > 0 || s.is_block || code[size - 1] == '\\' || (*s.syntax->openers && s.wants_more);
+        return s.is_open || s.brackets > 0 || s.words > 0 || s.is_block || code[size - 1] == '\\' ||
+               (*s.syntax->openers && s.wants_more);
 }

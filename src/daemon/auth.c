@@ -25,10 +25,12 @@
 static int check_token(const char *token, const char *path, struct cloche_err *e)
 {
         if (strlen(token) < TOKEN_MIN)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has less than %d characters", path, TOKEN_MIN);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has less than %d characters", path,
+                               TOKEN_MIN);
         for (const char *at = token; *at; at++)
                 if (*at <= ' ' || *at > '~')
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s must be one line of visible ASCII", path);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the token in %.150s must be one line of visible ASCII", path);
         return 0;
 }
 
@@ -38,7 +40,8 @@ static int read_token(int fd, const char *path, char *ret, struct cloche_err *e)
         ssize_t n;
 
         if (fstat(fd, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "others may read the token in %.150s: its mode must be 0600", path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "others may read the token in %.150s: its mode must be 0600", path);
         n = read(fd, ret, TOKEN_BYTES_MAX - 1);
         if (n < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "read the token in %.150s", path);
@@ -166,8 +169,10 @@ int auth_peer(const struct daemon_options *o, int fd, uid_t own_uid, int64_t *re
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the peer's credentials");
-        if (peer.uid != 0 && peer.uid != own_uid && !is_among((long)peer.uid, o->uids.ids, o->uids.count) && !has_group(o, fd, peer.gid))
-                return err_set(e, CLOCHE_E_FORBIDDEN, "user %u may not use this daemon (cloched --allow-uid permits it)", peer.uid);
+        if (peer.uid != 0 && peer.uid != own_uid && !is_among((long)peer.uid, o->uids.ids, o->uids.count) &&
+            !has_group(o, fd, peer.gid))
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "user %u may not use this daemon (cloched --allow-uid permits it)", peer.uid);
         *ret_principal = peer.uid;
         return 0;
 }

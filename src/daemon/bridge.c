@@ -58,14 +58,17 @@ int bridge_to_frame(const char *text, struct buf *attachments, json_t **ret, str
         return r;
 }
 
-static int describe(const struct job *job, cloche_bridge_call *call, struct buf *attachments, json_t **ret, struct cloche_err *e)
+static int describe(const struct job *job, cloche_bridge_call *call, struct buf *attachments, json_t **ret,
+                    struct cloche_err *e)
 {
         json_t *target = json_loads(cloche_bridge_call_target(call), 0, NULL), *args = NULL, *kwargs = NULL;
         int r = value_write(bridge_call_args(call), VALUE_FRAME, attachments, &args, e);
 
         if (r == 0)
                 r = value_write(bridge_call_kwargs(call), VALUE_FRAME, attachments, &kwargs, e);
-        *ret = r == 0 ? json_pack("{s:O, s:O, s:O, s:O}", "run", job->id, "target", target, "args", args, "kwargs", kwargs) : NULL;
+        *ret = r == 0 ? json_pack("{s:O, s:O, s:O, s:O}", "run", job->id, "target", target, "args", args, "kwargs",
+                                  kwargs)
+                      : NULL;
         json_decref(target);
         json_decref(args);
         json_decref(kwargs);
@@ -120,7 +123,8 @@ void bridge_ask_sync(struct client *client, const json_t *id, const void *owner,
                 return;
         }
         ask->question = question;
-        client_request(client, ask->number, "sync.before", json_pack("{s:O, s:o}", "run", id, "change", about), &attachments);
+        client_request(client, ask->number, "sync.before", json_pack("{s:O, s:o}", "run", id, "change", about),
+                       &attachments);
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
@@ -129,7 +133,7 @@ static struct bridge_ask *find(struct client *client, const json_t *id)
 {
         struct bridge_ask *ask;
 
-        TAILQ_FOREACH(ask, &client->asks, link)
+        TAILQ_FOREACH (ask, &client->asks, link)
                 if (json_is_integer(id) && json_integer_value(id) == ask->number)
                         return ask;
         return NULL;
@@ -154,7 +158,8 @@ static void give_value(cloche_bridge_call *call, const struct rpc_message *m, co
 
 static void give_error(cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f)
 {
-        json_t *failure = value_failure_read(json_object_get(m->error, "data"), VALUE_FRAME, f->attachments, f->attachments_size);
+        json_t *failure =
+                value_failure_read(json_object_get(m->error, "data"), VALUE_FRAME, f->attachments, f->attachments_size);
 
         if (!json_is_string(json_object_get(failure, "message"))) {
                 refuse(call, m->error_message);
@@ -169,8 +174,8 @@ static void give_error(cloche_bridge_call *call, const struct rpc_message *m, co
 /* If the host gives no valid action, the sync is aborted. */
 static void give_action(cloche_sync_question *question, const struct rpc_message *m)
 {
-        static const char *const names[] = {
-                [CLOCHE_SYNC_CONTINUE] = "continue", [CLOCHE_SYNC_SKIP] = "skip", [CLOCHE_SYNC_ABORT] = "abort"};
+        static const char *const names[] =
+                {[CLOCHE_SYNC_CONTINUE] = "continue", [CLOCHE_SYNC_SKIP] = "skip", [CLOCHE_SYNC_ABORT] = "abort"};
         const char *said = json_string_value(json_object_get(m->result, "action"));
         const char *reason = json_string_value(json_object_get(m->result, "reason"));
 

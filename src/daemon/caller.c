@@ -33,7 +33,8 @@ static unsigned at_least(unsigned value, unsigned least)
         return value > least ? value : least;
 }
 
-void callers_init(struct callers *all, unsigned known_max, uint64_t auth_ns, void (*drop)(struct caller *caller, const char *why))
+void callers_init(struct callers *all, unsigned known_max, uint64_t auth_ns,
+                  void (*drop)(struct caller *caller, const char *why))
 {
         struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
         unsigned strangers = known_max / CALLER_STRANGERS_SHARE;
@@ -95,8 +96,8 @@ void caller_of_socket(struct caller *caller, int fd, int is_tcp, int is_containe
 static void drop(struct callers *all, struct caller *caller, const char *why)
 {
         if (all->dropped_total++ % LOG_EVERY == 0)
-                log_event(LEVEL_WARNING, "stranger-dropped", "{s:s, s:s, s:I}", "lane", lane_name(caller->lane), "why", why, "dropped",
-                          (json_int_t)all->dropped_total);
+                log_event(LEVEL_WARNING, "stranger-dropped", "{s:s, s:s, s:I}", "lane", lane_name(caller->lane), "why",
+                          why, "dropped", (json_int_t)all->dropped_total);
         caller_remove(all, caller);
         all->drop(caller, why);
 }
@@ -107,7 +108,7 @@ static struct caller *find_surplus(const struct callers *all, const struct calle
         struct caller *caller, *oldest = NULL;
         unsigned count = 0;
 
-        TAILQ_FOREACH(caller, &lane->strangers, link)
+        TAILQ_FOREACH (caller, &lane->strangers, link)
                 if (memcmp(caller->key, key, CALLER_KEY_SIZE) == 0) {
                         oldest = oldest ? oldest : caller;
                         count++;
@@ -149,7 +150,9 @@ int caller_known(struct callers *all, struct caller *caller, enum caller_lane la
         if (caller->state == CALLER_NONE || (caller->state == CALLER_KNOWN && caller->lane == lane))
                 return 0;
         if (callers_are_full(all, lane))
-                return err_set(e, CLOCHE_E_RESOURCE, "the daemon has all the connections it may have of this kind (cloched --max-connections)");
+                return err_set(e, CLOCHE_E_RESOURCE,
+                               "the daemon has all the connections it may have of this kind (cloched "
+                               "--max-connections)");
         caller_remove(all, caller);
         caller->lane = lane;
         caller->state = CALLER_KNOWN;

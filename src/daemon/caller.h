@@ -49,7 +49,8 @@ struct callers {
         void (*drop)(struct caller *caller, const char *why);
 };
 
-void callers_init(struct callers *all, unsigned known_max, uint64_t auth_ns, void (*drop)(struct caller *caller, const char *why));
+void callers_init(struct callers *all, unsigned known_max, uint64_t auth_ns,
+                  void (*drop)(struct caller *caller, const char *why));
 /* Return how many connections may be accepted in one batch, so that each can still authenticate
  * before the next batch displaces it. */
 unsigned callers_accept_max(const struct callers *all);

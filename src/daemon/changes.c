@@ -52,21 +52,24 @@ static int read_events(const json_t *list, unsigned *ret, struct cloche_err *e)
                         event++;
                 if (event == EVENTS)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "mount.events[%zu] must be beforeSync, afterSync, syncError or permissionDenied, not \"%.40s\"", i,
-                                       name ? name : "");
+                                       "mount.events[%zu] must be beforeSync, afterSync, syncError or "
+                                       "permissionDenied, not \"%.40s\"",
+                                       i, name ? name : "");
                 *ret |= 1u << event;
         }
         return 0;
 }
 
-int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events, struct cloche_err *e)
+int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events,
+                       struct cloche_err *e)
 {
         int r = read_events(json_object_get(mount, "events"), ret_events, e);
 
         if (r < 0)
                 return r;
         if (d->options.engine.mount_root_count == 0)
-                return err_set(e, CLOCHE_E_FORBIDDEN, "no directory may be mounted here: cloched was started without --mount-root");
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "no directory may be mounted here: cloched was started without --mount-root");
         *ret_mount = json_copy((json_t *)mount);
         if (!*ret_mount)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mount");
@@ -76,8 +79,8 @@ int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret
 
 /* -- events --------------------------------------------------------------------------------------------------- */
 
-static void happened(struct client *client, const json_t *id, void *owner, unsigned *open, enum cloche_file_event event, const char *about,
-                     cloche_sync_question *question)
+static void happened(struct client *client, const json_t *id, void *owner, unsigned *open, enum cloche_file_event event,
+                     const char *about, cloche_sync_question *question)
 {
         if (event == CLOCHE_SYNC_BEFORE)
                 bridge_ask_sync(client, id, owner, open, about, question);
@@ -85,7 +88,8 @@ static void happened(struct client *client, const json_t *id, void *owner, unsig
                 client->face->tell(client, id, events[event].method, about);
 }
 
-void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question)
+void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                    cloche_sync_question *question)
 {
         struct job *job = data;
 
@@ -93,7 +97,8 @@ void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, c
         happened(job->client, job->id, job, &job->asks_open, event, about, question);
 }
 
-static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question)
+static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                    cloche_sync_question *question)
 {
         struct sync_job *job = data;
 
@@ -130,17 +135,20 @@ int changes_keep(struct client *client, cloche_changeset *set, const char **ret_
         *ret_id = NULL;
         if (!set)
                 return 0;
-        TAILQ_FOREACH(k, &client->daemon->changesets, link)
+        TAILQ_FOREACH (k, &client->daemon->changesets, link)
                 count += is_visible(client, k);
         k = count < KEPT_MAX ? calloc(1, sizeof(*k)) : NULL;
         if (!k) {
                 cloche_changeset_free(set);
-                return count < KEPT_MAX
-                               ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the changes")
-                               : err_set(e, CLOCHE_E_QUEUE_FULL, "%u change sets are kept already; drop some (changeset.drop)", count);
+                return count < KEPT_MAX ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the changes")
+                                        : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                                  "%u change sets are kept already; drop some (changeset.drop)", count);
         }
         *k = (struct kept_changeset){
-                .client = client->face->has_bridge ? client : NULL, .principal = client->principal, .set = set, .used_ns = clock_now_ns(),
+                .client = client->face->has_bridge ? client : NULL,
+                .principal = client->principal,
+                .set = set,
+                .used_ns = clock_now_ns(),
         };
         snprintf(k->id, sizeof(k->id), "c%llu", (unsigned long long)++client->daemon->next_changeset);
         TAILQ_INSERT_TAIL(&client->daemon->changesets, k, link);
@@ -152,7 +160,7 @@ static int find(const struct client *client, const char *id, struct kept_changes
 {
         struct kept_changeset *k;
 
-        TAILQ_FOREACH(k, &client->daemon->changesets, link)
+        TAILQ_FOREACH (k, &client->daemon->changesets, link)
                 if (!k->is_dropped && is_visible(client, k) && strcmp(k->id, id) == 0) {
                         *ret = k;
                         return 0;
@@ -208,7 +216,8 @@ static void on_end(void *data, cloche_sync *sync)
 /* Get the changes: a kept set, or the list in the request. */
 static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *ret_events, struct cloche_err *e)
 {
-        const json_t *changeset = json_object_get(ask->params, "changeset"), *changes = json_object_get(ask->params, "changes");
+        const json_t *changeset = json_object_get(ask->params, "changeset"),
+                     *changes = json_object_get(ask->params, "changes");
         const json_t *mount = json_object_get(ask->params, "mount");
         json_t *plain = NULL;
         char *changes_text, *mount_text;
@@ -216,7 +225,8 @@ static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *r
 
         *ret_events = 0;
         if (!changeset == !changes || !changes != !mount)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sync needs either the field \"changeset\", or \"changes\" and \"mount\"");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "sync needs either the field \"changeset\", or \"changes\" and \"mount\"");
         if (changeset)
                 return find(ask->client, json_string_value(changeset), &job->kept, e);
         r = changes_read_mount(ask->client->daemon, mount, &plain, ret_events, e);
@@ -224,8 +234,9 @@ static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *r
                 return r;
         changes_text = value_dump(changes, JSON_COMPACT);
         mount_text = value_dump(plain, JSON_COMPACT);
-        r = changes_text && mount_text ? cloche_changeset_from_json(job->daemon->engine, changes_text, mount_text, &job->own, e)
-                                       : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
+        r = changes_text && mount_text
+                    ? cloche_changeset_from_json(job->daemon->engine, changes_text, mount_text, &job->own, e)
+                    : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
         free(changes_text);
         free(mount_text);
         json_decref(plain);
@@ -273,7 +284,9 @@ int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e)
         job = calloc(1, sizeof(*job));
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
-        *job = (struct sync_job){.daemon = ask->client->daemon, .client = ask->client, .id = json_incref((json_t *)ask->id)};
+        *job = (struct sync_job){.daemon = ask->client->daemon,
+                                 .client = ask->client,
+                                 .id = json_incref((json_t *)ask->id)};
         TAILQ_INSERT_TAIL(&job->daemon->syncs, job, link);
         r = sync_start(ask, job, e);
         if (r < 0) {
@@ -292,7 +305,7 @@ int changes_cancel(struct client *client, const json_t *id)
         struct cloche_err e = {0};
         struct sync_job *job;
 
-        TAILQ_FOREACH(job, &client->daemon->syncs, link)
+        TAILQ_FOREACH (job, &client->daemon->syncs, link)
                 if (job->client == client && !job->is_over && json_equal(job->id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
                         client->face->fail(client, job->id, &e, NULL);

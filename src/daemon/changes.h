@@ -19,10 +19,12 @@ struct kept_changeset {
 
 /* Read a mount of params. *ret_mount: the part for the engine, a new reference; *ret_events: the
  * events that the client wants. */
-int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events, struct cloche_err *e);
+int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events,
+                       struct cloche_err *e);
 
 /* A cloche_file_handler; data is the job. */
-void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question);
+void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                    cloche_sync_question *question);
 /* Keep the changes of a run for its client. Takes the set; NULL: there are none. *ret_id lives as
  * long as the set, or is NULL. */
 int changes_keep(struct client *client, cloche_changeset *set, const char **ret_id, struct cloche_err *e);

@@ -22,14 +22,18 @@
  * that answers calls one by one must still be read. */
 #define OUT_STOP_BYTES (8u << 20)
 #define OUT_READ_BYTES (4u << 20) /* until it is below this */
-#define OUT_MAX_BYTES (1u << 30)   /* results are queued all the same; over this the client is disconnected */
+#define OUT_MAX_BYTES (1u << 30)  /* results are queued all the same; over this the client is disconnected */
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd)
 {
-        *client = (struct client){
-                .daemon = d, .face = face, .principal = principal, .peer_fd = peer_fd, .number = ++d->next_client, .out = BUF_INIT(OUT_MAX_BYTES)};
+        *client = (struct client){.daemon = d,
+                                  .face = face,
+                                  .principal = principal,
+                                  .peer_fd = peer_fd,
+                                  .number = ++d->next_client,
+                                  .out = BUF_INIT(OUT_MAX_BYTES)};
         TAILQ_INIT(&client->jobs);
         TAILQ_INIT(&client->sandbox_jobs);
         TAILQ_INIT(&client->asks);
@@ -110,7 +114,8 @@ static void sent(struct client *client, int r, const struct cloche_err *e)
                 client->carrier->close(client, e->msg);
 }
 
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params, const struct buf *attachments)
+void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                    const struct buf *attachments)
 {
         struct cloche_err e = {0};
         int r = rpc_request(json_integer(id), method, params, attachments->data, attachments->size, &client->out, &e);
@@ -122,7 +127,8 @@ void client_request(struct client *client, json_int_t id, const char *method, js
 
 static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
 
-static void frames_result(struct client *client, const struct operation *operation, const json_t *id, const json_t *result)
+static void frames_result(struct client *client, const struct operation *operation, const json_t *id,
+                          const json_t *result)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
@@ -131,7 +137,8 @@ static void frames_result(struct client *client, const struct operation *operati
 
         (void)operation;
         if (r == 0)
-                r = rpc_result(json_incref((json_t *)id), written, attachments.data, attachments.size, &client->out, &e);
+                r = rpc_result(json_incref((json_t *)id), written, attachments.data, attachments.size, &client->out,
+                               &e);
         if (r < 0)
                 frames_fail(client, id, &e, NULL);
         else
@@ -150,8 +157,9 @@ static int rpc_code(unsigned code)
 json_t *client_error(const struct cloche_err *e, json_t *data)
 {
         static const char *const faults[] = {"none", "caller", "guest", "host", "bug"};
-        json_t *error = json_pack("{s:s, s:s, s:o}", "name", cloche_code_name(e->code), "fault", faults[cloche_code_fault(e->code)],
-                                  "message", json_valid_text(e->msg, strlen(e->msg)));
+        json_t *error =
+                json_pack("{s:s, s:s, s:o}", "name", cloche_code_name(e->code), "fault",
+                          faults[cloche_code_fault(e->code)], "message", json_valid_text(e->msg, strlen(e->msg)));
 
         if (error && data)
                 json_object_update(error, data);
@@ -196,8 +204,9 @@ static void frames_fail(struct client *client, const json_t *id, const struct cl
 static void frames_output(struct client *client, const json_t *id, int stream, const void *bytes, size_t size)
 {
         struct cloche_err e = {0};
-        json_t *params = json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr", "data", "$",
-                                   "bytes", "at", 0, "n", (json_int_t)size);
+        json_t *params =
+                json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr",
+                          "data", "$", "bytes", "at", 0, "n", (json_int_t)size);
 
         sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
 }
@@ -216,7 +225,8 @@ static void frames_tell(struct client *client, const json_t *id, const char *eve
         sent(client, r, &e);
 }
 
-static void frames_event(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments)
+static void frames_event(struct client *client, const json_t *id, const char *event, const json_t *about,
+                         const struct buf *attachments)
 {
         struct cloche_err e = {0};
         json_t *params = json_pack("{s:O, s:s, s:O}", "id", id, "event", event, "about", about);
@@ -224,11 +234,12 @@ static void frames_event(struct client *client, const json_t *id, const char *ev
         sent(client, rpc_notify("event", params, attachments->data, attachments->size, &client->out, &e), &e);
 }
 
-static void frames_answer(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
-                          const struct buf *attachments)
+static void frames_answer(struct client *client, const struct operation *operation, const json_t *id,
+                          const json_t *result, const struct buf *attachments)
 {
         struct cloche_err e = {0};
-        int r = rpc_result(json_incref((json_t *)id), json_incref((json_t *)result), attachments->data, attachments->size, &client->out, &e);
+        int r = rpc_result(json_incref((json_t *)id), json_incref((json_t *)result), attachments->data,
+                           attachments->size, &client->out, &e);
 
         (void)operation;
         if (r < 0)
@@ -260,7 +271,7 @@ static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const 
 
         if (r < 0)
                 return r;
-        json_object_foreach(m->params, key, value)
+        json_object_foreach (m->params, key, value)
                 if (value_check(value, f->attachments_size, e) < 0) {
                         err_wrap(e, "%.60s", key);
                         e->code = CLOCHE_E_INVALID_ARGUMENT;
@@ -272,7 +283,8 @@ static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const 
         return r;
 }
 
-static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret, struct cloche_err *e)
+static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret,
+                   struct cloche_err *e)
 {
         json_t *params = NULL;
         int r;
@@ -292,7 +304,10 @@ static int perform(struct ask *ask, const struct rpc_message *m, const struct fr
 static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
 {
         struct ask ask = {
-                .client = client, .operation = operation_by_method(m->method), .id = m->id, .bytes = f->json_size + f->attachments_size,
+                .client = client,
+                .operation = operation_by_method(m->method),
+                .id = m->id,
+                .bytes = f->json_size + f->attachments_size,
         };
         struct cloche_err e = {0};
         json_t *result = NULL;

@@ -14,13 +14,15 @@ struct client;
 struct face {
         const char *name;
         /* The values in result are held (wire/value.h). */
-        void (*result)(struct client *client, const struct operation *operation, const json_t *id, const json_t *result);
+        void (*result)(struct client *client, const struct operation *operation, const json_t *id,
+                       const json_t *result);
         /* data: members beside name and fault, or NULL; stolen. */
         void (*fail)(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
         void (*output)(struct client *client, const json_t *id, int stream, const void *bytes, size_t size);
         void (*tell)(struct client *client, const json_t *id, const char *event, const char *about);
         /* For operations on sandboxes, in frame form; borrowed. */
-        void (*event)(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments);
+        void (*event)(struct client *client, const json_t *id, const char *event, const json_t *about,
+                      const struct buf *attachments);
         void (*answer)(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
                        const struct buf *attachments);
         int has_bridge; /* the client can be sent requests; frames only */
@@ -28,7 +30,7 @@ struct face {
 
 /* The transport of frames. */
 struct carrier {
-        void (*flush)(struct client *client); /* client->out is not empty */
+        void (*flush)(struct client *client);          /* client->out is not empty */
         void (*hold)(struct client *client, int hold); /* stop or continue reading requests */
         void (*close)(struct client *client, const char *why);
 };
@@ -64,7 +66,9 @@ struct ask {
 };
 
 #define CLIENT_JOBS_MAX 1024
-#define REQUESTS_BYTES_MAX (UINT64_C(1) << 30) /* of all running requests: parameters are held until the box is ready */
+#define REQUESTS_BYTES_MAX                                                                         \
+        (UINT64_C(1) << 30) /* of all running requests: parameters are held until the box is ready \
+                             */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
 /* Cancel its runs, release its prefixes, fail the calls of its host functions. */
@@ -77,7 +81,8 @@ extern const struct face client_frames;
 /* Handle a received frame. The carrier checks client->is_over afterwards. */
 void client_receive(struct client *client, const struct frame *f);
 /* Send a request. params are in frame form, and stolen. */
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params, const struct buf *attachments);
+void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                    const struct buf *attachments);
 /* size bytes of out were written: continue the runs that waited for it. */
 void client_written(struct client *client, size_t size);
 size_t client_unwritten(const struct client *client);

@@ -88,7 +88,8 @@ static int leave_files(struct daemon *d, struct cloche_err *e)
         const struct cloche_engine *engine = d->engine;
         const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
-        places.rows = calloc(2 + engine->runtimes.count + sizeof(places.fds) / sizeof(places.fds[0]), sizeof(*places.rows));
+        places.rows =
+                calloc(2 + engine->runtimes.count + sizeof(places.fds) / sizeof(places.fds[0]), sizeof(*places.rows));
         if (!places.rows)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list what the daemon may open");
         add(&places, d->state_lock_fd, LANDLOCK_TREE);

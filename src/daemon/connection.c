@@ -9,8 +9,8 @@
 #include "http/server.h"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@
 #define TLS_HANDSHAKE 0x16 /* RFC 8446, 5.1 */
 #define GREETING_SIZE (sizeof(GREETING) - 1)
 #define SECOND_NS UINT64_C(1000000000)
-#define FRAME_NS (300 * SECOND_NS)    /* from a frame's first byte to its last */
-#define STALL_NS (60 * SECOND_NS)     /* without progress in writing */
+#define FRAME_NS (300 * SECOND_NS)     /* from a frame's first byte to its last */
+#define STALL_NS (60 * SECOND_NS)      /* without progress in writing */
 #define STRANGER_BYTES_MAX (64u << 10) /* of a frame before hello */
 #define FRAME_OVERHEAD (1u << 20)
 
@@ -73,7 +73,8 @@ static void close_now(struct connection *c)
         if (c->kind == CONNECTION_FRAMES)
                 client_done(&c->client);
         frame_reader_done(&c->reader);
-        log_event(LEVEL_DEBUG, "connection-closed", "{s:I, s:s}", "client", (json_int_t)c->client.number, "why", c->why ? c->why : "end");
+        log_event(LEVEL_DEBUG, "connection-closed", "{s:I, s:s}", "client", (json_int_t)c->client.number, "why",
+                  c->why ? c->why : "end");
         if (c->is_private)
                 daemon_stop(d, 0, "the connection ended");
         uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -94,7 +95,7 @@ void connections_close_all(struct daemon *d)
 {
         struct connection *c;
 
-        TAILQ_FOREACH(c, &d->connections, link)
+        TAILQ_FOREACH (c, &d->connections, link)
                 if (c->kind != CONNECTION_WEB)
                         close_later(c, "the daemon ends");
         connections_tidy(d);
@@ -106,7 +107,7 @@ int connections_are_idle(const struct daemon *d)
 
         if (d->http && http_server_open(d->http) > 0)
                 return 0;
-        TAILQ_FOREACH(c, &d->connections, link)
+        TAILQ_FOREACH (c, &d->connections, link)
                 if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0)
                         return 0;
         return 1;
@@ -117,12 +118,13 @@ void connections_sweep(struct daemon *d, uint64_t now_ns)
         struct connection *c;
 
         callers_sweep(&d->callers, now_ns);
-        TAILQ_FOREACH(c, &d->connections, link) {
+        TAILQ_FOREACH (c, &d->connections, link) {
                 if (c->kind == CONNECTION_WEB)
                         continue;
                 if (c->deadline_ns && now_ns > c->deadline_ns)
                         close_later(c, "too slow");
-                if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0 && now_ns > c->progress_ns + STALL_NS)
+                if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0 &&
+                    now_ns > c->progress_ns + STALL_NS)
                         close_later(c, "does not read");
         }
 }
@@ -149,7 +151,8 @@ static void carrier_flush(struct client *client)
         struct connection *c = client->data;
 
         while (!c->is_closing && client_unwritten(client) > 0) {
-                ssize_t n = send(c->fd, client->out.data + client->out_at, client_unwritten(client), MSG_DONTWAIT | MSG_NOSIGNAL);
+                ssize_t n = send(c->fd, client->out.data + client->out_at, client_unwritten(client),
+                                 MSG_DONTWAIT | MSG_NOSIGNAL);
 
                 if (n > 0) {
                         c->progress_ns = clock_now_ns();
@@ -183,7 +186,8 @@ static int take_frames(struct connection *c)
                         c->reader.max_bytes = c->daemon->options.body_bytes_max + FRAME_OVERHEAD;
         }
         if (r < 0) {
-                log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)c->client.number, "why", e.msg);
+                log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)c->client.number, "why",
+                          e.msg);
                 c->client.face->fail(&c->client, NULL, &e, NULL);
                 close_later(c, "no frames");
         }
@@ -402,7 +406,8 @@ static void set_up_tcp(int fd)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* detects a host that vanished */
 }
 
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container, const struct caller *caller)
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container,
+                    const struct caller *caller)
 {
         struct connection *c = make(d, fd, is_tcp, principal);
 

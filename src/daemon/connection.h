@@ -15,19 +15,20 @@ struct connection {
         int is_tcp, is_private, is_closing, is_poll_closed, is_web_over;
         const char *container; /* the sandbox, if it came by such a listener (listen.h) */
         int64_t principal;
-        int peer_fd; /* the same socket, while the connection lives, if it is a unix one; else -EBADF */
+        int peer_fd;        /* the same socket, while the connection lives, if it is a unix one; else -EBADF */
         size_t greeting_at; /* bytes of the greeting received */
         struct frame_reader reader;
         struct client client; /* for frames */
         uv_poll_t poll;
         struct http_connection *web; /* for HTTP, until it is closed */
-        uint64_t deadline_ns;  /* 0: none */
-        uint64_t progress_ns;  /* of the last write */
+        uint64_t deadline_ns;        /* 0: none */
+        uint64_t progress_ns;        /* of the last write */
         const char *why;
 };
 
 /* Takes fd, also on failure. caller: with lane and key. */
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container, const struct caller *caller);
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container,
+                    const struct caller *caller);
 /* The callback of struct callers. */
 void connection_drop(struct caller *caller, const char *why);
 /* The caller is authenticated. Fails with -CLOCHE_E_RESOURCE if there are too many. */

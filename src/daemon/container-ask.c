@@ -14,7 +14,8 @@
 
 /* -- life ------------------------------------------------------------------------------------------------------ */
 
-struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal, const char *sandbox, const char *query)
+struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal,
+                                        const char *sandbox, const char *query)
 {
         struct container_ask *a = calloc(1, sizeof(*a));
 
@@ -57,7 +58,7 @@ static int is_env(const json_t *value)
 
         if (!json_is_object(value))
                 return 0;
-        json_object_foreach((json_t *)value, name, one)
+        json_object_foreach ((json_t *)value, name, one)
                 if (!json_is_string(one) && !json_is_null(one))
                         return 0;
         return 1;
@@ -92,8 +93,13 @@ static int is_of(const json_t *value, enum container_type type)
 }
 
 static const char *const type_names[] = {
-        [TYPE_TEXT] = "a string", [TYPE_PATH] = "a string", [TYPE_COUNT] = "a whole number, 0 or more", [TYPE_FLAG] = "true or false", [TYPE_TEXTS] = "an array of strings",
-        [TYPE_ENV] = "an object of strings", [TYPE_OBJECT] = "an object",
+        [TYPE_TEXT] = "a string",
+        [TYPE_PATH] = "a string",
+        [TYPE_COUNT] = "a whole number, 0 or more",
+        [TYPE_FLAG] = "true or false",
+        [TYPE_TEXTS] = "an array of strings",
+        [TYPE_ENV] = "an object of strings",
+        [TYPE_OBJECT] = "an object",
 };
 
 /* True if the field is valid; else the request is refused. */
@@ -106,15 +112,17 @@ static int check_field(struct container_ask *a, const struct container_field *fi
                 value = NULL;
         }
         if (!value && field->is_required) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL, "'%s' is missing, expected %s", field->name, type_names[field->type]);
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL,
+                                 "'%s' is missing, expected %s", field->name, type_names[field->type]);
                 return 0;
         }
         if (value && !is_of(value, field->type)) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, field->is_required ? a->route->missing : NULL, NULL, "'%s' must be %s", field->name,
-                                 type_names[field->type]);
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, field->is_required ? a->route->missing : NULL, NULL,
+                                 "'%s' must be %s", field->name, type_names[field->type]);
                 return 0;
         }
-        if (json_is_string(value) && strcmp(field->name, "content") != 0 && strlen(json_string_value(value)) != json_string_length(value)) {
+        if (json_is_string(value) && strcmp(field->name, "content") != 0 &&
+            strlen(json_string_value(value)) != json_string_length(value)) {
                 container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'%s' has NUL in it", field->name);
                 return 0;
         }
@@ -128,13 +136,15 @@ static int read_body(struct container_ask *a, const char *text, size_t size)
         if (!a->route->fields)
                 return 1;
         if (json_load_text(text ? text : "", size, &a->body, &e) < 0) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, "Invalid JSON in request body", NULL, "the body: %s", e.msg);
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, "Invalid JSON in request body", NULL, "the body: %s",
+                                 e.msg);
                 return 0;
         }
         if (!json_is_object(a->body)) {
                 json_decref(a->body);
                 a->body = NULL;
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL, "the body must be a JSON object");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL,
+                                 "the body must be a JSON object");
                 return 0;
         }
         for (const struct container_field *field = a->route->fields; field->name; field++)
@@ -149,7 +159,8 @@ static void no_such_path(struct container_ask *a, const char *verb, const char *
                 a->carrier->answer(a, 404, TEXT_TYPE, "Not Found", 9);
                 return;
         }
-        container_refuse(a, CONTAINER_METHOD_NOT_ALLOWED, "Method not allowed", NULL, "%.20s is not for %.100s, expected %s", verb, path, allowed);
+        container_refuse(a, CONTAINER_METHOD_NOT_ALLOWED, "Method not allowed", NULL,
+                         "%.20s is not for %.100s, expected %s", verb, path, allowed);
 }
 
 /* -- relative paths -------------------------------------------------------------------------------------------- */
@@ -173,7 +184,8 @@ static void on_directories(struct container_ask *a, const struct container_reply
 
         for (size_t i = 0; i < json_array_size(sessions); i++) {
                 const json_t *one = json_array_get(sessions, i);
-                const char *name = json_string_value(json_object_get(one, "session")), *cwd = json_string_value(json_object_get(one, "cwd"));
+                const char *name = json_string_value(json_object_get(one, "session")),
+                           *cwd = json_string_value(json_object_get(one, "cwd"));
 
                 if (name && cwd && strcmp(name, session ? session : "default") == 0)
                         a->directory = strdup(cwd);
@@ -207,7 +219,8 @@ void container_ask_handle(struct container_ask *a, const char *verb, const char 
         if (!a->route || (strchr(a->route->path, '{') && !a->part))
                 no_such_path(a, verb, path, a->route ? "" : allowed);
         else if (strcmp(a->route->verb, "*") != 0 && !container_query_is_good(a))
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "the query has a malformed %%XX in it, or is no UTF-8");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "the query has a malformed %%XX in it, or is no UTF-8");
         else if (read_body(a, text, size))
                 handle(a);
 }
@@ -238,7 +251,7 @@ int container_has_in_order(const struct container_ask *a, const char *first, con
         json_t *value;
         int seen = 0;
 
-        json_object_foreach(a->body, name, value) {
+        json_object_foreach (a->body, name, value) {
                 if (strcmp(name, second) == 0)
                         return seen;
                 seen |= strcmp(name, first) == 0;
@@ -265,7 +278,7 @@ json_t *container_env(const struct container_ask *a, const char *name)
         json_t *env = json_object_get(a->body, name), *set = env ? json_object() : NULL, *value;
         const char *variable;
 
-        json_object_foreach(env, variable, value)
+        json_object_foreach (env, variable, value)
                 if (json_is_string(value))
                         json_object_set(set, variable, value);
         return set;
@@ -313,7 +326,8 @@ static void on_event(void *data, const char *event, const json_t *about, const s
 
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
 
-void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments, container_then then)
+void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+                    container_then then)
 {
         static const struct buf none = {0};
         struct cloche_err e = {0};
@@ -321,7 +335,8 @@ void container_call(struct container_ask *a, const char *method, json_t *params,
 
         json_object_set_new(params, "sandbox", json_string(a->sandbox));
         a->then = then;
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, method, params, attachments ? attachments : &none, &face, a, &a->ask, &e);
+        r = sandboxes_ask(a->daemon->sandboxes, a->principal, method, params, attachments ? attachments : &none, &face,
+                          a, &a->ask, &e);
         json_decref(params);
         if (r < 0)
                 hear(a, &(struct container_reply){.e = &e});
@@ -350,14 +365,15 @@ static void no_such_session(struct container_ask *a, const char *name, const jso
         for (size_t i = 0; i < json_array_size(sessions); i++)
                 json_array_append(names, json_object_get(json_array_get(sessions, i), "session"));
         snprintf(text, sizeof(text), "Session '%.120s' not found", name);
-        container_refuse(a, CONTAINER_SESSION_NOT_FOUND, text, json_pack("{s:o}", "availableSessions", names), "%s", text);
+        container_refuse(a, CONTAINER_SESSION_NOT_FOUND, text, json_pack("{s:o}", "availableSessions", names), "%s",
+                         text);
 }
 
 static void on_sessions(struct container_ask *a, const struct container_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
         struct wanted_session *wanted = a->state;
-        void (*then)(struct container_ask *a) = wanted->then;
+        void (*then)(struct container_ask * a) = wanted->then;
         int is_there = 0;
 
         for (size_t i = 0; i < json_array_size(sessions); i++) {
@@ -517,13 +533,15 @@ enum container_code container_code_of(const struct container_ask *a, enum cloche
 
 const char *container_code_name(enum cloche_code code)
 {
-        return codes[(unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR].name;
+        return codes[(unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR]
+                .name;
 }
 
 /* The fields of the request, for the clients' error classes. */
 static json_t *context_of(const struct container_ask *a)
 {
-        static const char *const names[] = {"path", "oldPath", "sourcePath", "sessionId", "command", "port", "repoUrl", "branch", "targetDir", "dir", "archivePath"};
+        static const char *const names[] = {"path",    "oldPath", "sourcePath", "sessionId", "command",    "port",
+                                            "repoUrl", "branch",  "targetDir",  "dir",       "archivePath"};
         json_t *context = json_object();
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -538,13 +556,16 @@ static json_t *context_of(const struct container_ask *a)
         return context;
 }
 
-json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status)
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context,
+                             unsigned status)
 {
-        return json_pack("{s:o, s:o, s:s, s:o, s:i, s:o}", "error", container_words(short_text ? short_text : message), "message", container_words(message), "code", code, "context",
-                         context, "httpStatus", (int)status, "timestamp", container_now());
+        return json_pack("{s:o, s:o, s:s, s:o, s:i, s:o}", "error", container_words(short_text ? short_text : message),
+                         "message", container_words(message), "code", code, "context", context, "httpStatus",
+                         (int)status, "timestamp", container_now());
 }
 
-void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
+void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more,
+                      const char *format, ...)
 {
         char message[1400];
         json_t *context, *body;
@@ -569,12 +590,14 @@ static void no_such_process(struct container_ask *a)
 {
         const char *id = a->part ? a->part : container_text(a, "processId");
 
-        container_refuse(a, CONTAINER_PROCESS_NOT_FOUND, a->route->failed, NULL, a->has_type && !a->is_new && a->part ? "%.200s" : "Process %.200s not found", id);
+        container_refuse(a, CONTAINER_PROCESS_NOT_FOUND, a->route->failed, NULL,
+                         a->has_type && !a->is_new && a->part ? "%.200s" : "Process %.200s not found", id);
 }
 
 void container_fail(struct container_ask *a, const struct container_reply *reply)
 {
-        if (container_code_of(a, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND && (a->part || container_text(a, "processId")))
+        if (container_code_of(a, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND &&
+            (a->part || container_text(a, "processId")))
                 no_such_process(a);
         else
                 container_refuse(a, container_code_of(a, reply->e->code), a->route->failed, NULL, "%s", reply->e->msg);

@@ -45,7 +45,9 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
         struct cell *cell = a->state;
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
 
-        if (container_utf8_append(strcmp(stream, "stderr") == 0 ? &cell->err : &cell->out, bytes, size, is_end, &text) == 0 && text.size > 0)
+        if (container_utf8_append(strcmp(stream, "stderr") == 0 ? &cell->err : &cell->out, bytes, size, is_end,
+                                  &text) == 0 &&
+            text.size > 0)
                 tell(a, json_pack("{s:s, s:s%}", "type", stream, "text", text.data, text.size));
 }
 
@@ -103,8 +105,9 @@ static void ended(struct container_ask *a, const struct container_reply *reply)
                 tell(a, cell->result);
         cell->result = NULL;
         if (json_is_object(error))
-                event = json_pack("{s:s, s:O?, s:O?, s:O?}", "type", "error", "ename", json_object_get(error, "name"), "evalue", json_object_get(error, "message"),
-                                  "traceback", json_object_get(error, "traceback"));
+                event = json_pack("{s:s, s:O?, s:O?, s:O?}", "type", "error", "ename", json_object_get(error, "name"),
+                                  "evalue", json_object_get(error, "message"), "traceback",
+                                  json_object_get(error, "traceback"));
         else
                 event = json_pack("{s:s}", "type", "execution_complete");
         tell(a, container_put(event, "execution_count", json_incref(json_object_get(reply->result, "executionCount"))));
@@ -120,7 +123,8 @@ static void failed(struct container_ask *a, const struct container_reply *reply)
                 container_code_fail(a, container_text(a, "context_id"), cell->language, reply);
                 return;
         }
-        tell(a, json_pack("{s:s, s:s, s:o, s:[]}", "type", "error", "ename", name, "evalue", container_words(reply->e->msg), "traceback"));
+        tell(a, json_pack("{s:s, s:s, s:o, s:[]}", "type", "error", "ename", name, "evalue",
+                          container_words(reply->e->msg), "traceback"));
         container_end(a);
 }
 
@@ -128,7 +132,8 @@ static void failed(struct container_ask *a, const struct container_reply *reply)
 
 static void run(struct container_ask *a)
 {
-        json_t *params = json_pack("{s:O, s:b, s:b, s:i}", "code", container_field(a, "code"), "stream", 1, "restart", 1, "outputBytes", 0);
+        json_t *params = json_pack("{s:O, s:b, s:b, s:i}", "code", container_field(a, "code"), "stream", 1, "restart",
+                                   1, "outputBytes", 0);
 
         container_put(params, "context", container_copy(a, "context_id"));
         if (!container_field(a, "context_id"))
@@ -147,16 +152,20 @@ static int is_of_language(const struct container_ask *a, const char *language)
 
         if (!wanted)
                 return 1;
-        return strcmp(language, known ? json_string_value(json_object_get(known, "name")) : is_old(a) ? "python" : wanted) == 0;
+        return strcmp(language, known       ? json_string_value(json_object_get(known, "name"))
+                                : is_old(a) ? "python"
+                                            : wanted) == 0;
 }
 
 static void found(struct container_ask *a, const struct container_reply *reply)
 {
-        const char *language = json_string_value(json_object_get(reply->result, "language")), *state = json_string_value(json_object_get(reply->result, "state"));
+        const char *language = json_string_value(json_object_get(reply->result, "language")),
+                   *state = json_string_value(json_object_get(reply->result, "state"));
         struct cell *cell = a->state;
 
         if (language && !is_of_language(a, language)) {
-                container_refuse(a, CONTAINER_CODE_EXECUTION_ERROR, NULL, NULL, "Context %.64s is of %.32s, and the code of %.32s: make a context of that language",
+                container_refuse(a, CONTAINER_CODE_EXECUTION_ERROR, NULL, NULL,
+                                 "Context %.64s is of %.32s, and the code of %.32s: make a context of that language",
                                  container_text(a, "context_id"), language, container_text(a, "language"));
                 return;
         }
@@ -183,7 +192,8 @@ static int check_env(struct container_ask *a)
 
         json_decref(env);
         if (!is_empty)
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'env_vars' are given when a context is made, not with its code");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "'env_vars' are given when a context is made, not with its code");
         return is_empty;
 }
 
@@ -192,7 +202,8 @@ void container_execute_code(struct container_ask *a)
         const char *id = container_text(a, "context_id");
 
         if (!id && is_old(a)) {
-                container_refuse(a, CONTAINER_CONTEXT_NOT_FOUND, "Context undefined not found", NULL, "'context_id' is missing, expected the id of a context");
+                container_refuse(a, CONTAINER_CONTEXT_NOT_FOUND, "Context undefined not found", NULL,
+                                 "'context_id' is missing, expected the id of a context");
                 return;
         }
         if (!check_env(a))

@@ -42,7 +42,8 @@ static enum container_code code_of_missing(const char *language)
         return CONTAINER_NOT_IMPLEMENTED;
 }
 
-void container_code_fail(struct container_ask *a, const char *id, const char *language, const struct container_reply *reply)
+void container_code_fail(struct container_ask *a, const char *id, const char *language,
+                         const struct container_reply *reply)
 {
         char text[200];
 
@@ -63,7 +64,8 @@ static json_t *context_of(const json_t *context)
 {
         static const struct {
                 const char *theirs, *ours;
-        } members[] = {{"id", "context"}, {"language", "language"}, {"cwd", "cwd"}, {"createdAt", "createdAt"}, {"lastUsed", "lastUsedAt"}, {"state", "state"}};
+        } members[] = {{"id", "context"},          {"language", "language"},   {"cwd", "cwd"},
+                       {"createdAt", "createdAt"}, {"lastUsed", "lastUsedAt"}, {"state", "state"}};
         json_t *all = json_object();
 
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
@@ -98,7 +100,8 @@ static void make_uuid(char to[UUID_SIZE])
 
         container_random(random, 32);
         random[16] = "89ab"[random[16] & 3];
-        snprintf(to, UUID_SIZE, "%.8s-%.4s-4%.3s-%.4s-%.12s", random, random + 8, random + 13, random + 16, random + 20);
+        snprintf(to, UUID_SIZE, "%.8s-%.4s-4%.3s-%.4s-%.12s", random, random + 8, random + 13, random + 16,
+                 random + 20);
 }
 
 static void create(struct container_ask *a, const char *language, container_then failed)
@@ -138,7 +141,8 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
 
         for (size_t i = 0; i < json_array_size(all); i++)
                 json_array_append_new(contexts, context_of(json_array_get(all, i)));
-        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(contexts), "contexts", contexts));
+        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(contexts),
+                                      "contexts", contexts));
 }
 
 void container_context_list(struct container_ask *a)
@@ -165,8 +169,9 @@ void container_context_delete(struct container_ask *a)
 
 static void healthy(struct container_ask *a, const struct container_reply *reply)
 {
-        container_answer(a, json_pack("{s:b, s:s, s:b, s:b, s:i, s:i}", "success", 1, "status", "ready", "ready", 1, "initializing", 0, "progress", 100,
-                                      "contexts", (int)json_array_size(json_object_get(reply->result, "contexts"))));
+        container_answer(a, json_pack("{s:b, s:s, s:b, s:b, s:i, s:i}", "success", 1, "status", "ready", "ready", 1,
+                                      "initializing", 0, "progress", 100, "contexts",
+                                      (int)json_array_size(json_object_get(reply->result, "contexts"))));
 }
 
 /* It is ready as soon as the sandbox is: interpreters are forked on demand. */

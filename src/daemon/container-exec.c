@@ -1,6 +1,5 @@
 #include "container-internal.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,8 @@ static const char *session_of(const struct container_ask *a)
 static json_t *params_of(const struct container_ask *a, int fork)
 {
         const char *session = session_of(a);
-        json_t *params = json_pack("{s:O, s:b, s:i}", "command", container_field(a, "command"), "fork", fork, "outputBytes", CONTAINER_OUTPUT_BYTES);
+        json_t *params = json_pack("{s:O, s:b, s:i}", "command", container_field(a, "command"), "fork", fork,
+                                   "outputBytes", CONTAINER_OUTPUT_BYTES);
 
         container_put(params, "session", session ? json_string(session) : NULL);
         container_put(params, "timeoutMs", container_copy(a, "timeoutMs"));
@@ -74,9 +74,11 @@ static void terminated(struct container_ask *a, json_t *outcome)
         long long code = json_integer_value(json_object_get(outcome, "exitCode"));
 
         if (is_old(a))
-                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, a->route->failed, in_context(outcome), "Control process exited with code %lld", code);
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, a->route->failed, in_context(outcome),
+                                 "Control process exited with code %lld", code);
         else
-                container_refuse(a, CONTAINER_SESSION_TERMINATED, NULL, in_context(outcome), "Session '%.120s' shell exited (exit code: %lld)",
+                container_refuse(a, CONTAINER_SESSION_TERMINATED, NULL, in_context(outcome),
+                                 "Session '%.120s' shell exited (exit code: %lld)",
                                  session_of(a) ? session_of(a) : "default", code);
 }
 
@@ -86,8 +88,8 @@ static void executed(struct container_ask *a, const struct container_reply *repl
 
         container_network_explain(a, answer, json_object_get(answer, "exitCode"));
         if (is_timeout(a, reply->result)) {
-                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer), "Command timeout after %lldms",
-                                 (long long)timeout_of(a, reply->result));
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer),
+                                 "Command timeout after %lldms", (long long)timeout_of(a, reply->result));
                 return;
         }
         if (json_is_true(json_object_get(reply->result, "sessionEnded"))) {
@@ -160,7 +162,9 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
 static void explain_stream(struct container_ask *a, const json_t *result)
 {
         const struct streams *streams = a->state;
-        char *line = streams->network.words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0 ? container_network_line(a) : NULL;
+        char *line = streams->network.words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0
+                             ? container_network_line(a)
+                             : NULL;
 
         if (line)
                 tell(a, json_pack("{s:s, s:s}", "type", "stderr", "data", line));
@@ -172,7 +176,8 @@ static void on_output(struct container_ask *a, const char *event, const json_t *
         const char *stream = json_string_value(json_object_get(about, "stream")), *bytes;
         size_t size;
 
-        if (strcmp(event, "output") == 0 && stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+        if (strcmp(event, "output") == 0 && stream &&
+            container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
                 tell_text(a, stream, bytes, size, 0);
 }
 
@@ -184,9 +189,12 @@ static void stream_ended(struct container_ask *a, const struct container_reply *
         tell_text(a, "stderr", "", 0, 1);
         explain_stream(a, reply->result);
         if (is_timeout(a, reply->result))
-                event = json_pack("{s:s, s:o}", "type", "error", "error", json_sprintf("Command timeout after %lldms", (long long)timeout_of(a, reply->result)));
+                event = json_pack("{s:s, s:o}", "type", "error", "error",
+                                  json_sprintf("Command timeout after %lldms",
+                                               (long long)timeout_of(a, reply->result)));
         else
-                event = json_pack("{s:s, s:O}", "type", "complete", "exitCode", json_object_get(reply->result, "exitCode"));
+                event = json_pack("{s:s, s:O}", "type", "complete", "exitCode",
+                                  json_object_get(reply->result, "exitCode"));
         container_put(event, "data", json_incref(json_object_get(event, "error")));
         if (is_old(a))
                 container_put(event, "result", outcome_of(reply));
@@ -196,8 +204,8 @@ static void stream_ended(struct container_ask *a, const struct container_reply *
 
 static void stream_failed(struct container_ask *a, const struct container_reply *reply)
 {
-        tell(a, json_pack("{s:s, s:o, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data", container_words(reply->e->msg), "message",
-                          container_words(reply->e->msg)));
+        tell(a, json_pack("{s:s, s:o, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
+                          container_words(reply->e->msg), "message", container_words(reply->e->msg)));
         container_end(a);
 }
 

@@ -17,17 +17,23 @@ static int is_old(const struct container_ask *a)
         static const struct {
                 const char *path, *first, *second;
         } new_orders[] = {
-                {"/api/mkdir", "sessionId", "recursive"}, {"/api/rename", "oldPath", "newPath"}, {"/api/move", "sourcePath", "destinationPath"},
-                {"/api/list-files", "sessionId", "options"}, {"/api/read", "path", "encoding"}, {"/api/write", "path", "encoding"},
+                {"/api/mkdir", "sessionId", "recursive"},
+                {"/api/rename", "oldPath", "newPath"},
+                {"/api/move", "sourcePath", "destinationPath"},
+                {"/api/list-files", "sessionId", "options"},
+                {"/api/read", "path", "encoding"},
+                {"/api/write", "path", "encoding"},
         };
 
         if (a->is_new)
                 return 0;
         for (size_t i = 0; i < sizeof(new_orders) / sizeof(new_orders[0]); i++)
-                if (strcmp(a->route->path, new_orders[i].path) == 0 && container_has_in_order(a, new_orders[i].first, new_orders[i].second))
+                if (strcmp(a->route->path, new_orders[i].path) == 0 &&
+                    container_has_in_order(a, new_orders[i].first, new_orders[i].second))
                         return 0;
         /* 0.3 always sends an encoding. */
-        return (strcmp(a->route->path, "/api/read") != 0 && strcmp(a->route->path, "/api/write") != 0) || container_field(a, "encoding");
+        return (strcmp(a->route->path, "/api/read") != 0 && strcmp(a->route->path, "/api/write") != 0) ||
+               container_field(a, "encoding");
 }
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
@@ -44,8 +50,8 @@ static json_t *outcome(const struct container_ask *a, int success)
 
 static int is_of_file(enum cloche_code code)
 {
-        return code == CLOCHE_E_FILE_NOT_FOUND || code == CLOCHE_E_FILE_EXISTS || code == CLOCHE_E_FILE_KIND || code == CLOCHE_E_FILE_DENIED ||
-               code == CLOCHE_E_DISK_FULL;
+        return code == CLOCHE_E_FILE_NOT_FOUND || code == CLOCHE_E_FILE_EXISTS || code == CLOCHE_E_FILE_KIND ||
+               code == CLOCHE_E_FILE_DENIED || code == CLOCHE_E_DISK_FULL;
 }
 
 /* The result that a command-line tool would give for the file. */
@@ -72,7 +78,8 @@ static void failed(struct container_ask *a, const struct container_reply *reply)
         container_answer(a, answer);
 }
 
-static void call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments, container_then then)
+static void call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+                 container_then then)
 {
         a->fail = failed;
         container_call(a, method, params, attachments, then);
@@ -98,7 +105,9 @@ static void made(struct container_ask *a, const struct container_reply *reply)
 
 void container_mkdir(struct container_ask *a)
 {
-        call(a, "file.mkdir", json_pack("{s:o, s:b}", "path", container_path(a, "path"), "recursive", container_flag(a, "recursive")), NULL, made);
+        call(a, "file.mkdir",
+             json_pack("{s:o, s:b}", "path", container_path(a, "path"), "recursive", container_flag(a, "recursive")),
+             NULL, made);
 }
 
 static void not_deleted(struct container_ask *a, const struct container_reply *reply)
@@ -109,7 +118,9 @@ static void not_deleted(struct container_ask *a, const struct container_reply *r
                 failed(a, reply);
                 return;
         }
-        err_set(&e, CLOCHE_E_FILE_KIND, "Cannot delete directory with deleteFile() at '%.300s'. Use exec('rm -rf <path>') instead.", container_text(a, "path"));
+        err_set(&e, CLOCHE_E_FILE_KIND,
+                "Cannot delete directory with deleteFile() at '%.300s'. Use exec('rm -rf <path>') instead.",
+                container_text(a, "path"));
         failed(a, &(struct container_reply){.e = &e});
 }
 
@@ -126,17 +137,24 @@ static void moved(struct container_ask *a, const struct container_reply *reply)
         (void)reply;
         /* Later clients have path and newPath for both. */
         container_put(answer, "path", container_copy(a, a->route->handle == container_move ? "sourcePath" : "oldPath"));
-        container_answer(a, container_put(answer, "newPath", container_copy(a, a->route->handle == container_move ? "destinationPath" : "newPath")));
+        container_answer(a, container_put(answer, "newPath",
+                                          container_copy(a, a->route->handle == container_move ? "destinationPath"
+                                                                                               : "newPath")));
 }
 
 void container_rename(struct container_ask *a)
 {
-        call(a, "file.move", json_pack("{s:o, s:o}", "from", container_path(a, "oldPath"), "to", container_path(a, "newPath")), NULL, moved);
+        call(a, "file.move",
+             json_pack("{s:o, s:o}", "from", container_path(a, "oldPath"), "to", container_path(a, "newPath")), NULL,
+             moved);
 }
 
 void container_move(struct container_ask *a)
 {
-        call(a, "file.move", json_pack("{s:o, s:o}", "from", container_path(a, "sourcePath"), "to", container_path(a, "destinationPath")), NULL, moved);
+        call(a, "file.move",
+             json_pack("{s:o, s:o}", "from", container_path(a, "sourcePath"), "to",
+                       container_path(a, "destinationPath")),
+             NULL, moved);
 }
 
 static void looked(struct container_ask *a, const struct container_reply *reply)
@@ -157,9 +175,11 @@ static int check_encoding(struct container_ask *a)
 {
         const char *encoding = container_text(a, "encoding");
 
-        if (!encoding || strcmp(encoding, "utf-8") == 0 || strcmp(encoding, "utf8") == 0 || strcmp(encoding, "base64") == 0)
+        if (!encoding || strcmp(encoding, "utf-8") == 0 || strcmp(encoding, "utf8") == 0 ||
+            strcmp(encoding, "base64") == 0)
                 return 1;
-        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'encoding' must be utf-8, utf8 or base64, not \"%.40s\"", encoding);
+        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                         "'encoding' must be utf-8, utf8 or base64, not \"%.40s\"", encoding);
         return 0;
 }
 
@@ -178,7 +198,8 @@ static void write_base64(struct container_ask *a)
         int r = base64_decode(&bytes, json_string_value(content), json_string_length(content));
 
         if (r == -EINVAL) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'content' is no base64, as 'encoding' says it is");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "'content' is no base64, as 'encoding' says it is");
                 return;
         }
         if (r < 0) {
@@ -196,7 +217,10 @@ void container_write(struct container_ask *a)
         if (is_base64(a))
                 write_base64(a);
         else
-                call(a, "file.write", json_pack("{s:o, s:O}", "path", container_path(a, "path"), "content", container_field(a, "content")), NULL, done);
+                call(a, "file.write",
+                     json_pack("{s:o, s:O}", "path", container_path(a, "path"), "content",
+                               container_field(a, "content")),
+                     NULL, done);
 }
 
 /* -- read ------------------------------------------------------------------------------------------------------ */
@@ -281,8 +305,9 @@ static json_t *entry_of(const struct container_ask *a, const json_t *entry, cons
         container_put(e, "size", json_incref(json_object_get(entry, "size")));
         container_put(e, "modifiedAt", json_incref(json_object_get(entry, "modifiedAt")));
         container_put(e, "mode", mode_text(mode, type ? type : "file", is_old(a)));
-        return container_put(e, "permissions", json_pack("{s:b, s:b, s:b}", "readable", (int)(mode & 0400), "writable", (int)(mode & 0200), "executable",
-                                                         (int)(mode & 0100)));
+        return container_put(e, "permissions",
+                             json_pack("{s:b, s:b, s:b}", "readable", (int)(mode & 0400), "writable",
+                                       (int)(mode & 0200), "executable", (int)(mode & 0100)));
 }
 
 static void list_page(struct container_ask *a, json_t *after);
@@ -307,7 +332,8 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
 static void list_page(struct container_ask *a, json_t *after)
 {
         const struct list *list = a->state;
-        json_t *params = json_pack("{s:o, s:b, s:b}", "path", container_path(a, "path"), "recursive", list->is_recursive, "hidden", list->has_hidden);
+        json_t *params = json_pack("{s:o, s:b, s:b}", "path", container_path(a, "path"), "recursive",
+                                   list->is_recursive, "hidden", list->has_hidden);
 
         call(a, "file.list", container_put(params, "after", after), NULL, listed);
 }

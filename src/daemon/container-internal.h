@@ -30,24 +30,46 @@ struct container_field {
 };
 
 /* Error codes of clients of 0.4 and later, and their HTTP status. */
-#define CONTAINER_CODES(ROW) \
-        ROW(VALIDATION_FAILED, 400) ROW(INVALID_COMMAND, 400) ROW(INVALID_PORT, 400) ROW(INVALID_GIT_URL, 400) ROW(IS_DIRECTORY, 400) \
-        ROW(NAME_TOO_LONG, 400) ROW(GIT_AUTH_FAILED, 401) ROW(PERMISSION_DENIED, 403) ROW(FILE_NOT_FOUND, 404) ROW(PROCESS_NOT_FOUND, 404) \
-        ROW(PORT_NOT_EXPOSED, 404) ROW(GIT_REPOSITORY_NOT_FOUND, 404) ROW(CONTEXT_NOT_FOUND, 404) ROW(SESSION_NOT_FOUND, 404) \
-        ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED, 405) ROW(PROCESS_READY_TIMEOUT, 408) ROW(FILE_EXISTS, 409) ROW(RESOURCE_BUSY, 409) \
-        ROW(SESSION_ALREADY_EXISTS, 409) ROW(OPERATION_INTERRUPTED, 409) ROW(SESSION_TERMINATED, 410) ROW(FILE_TOO_LARGE, 413) \
-        ROW(INTERNAL_ERROR, 500) ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR, 500) ROW(PROCESS_ERROR, 500) \
-        ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_OPERATION_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
-        ROW(WATCH_START_ERROR, 500) ROW(PORT_OPERATION_ERROR, 500) ROW(NOT_IMPLEMENTED, 501) ROW(PYTHON_NOT_AVAILABLE, 501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501) \
-        ROW(SERVICE_NOT_RESPONDING, 502) ROW(GIT_NETWORK_ERROR, 502) \
-        ROW(CONTAINER_UNAVAILABLE, 503)
+#define CONTAINER_CODES(ROW)                                                                                           \
+        ROW(VALIDATION_FAILED, 400)                                                                                    \
+        ROW(INVALID_COMMAND, 400)                                                                                      \
+        ROW(INVALID_PORT, 400) ROW(INVALID_GIT_URL, 400) ROW(IS_DIRECTORY, 400) ROW(NAME_TOO_LONG,                     \
+                                                                                    400) ROW(GIT_AUTH_FAILED, 401)     \
+                ROW(PERMISSION_DENIED, 403) ROW(FILE_NOT_FOUND,                                                        \
+                                                404) ROW(PROCESS_NOT_FOUND,                                            \
+                                                         404) ROW(PORT_NOT_EXPOSED,                                    \
+                                                                  404) ROW(GIT_REPOSITORY_NOT_FOUND,                   \
+                                                                           404) ROW(CONTEXT_NOT_FOUND,                 \
+                                                                                    404) ROW(SESSION_NOT_FOUND, 404)   \
+                        ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED,                         \
+                                                                           405) ROW(PROCESS_READY_TIMEOUT,             \
+                                                                                    408) ROW(FILE_EXISTS, 409)         \
+                                ROW(RESOURCE_BUSY, 409) ROW(SESSION_ALREADY_EXISTS,                                    \
+                                                            409) ROW(OPERATION_INTERRUPTED,                            \
+                                                                     409) ROW(SESSION_TERMINATED,                      \
+                                                                              410) ROW(FILE_TOO_LARGE,                 \
+                                                                                       413) ROW(INTERNAL_ERROR, 500)   \
+                                        ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR,     \
+                                                                                          500) ROW(PROCESS_ERROR, 500) \
+                                                ROW(PROCESS_EXITED_BEFORE_READY,                                       \
+                                                    500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_OPERATION_FAILED, 500) \
+                                                        ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
+                                                                ROW(WATCH_START_ERROR,                                 \
+                                                                    500) ROW(PORT_OPERATION_ERROR,                     \
+                                                                             500) ROW(NOT_IMPLEMENTED, 501)            \
+                                                                        ROW(PYTHON_NOT_AVAILABLE,                      \
+                                                                            501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501)    \
+                                                                                ROW(SERVICE_NOT_RESPONDING,            \
+                                                                                    502) ROW(GIT_NETWORK_ERROR, 502)   \
+                                                                                        ROW(CONTAINER_UNAVAILABLE,     \
+                                                                                            503)
 
 enum container_code {
         CONTAINER_AS_USUAL, /* in a table of exceptions: no exception */
 #define ROW(name, status) CONTAINER_##name,
         CONTAINER_CODES(ROW)
 #undef ROW
-        CONTAINER_CODE_COUNT
+                CONTAINER_CODE_COUNT
 };
 
 struct container_exception {
@@ -59,13 +81,14 @@ struct container_route {
         const char *verb;
         const char *path; /* {id} stands for one part, {rest} for the remainder */
         void (*handle)(struct container_ask *a);
-        const char *failed;  /* the error text for clients of 0.3 */
-        const char *missing; /* their error text if a required field is missing */
-        const struct container_field *fields;        /* ends with a row without a name; NULL: no body is read */
+        const char *failed;                           /* the error text for clients of 0.3 */
+        const char *missing;                          /* their error text if a required field is missing */
+        const struct container_field *fields;         /* ends with a row without a name; NULL: no body is read */
         const struct container_exception *exceptions; /* the same; NULL: none */
 };
 
-const struct container_route *container_route_find(const char *verb, const char *path, char **ret_part, char *allowed, size_t allowed_size);
+const struct container_route *container_route_find(const char *verb, const char *path, char **ret_part, char *allowed,
+                                                   size_t allowed_size);
 
 /* -- requests -------------------------------------------------------------------------------------------------- */
 
@@ -94,23 +117,25 @@ struct container_ask {
         TAILQ_ENTRY(container_ask) link;
         struct daemon *daemon;
         const struct container_carrier *carrier;
-        struct http_request *request; /* NULL: came over a WebSocket */
+        struct http_request *request;    /* NULL: came over a WebSocket */
         struct container_socket *socket; /* NULL: came over HTTP */
         json_t *socket_id;               /* the client's id of the request */
         int64_t principal;
         char *sandbox, *part, *query;
         const struct container_route *route;
-        json_t *body;    /* an object */
-        char *directory; /* start of its relative paths: the working directory of its session; NULL: it names none */
-        int is_new;      /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
-        int has_type;    /* Content-Type: 0.3 sends it even without a body */
+        json_t *body;     /* an object */
+        char *directory;  /* start of its relative paths: the working directory of its session; NULL: it names none */
+        int is_new;       /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
+        int has_type;     /* Content-Type: 0.3 sends it even without a body */
         int takes_events; /* Accept: text/event-stream */
-        int is_ascii;     /* the stream is ASCII: clients decode each piece from the network separately, and lines may be long */
-        int is_bare;      /* for its stream: lines of JSON without "data:" */
+        int is_ascii; /* the stream is ASCII: clients decode each piece from the network separately, and lines may be
+                         long */
+        int is_bare;  /* for its stream: lines of JSON without "data:" */
         /* The open request to the core, and its callbacks. */
         struct sandbox_ask *ask;
         container_then then, fail;
-        void (*on_event)(struct container_ask *a, const char *event, const json_t *about, const struct buf *attachments);
+        void (*on_event)(struct container_ask *a, const char *event, const json_t *about,
+                         const struct buf *attachments);
         void (*on_room)(struct container_ask *a); /* a stream that pulls may continue */
         int is_streaming, is_held, was_quiet, is_broken;
         /* For the handler. */
@@ -123,11 +148,13 @@ struct container {
         TAILQ_HEAD(container_sockets, container_socket) sockets;
         TAILQ_HEAD(container_watchers, container_watcher) watchers;
         uv_timer_t *timer;
-        uint64_t next_watcher, begun_ms; /* begun_ms: versions with an earlier time come from watchers of another daemon */
+        uint64_t next_watcher,
+                begun_ms; /* begun_ms: versions with an earlier time come from watchers of another daemon */
 };
 
 /* Make a request, in the list. path, query: as sent. NULL: out of memory. */
-struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal, const char *sandbox, const char *query);
+struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal,
+                                        const char *sandbox, const char *query);
 /* Its open request to the core is cancelled. */
 void container_ask_free(struct container_ask *a);
 /* Check the request and handle it, when its body is complete. text: the body, or NULL. */
@@ -149,7 +176,7 @@ char *container_query(const struct container_ask *a, const char *name);
 char *container_decode(const char *text, size_t size);
 /* True if the whole query can be decoded. */
 int container_query_is_good(const struct container_ask *a);
-int container_is_sessionless(const struct container_ask *a); /* the client wants no session */
+int container_is_sessionless(const struct container_ask *a);  /* the client wants no session */
 const char *container_session(const struct container_ask *a); /* the session for the core; NULL: its default session */
 /* Return the variables to set from a field, a new reference. Variables to unset are left out: none
  * is set yet. NULL: absent. */
@@ -176,14 +203,18 @@ json_t *container_words(const char *text);
 
 /* params: stolen; "sandbox" is added. then gets the result. A failure goes to a->fail if it is set,
  * else to the client. */
-void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments, container_then then);
+void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+                    container_then then);
 /* Continue if the session exists; else refuse the request with 404. */
 void container_call_session(struct container_ask *a, const char *session, void (*then)(struct container_ask *a));
 /* Continue in the session "sessionId" of the body, which is created if it does not exist. */
 void container_make_session(struct container_ask *a, container_then then);
-json_t *container_put(json_t *object, const char *name, json_t *value); /* return object; value is stolen; NULL adds nothing */
-json_t *container_path(const struct container_ask *a, const char *name); /* a field of TYPE_PATH as an absolute path; a new reference */
-json_t *container_copy(const struct container_ask *a, const char *name); /* a field of the body, a new reference; NULL: absent */
+json_t *container_put(json_t *object, const char *name,
+                      json_t *value); /* return object; value is stolen; NULL adds nothing */
+json_t *container_path(const struct container_ask *a,
+                       const char *name); /* a field of TYPE_PATH as an absolute path; a new reference */
+json_t *container_copy(const struct container_ask *a,
+                       const char *name); /* a field of the body, a new reference; NULL: absent */
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
@@ -199,8 +230,8 @@ int container_is_full(const struct container_ask *a);
 
 /* short_text: the error text of clients of 0.3; NULL: the message. more: further members, stolen,
  * or NULL; the members of its "context" are added to the request's. */
-void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
-        __attribute__((format(printf, 5, 6)));
+void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more,
+                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* for requests that match no route */
@@ -222,7 +253,8 @@ char *container_network_line(const struct container_ask *a);
 void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code);
 
 /* Make the body of an error. short_text: NULL: the message. context: stolen. */
-json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status);
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context,
+                             unsigned status);
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 
@@ -231,18 +263,26 @@ json_t *container_code_env(const struct container_ask *a);
 /* Return the timeout, from any of its field names. NULL: absent. */
 json_t *container_code_timeout(const struct container_ask *a);
 /* language: the language that failed; NULL: unknown. */
-void container_code_fail(struct container_ask *a, const char *id, const char *language, const struct container_reply *reply);
+void container_code_fail(struct container_ask *a, const char *id, const char *language,
+                         const struct container_reply *reply);
 /* Return a display of the core as the event "result", with all its forms. NULL: out of memory. */
 json_t *container_code_result(const json_t *display, const struct buf *attachments);
 
 /* -- handlers -------------------------------------------------------------------------------------------------- */
 
-#define HANDLERS(ROW) \
-        ROW(execute) ROW(execute_stream) ROW(process_start) ROW(process_list) ROW(process_get) ROW(process_kill) ROW(process_kill_all) ROW(process_logs) \
-        ROW(process_stream) ROW(mkdir) ROW(write) ROW(read) ROW(read_stream) ROW(delete) ROW(rename) ROW(move) ROW(list) ROW(exists) ROW(git) ROW(port_expose) \
-        ROW(port_unexpose) ROW(port_list) ROW(port_watch) ROW(proxy) ROW(session_create) ROW(session_list) ROW(session_delete) ROW(ping) ROW(greet) ROW(health) \
-        ROW(version) ROW(commands) ROW(watch) ROW(watch_check) ROW(backup_create) ROW(backup_restore) ROW(backup_upload) ROW(context_create) ROW(context_list) \
-        ROW(context_delete) ROW(execute_code) ROW(interpreter_health) ROW(rpc) ROW(terminal) ROW(socket)
+#define HANDLERS(ROW)                                                                                              \
+        ROW(execute)                                                                                               \
+        ROW(execute_stream)                                                                                        \
+        ROW(process_start) ROW(process_list) ROW(process_get) ROW(process_kill) ROW(process_kill_all)              \
+                ROW(process_logs) ROW(process_stream) ROW(mkdir) ROW(write) ROW(read) ROW(read_stream) ROW(delete) \
+                        ROW(rename) ROW(move) ROW(list) ROW(exists) ROW(git) ROW(port_expose) ROW(port_unexpose)   \
+                                ROW(port_list) ROW(port_watch) ROW(proxy) ROW(session_create) ROW(session_list)    \
+                                        ROW(session_delete) ROW(ping) ROW(greet) ROW(health) ROW(version)          \
+                                                ROW(commands) ROW(watch) ROW(watch_check) ROW(backup_create)       \
+                                                        ROW(backup_restore) ROW(backup_upload) ROW(context_create) \
+                                                                ROW(context_list) ROW(context_delete)              \
+                                                                        ROW(execute_code) ROW(interpreter_health)  \
+                                                                                ROW(rpc) ROW(terminal) ROW(socket)
 #define ROW(name) void container_##name(struct container_ask *a);
 HANDLERS(ROW)
 #undef ROW

@@ -24,8 +24,9 @@ void container_health(struct container_ask *a)
 /* 0.3 sends Content-Type here, and expects "ready". */
 void container_ping(struct container_ask *a)
 {
-        container_answer(a, json_pack("{s:b, s:s, s:s, s:s, s:i}", "success", 1, "message", "pong", "status", a->has_type && !a->is_new ? "ready" : "healthy",
-                                      "system", "cloche", "progress", 100));
+        container_answer(a, json_pack("{s:b, s:s, s:s, s:s, s:i}", "success", 1, "message", "pong", "status",
+                                      a->has_type && !a->is_new ? "ready" : "healthy", "system", "cloche", "progress",
+                                      100));
 }
 
 void container_version(struct container_ask *a)
@@ -37,7 +38,8 @@ void container_version(struct container_ask *a)
 
 static void found_commands(struct container_ask *a, const struct container_reply *reply)
 {
-        json_t *text = container_string(json_object_get(reply->result, "stdout"), reply->attachments), *names = json_array();
+        json_t *text = container_string(json_object_get(reply->result, "stdout"), reply->attachments),
+               *names = json_array();
 
         for (const char *at = json_string_value(text); at && *at;) {
                 size_t size = strcspn(at, "\n");
@@ -47,13 +49,16 @@ static void found_commands(struct container_ask *a, const struct container_reply
                 at += size + (at[size] == '\n');
         }
         json_decref(text);
-        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(names), "availableCommands", names));
+        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(names),
+                                      "availableCommands", names));
 }
 
 void container_commands(struct container_ask *a)
 {
-        container_call(a, "exec", json_pack("{s:s, s:b, s:i}", "command", "compgen -c | sort -u", "fork", 1, "outputBytes", CONTAINER_OUTPUT_BYTES), NULL,
-                       found_commands);
+        container_call(a, "exec",
+                       json_pack("{s:s, s:b, s:i}", "command", "compgen -c | sort -u", "fork", 1, "outputBytes",
+                                 CONTAINER_OUTPUT_BYTES),
+                       NULL, found_commands);
 }
 
 /* -- sessions -------------------------------------------------------------------------------------------------- */
@@ -64,13 +69,17 @@ static void created(struct container_ask *a, const struct container_reply *reply
         int is_isolated = json_is_true(json_object_get(reply->result, "isolation"));
 
         /* 0.3 continues with the existing session; later clients get an error to decide on. */
-        if (!json_is_true(json_object_get(reply->result, "created")) && (a->is_new || container_field(a, "commandTimeoutMs"))) {
-                container_refuse(a, CONTAINER_SESSION_ALREADY_EXISTS, NULL, json_pack("{s:n}", "containerPlacementId"), "Session '%.120s' already exists", id);
+        if (!json_is_true(json_object_get(reply->result, "created")) &&
+            (a->is_new || container_field(a, "commandTimeoutMs"))) {
+                container_refuse(a, CONTAINER_SESSION_ALREADY_EXISTS, NULL, json_pack("{s:n}", "containerPlacementId"),
+                                 "Session '%.120s' already exists", id);
                 return;
         }
-        container_answer(a, json_pack("{s:b, s:s, s:o, s:{s:s, s:O}, s:n}", "success", 1, "id", id, "message",
-                                      json_sprintf("Session '%s' created with%s isolation", id, is_isolated ? "" : "out"), "data", "id", id, "cwd",
-                                      json_object_get(reply->result, "cwd"), "containerPlacementId"));
+        container_answer(a,
+                         json_pack("{s:b, s:s, s:o, s:{s:s, s:O}, s:n}", "success", 1, "id", id, "message",
+                                   json_sprintf("Session '%s' created with%s isolation", id, is_isolated ? "" : "out"),
+                                   "data", "id", id, "cwd", json_object_get(reply->result, "cwd"),
+                                   "containerPlacementId"));
 }
 
 void container_session_create(struct container_ask *a)
@@ -97,7 +106,8 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
 
         for (size_t i = 0; i < json_array_size(all); i++)
                 json_array_append(names, json_object_get(json_array_get(all, i), "session"));
-        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(names), "sessions", names));
+        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(names), "sessions",
+                                      names));
 }
 
 void container_session_list(struct container_ask *a)
@@ -113,7 +123,8 @@ static void deleted(struct container_ask *a, const struct container_reply *reply
 
 void container_session_delete(struct container_ask *a)
 {
-        container_call(a, "session.delete", json_pack("{s:O}", "session", container_field(a, "sessionId")), NULL, deleted);
+        container_call(a, "session.delete", json_pack("{s:O}", "session", container_field(a, "sessionId")), NULL,
+                       deleted);
 }
 
 /* -- git ------------------------------------------------------------------------------------------------------- */
@@ -127,8 +138,9 @@ static int is_old_git(const struct container_ask *a)
 static json_t *git_answer(const struct container_ask *a, int success, const char *stdout_text, const char *stderr_text)
 {
         json_t *dir = a->state;
-        json_t *answer = json_pack("{s:b, s:i, s:O, s:O?, s:s, s:s}", "success", success, "exitCode", success ? 0 : 128, "repoUrl", container_field(a, "repoUrl"),
-                                   "targetDir", dir, "stdout", stdout_text ? stdout_text : "", "stderr", stderr_text ? stderr_text : "");
+        json_t *answer = json_pack("{s:b, s:i, s:O, s:O?, s:s, s:s}", "success", success, "exitCode", success ? 0 : 128,
+                                   "repoUrl", container_field(a, "repoUrl"), "targetDir", dir, "stdout",
+                                   stdout_text ? stdout_text : "", "stderr", stderr_text ? stderr_text : "");
 
         return container_put(answer, "branch", container_copy(a, "branch"));
 }
@@ -154,8 +166,9 @@ static void git_failed(struct container_ask *a, const struct container_reply *re
         enum container_code code = container_code_of(a, reply->e->code);
         const json_t *exit_code = json_object_get(reply->about, "exitCode");
         json_t *url = json_object_get(reply->about, "url"); /* without credentials */
-        json_t *context = json_pack("{s:{s:O?, s:O?, s:O?, s:O?, s:o}}", "context", "repoUrl", url, "repository", url, "targetDir", (json_t *)a->state,
-                                    "exitCode", exit_code, "stderr", container_words(printed));
+        json_t *context =
+                json_pack("{s:{s:O?, s:O?, s:O?, s:O?, s:o}}", "context", "repoUrl", url, "repository", url,
+                          "targetDir", (json_t *)a->state, "exitCode", exit_code, "stderr", container_words(printed));
 
         char why[800] = "";
 
@@ -163,7 +176,8 @@ static void git_failed(struct container_ask *a, const struct container_reply *re
                 (void)sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why));
         if (code == CONTAINER_GIT_REPOSITORY_NOT_FOUND && !strcasestr(printed, "repository not found"))
                 code = CONTAINER_GIT_OPERATION_FAILED;
-        container_refuse(a, code, a->route->failed, context, "Failed to clone repository '%.150s': %.260s%s", json_string_value(url), printed, why);
+        container_refuse(a, code, a->route->failed, context, "Failed to clone repository '%.150s': %.260s%s",
+                         json_string_value(url), printed, why);
 }
 
 static void not_cloned(struct container_ask *a, const struct container_reply *reply)
@@ -180,7 +194,8 @@ static void not_cloned(struct container_ask *a, const struct container_reply *re
         } else if (said)
                 git_failed(a, reply, text);
         else if (reply->e->code == CLOCHE_E_INVALID_ARGUMENT)
-                container_refuse(a, CONTAINER_INVALID_GIT_URL, "Invalid repository URL format", NULL, "%s", reply->e->msg);
+                container_refuse(a, CONTAINER_INVALID_GIT_URL, "Invalid repository URL format", NULL, "%s",
+                                 reply->e->msg);
         else
                 container_fail(a, reply);
 }
@@ -216,7 +231,9 @@ static void clone_it(struct container_ask *a, const struct container_reply *repl
 
 void container_git(struct container_ask *a)
 {
-        a->state = container_field(a, "targetDir") ? container_copy(a, "targetDir") : is_old_git(a) ? made_up_dir() : NULL;
+        a->state = container_field(a, "targetDir") ? container_copy(a, "targetDir")
+                   : is_old_git(a)                 ? made_up_dir()
+                                                   : NULL;
         a->state_done = release;
         container_make_session(a, clone_it);
 }
@@ -225,12 +242,14 @@ void container_git(struct container_ask *a)
 
 void container_rpc(struct container_ask *a)
 {
-        container_refuse(a, CONTAINER_NOT_IMPLEMENTED, NULL, NULL, "The transport \"rpc\" (capnweb) is not served; use \"http\" or \"websocket\"");
+        container_refuse(a, CONTAINER_NOT_IMPLEMENTED, NULL, NULL,
+                         "The transport \"rpc\" (capnweb) is not served; use \"http\" or \"websocket\"");
 }
 
 void container_backup_upload(struct container_ask *a)
 {
-        container_refuse(a, CONTAINER_NOT_IMPLEMENTED, NULL, NULL, "Archives are not uploaded from here; read the archive with /api/read/stream");
+        container_refuse(a, CONTAINER_NOT_IMPLEMENTED, NULL, NULL,
+                         "Archives are not uploaded from here; read the archive with /api/read/stream");
 }
 
 /* -- terminal -------------------------------------------------------------------------------------------------- */
@@ -247,7 +266,10 @@ static unsigned number(const struct container_ask *a, const char *name)
 static void open_terminal(struct container_ask *a, const struct container_reply *reply)
 {
         char *session = container_query(a, "sessionId"), *shell = container_query(a, "shell");
-        const struct terminal_options options = {.session = session, .shell = shell, .cols = number(a, "cols"), .rows = number(a, "rows")};
+        const struct terminal_options options = {.session = session,
+                                                 .shell = shell,
+                                                 .cols = number(a, "cols"),
+                                                 .rows = number(a, "rows")};
         struct cloche_err e = {0};
 
         (void)reply;

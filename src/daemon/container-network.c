@@ -21,7 +21,8 @@ char *container_network_line(const struct container_ask *a)
 {
         char why[800], *line;
 
-        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) || asprintf(&line, "cloche: %s\n", why) < 0)
+        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) ||
+            asprintf(&line, "cloche: %s\n", why) < 0)
                 return NULL;
         return line;
 }
@@ -30,9 +31,12 @@ void container_network_explain(const struct container_ask *a, json_t *outcome, c
 {
         const char *printed = json_string_value(json_object_get(outcome, "stderr"));
         int is_well = exit_code && json_integer_value(exit_code) == 0;
-        char *line = printed && !is_well && network_words_find(printed, strlen(printed)) ? container_network_line(a) : NULL;
+        char *line =
+                printed && !is_well && network_words_find(printed, strlen(printed)) ? container_network_line(a) : NULL;
 
         if (line)
-                json_object_set_new(outcome, "stderr", json_sprintf("%s%s%s", printed, printed[strlen(printed) - 1] == '\n' ? "" : "\n", line));
+                json_object_set_new(outcome, "stderr",
+                                    json_sprintf("%s%s%s", printed, printed[strlen(printed) - 1] == '\n' ? "" : "\n",
+                                                 line));
         free(line);
 }

@@ -15,13 +15,15 @@ static int check_port(struct container_ask *a)
 
         if (port >= 1 && port <= 65535)
                 return 1;
-        container_refuse(a, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL, "'port' must be from 1 to 65535, not %lld", (long long)port);
+        container_refuse(a, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL,
+                         "'port' must be from 1 to 65535, not %lld", (long long)port);
         return 0;
 }
 
 static void exposed(struct container_ask *a, const struct container_reply *reply)
 {
-        json_t *answer = json_pack("{s:b, s:O, s:o}", "success", 1, "port", container_field(a, "port"), "exposedAt", container_now());
+        json_t *answer = json_pack("{s:b, s:O, s:o}", "success", 1, "port", container_field(a, "port"), "exposedAt",
+                                   container_now());
 
         container_put(answer, "name", container_copy(a, "name"));
         container_answer(a, container_put(answer, "url", json_incref(json_object_get(reply->result, "url"))));
@@ -49,7 +51,8 @@ static void unexposed(struct container_ask *a, const struct container_reply *rep
 void container_port_unexpose(struct container_ask *a)
 {
         if (check_port(a))
-                container_call(a, "port.unexpose", json_pack("{s:O}", "port", container_field(a, "port")), NULL, unexposed);
+                container_call(a, "port.unexpose", json_pack("{s:O}", "port", container_field(a, "port")), NULL,
+                               unexposed);
 }
 
 static void listed(struct container_ask *a, const struct container_reply *reply)
@@ -65,7 +68,8 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
                         container_put(port, names[n], json_incref(json_object_get(json_array_get(all, i), names[n])));
                 json_array_append_new(ports, port);
         }
-        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(ports), "ports", ports));
+        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(ports), "ports",
+                                      ports));
 }
 
 void container_port_list(struct container_ask *a)
@@ -90,14 +94,16 @@ static void is_ready(struct container_ask *a, const struct container_reply *repl
 
 static void has_exited(struct container_ask *a, const struct container_reply *reply)
 {
-        tell(a, container_put(json_pack("{s:s}", "type", "process_exited"), "exitCode", json_incref(json_object_get(reply->result, "exitCode"))));
+        tell(a, container_put(json_pack("{s:s}", "type", "process_exited"), "exitCode",
+                              json_incref(json_object_get(reply->result, "exitCode"))));
         container_end(a);
 }
 
 static void not_ready(struct container_ask *a, const struct container_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_PROCESS_ENDED && container_text(a, "processId")) {
-                container_call(a, "process.get", json_pack("{s:O}", "process", container_field(a, "processId")), NULL, has_exited);
+                container_call(a, "process.get", json_pack("{s:O}", "process", container_field(a, "processId")), NULL,
+                               has_exited);
                 return;
         }
         tell(a, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
@@ -119,7 +125,8 @@ static void watch_port(struct container_ask *a)
         container_put(params, "process", container_copy(a, "processId"));
         if (!mode || strcmp(mode, "http") == 0) {
                 container_put(params, "path", json_string(path ? path : "/"));
-                container_put(params, "status", json_pack("[o, o]", number_or(a, "statusMin", 200), number_or(a, "statusMax", 399)));
+                container_put(params, "status",
+                              json_pack("[o, o]", number_or(a, "statusMin", 200), number_or(a, "statusMax", 399)));
         }
         container_begin(a);
         tell(a, json_pack("{s:s}", "type", "watching"));
@@ -138,11 +145,13 @@ void container_port_watch(struct container_ask *a)
         const char *mode = container_text(a, "mode");
 
         if (mode && strcmp(mode, "http") != 0 && strcmp(mode, "tcp") != 0)
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'mode' must be http or tcp, not \"%.40s\"", mode);
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "'mode' must be http or tcp, not \"%.40s\"", mode);
         else if (!check_port(a))
                 return;
         else if (container_text(a, "processId"))
-                container_call(a, "process.get", json_pack("{s:O}", "process", container_field(a, "processId")), NULL, is_there);
+                container_call(a, "process.get", json_pack("{s:O}", "process", container_field(a, "processId")), NULL,
+                               is_there);
         else
                 watch_port(a);
 }
@@ -152,7 +161,8 @@ void container_port_watch(struct container_ask *a)
 static void proxy_failed(struct http_request *request, const struct cloche_err *e)
 {
         char *text;
-        json_t *body = json_pack("{s:s, s:o, s:s}", "error", "Service is not responding", "message", container_words(e->msg), "code", "SERVICE_NOT_RESPONDING");
+        json_t *body = json_pack("{s:s, s:o, s:s}", "error", "Service is not responding", "message",
+                                 container_words(e->msg), "code", "SERVICE_NOT_RESPONDING");
 
         text = json_dumps(body, JSON_COMPACT);
         http_answer(request, 502, "application/json", text ? text : "{}", text ? strlen(text) : 2);
@@ -166,13 +176,18 @@ static unsigned proxied_port(const struct container_ask *a, const char **ret_pat
         unsigned long port = strtoul(a->part, &end, 10);
 
         *ret_path = *end ? end : "/";
-        return a->part[0] >= '0' && a->part[0] <= '9' && (*end == '/' || *end == '\0') && port >= 1 && port <= 65535 ? (unsigned)port : 0;
+        return a->part[0] >= '0' && a->part[0] <= '9' && (*end == '/' || *end == '\0') && port >= 1 && port <= 65535
+                       ? (unsigned)port
+                       : 0;
 }
 
 static void forward(struct container_ask *a, unsigned port, const char *path)
 {
         _cleanup_buf_ struct buf target = BUF_INIT(64u << 10);
-        struct proxy_target to = {.principal = a->principal, .sandbox = a->sandbox, .port = port, .failed = proxy_failed};
+        struct proxy_target to = {.principal = a->principal,
+                                  .sandbox = a->sandbox,
+                                  .port = port,
+                                  .failed = proxy_failed};
         struct cloche_err e = {0};
 
         if (buf_append(&target, path, strlen(path)) < 0 || (*a->query && buf_append(&target, "?", 1) < 0) ||
@@ -193,9 +208,11 @@ void container_proxy(struct container_ask *a)
         unsigned port = proxied_port(a, &path);
 
         if (!a->request)
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "what a port serves is asked over HTTP, not over this WebSocket");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "what a port serves is asked over HTTP, not over this WebSocket");
         else if (port == 0)
-                container_refuse(a, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL, "expected /proxy/PORT/...");
+                container_refuse(a, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL,
+                                 "expected /proxy/PORT/...");
         else if (!sandboxes_exposes(a->daemon->sandboxes, a->principal, a->sandbox, port))
                 container_refuse(a, CONTAINER_PORT_NOT_EXPOSED, NULL, NULL, "Port %u is not exposed", port);
         else

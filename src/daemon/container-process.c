@@ -43,8 +43,8 @@ static json_t *params_of(const struct container_ask *a)
 static void started(struct container_ask *a, const struct container_reply *reply)
 {
         json_t *p = process_of(reply->result, reply->attachments, 1);
-        json_t *answer = json_pack("{s:b, s:O?, s:O?, s:O}", "success", 1, "processId", json_object_get(p, "id"), "pid", json_object_get(p, "pid"), "command",
-                                   container_field(a, "command"));
+        json_t *answer = json_pack("{s:b, s:O?, s:O?, s:O}", "success", 1, "processId", json_object_get(p, "id"), "pid",
+                                   json_object_get(p, "pid"), "command", container_field(a, "command"));
 
         container_answer(a, container_put(answer, "process", p));
 }
@@ -66,7 +66,9 @@ static int check_options(struct container_ask *a)
                 int type;
                 const char *expected;
         } rows[] = {
-                {"processId", JSON_STRING, "a string"}, {"cwd", JSON_STRING, "a string"}, {"timeout", JSON_INTEGER, "a whole number, 0 or more"},
+                {"processId", JSON_STRING, "a string"},
+                {"cwd", JSON_STRING, "a string"},
+                {"timeout", JSON_INTEGER, "a whole number, 0 or more"},
                 {"env", JSON_OBJECT, "an object of strings"},
         };
         const json_t *options = container_field(a, "options");
@@ -75,7 +77,8 @@ static int check_options(struct container_ask *a)
                 const json_t *value = json_object_get(options, rows[i].name);
 
                 if (value && !json_is_null(value) && (int)json_typeof(value) != rows[i].type) {
-                        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'options.%s' must be %s", rows[i].name, rows[i].expected);
+                        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'options.%s' must be %s",
+                                         rows[i].name, rows[i].expected);
                         return 0;
                 }
         }
@@ -94,7 +97,8 @@ static json_t *made_up_id(void)
 static void start(struct container_ask *a)
 {
         const char *session = container_session(a);
-        json_t *params = json_pack("{s:O}", "command", container_field(a, "command")), *id = option(a, "processId", "processId");
+        json_t *params = json_pack("{s:O}", "command", container_field(a, "command")),
+               *id = option(a, "processId", "processId");
 
         container_put(params, "session", session ? json_string(session) : NULL);
         container_put(params, "process", id ? id : made_up_id());
@@ -132,7 +136,8 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
 
         for (size_t i = 0; i < json_array_size(all); i++)
                 json_array_append_new(processes, process_of(json_array_get(all, i), reply->attachments, is_old(a)));
-        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(processes), "processes", processes));
+        container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(processes),
+                                      "processes", processes));
 }
 
 /* Return the parameters for the session in the query, if there is one. */
@@ -168,7 +173,8 @@ void container_process_list(struct container_ask *a)
 
 static void got(struct container_ask *a, const struct container_reply *reply)
 {
-        container_answer(a, json_pack("{s:b, s:o}", "success", 1, "process", process_of(reply->result, reply->attachments, is_old(a))));
+        container_answer(a, json_pack("{s:b, s:o}", "success", 1, "process",
+                                      process_of(reply->result, reply->attachments, is_old(a))));
 }
 
 void container_process_get(struct container_ask *a)
@@ -180,7 +186,8 @@ void container_process_get(struct container_ask *a)
 
 static void killed(struct container_ask *a, const struct container_reply *reply)
 {
-        json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "processId", a->part, "message", json_sprintf("Process %s killed", a->part));
+        json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "processId", a->part, "message",
+                                   json_sprintf("Process %s killed", a->part));
 
         container_answer(a, container_put(answer, "sessionId", json_incref(json_object_get(reply->result, "session"))));
 }
@@ -204,7 +211,8 @@ static void all_killed(struct container_ask *a, const struct container_reply *re
 {
         json_int_t count = json_integer_value(json_object_get(reply->result, "count"));
 
-        container_answer(a, json_pack("{s:b, s:I, s:I, s:o}", "success", 1, "killedCount", count, "cleanedCount", count, "message",
+        container_answer(a, json_pack("{s:b, s:I, s:I, s:o}", "success", 1, "killedCount", count, "cleanedCount", count,
+                                      "message",
                                       json_sprintf("Killed %lld process%s", (long long)count, count == 1 ? "" : "es")));
 }
 
@@ -222,9 +230,10 @@ void container_process_kill_all(struct container_ask *a)
 
 static void logged(struct container_ask *a, const struct container_reply *reply)
 {
-        json_t *answer = json_pack("{s:b, s:s, s:o, s:o}", "success", 1, "processId", a->part, "stdout",
-                                   container_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
-                                   container_string(json_object_get(reply->result, "stderr"), reply->attachments));
+        json_t *answer =
+                json_pack("{s:b, s:s, s:o, s:o}", "success", 1, "processId", a->part, "stdout",
+                          container_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
+                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
         const json_t *process = a->state;
 
         container_network_explain(a, answer, json_object_get(process, "exitCode")); /* also for a running process */
@@ -279,7 +288,8 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
         struct follow *follow = a->state;
         int is_err = strcmp(stream, "stderr") == 0;
 
-        if (container_utf8_append(is_err ? &follow->err : &follow->out, bytes, size, is_end, &text) < 0 || text.size == 0)
+        if (container_utf8_append(is_err ? &follow->err : &follow->out, bytes, size, is_end, &text) < 0 ||
+            text.size == 0)
                 return;
         tell(a, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
         if (is_err)
@@ -291,11 +301,14 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
 static void explain_network(struct container_ask *a, int is_end)
 {
         struct container_network *network = &((struct follow *)a->state)->network;
-        char *line = network->words.is_found && !network->is_explained && (is_end || network->is_line_over) ? container_network_line(a) : NULL;
+        char *line = network->words.is_found && !network->is_explained && (is_end || network->is_line_over)
+                             ? container_network_line(a)
+                             : NULL;
 
         network->is_explained |= line != NULL;
         if (line)
-                tell(a, json_pack("{s:s, s:o}", "type", "stderr", "data", json_sprintf("%s%s", network->is_in_line ? "\n" : "", line)));
+                tell(a, json_pack("{s:s, s:o}", "type", "stderr", "data",
+                                  json_sprintf("%s%s", network->is_in_line ? "\n" : "", line)));
         free(line);
 }
 
@@ -304,7 +317,8 @@ static void on_output(struct container_ask *a, const char *event, const json_t *
         const char *stream = json_string_value(json_object_get(about, "stream")), *bytes;
         size_t size;
 
-        if (strcmp(event, "output") == 0 && stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
+        if (strcmp(event, "output") == 0 && stream &&
+            container_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
                 tell_text(a, stream, bytes, size, 0);
                 explain_network(a, 0);
         }
@@ -325,14 +339,16 @@ static void followed(struct container_ask *a, const struct container_reply *repl
         tell_text(a, "stderr", "", 0, 1);
         explain_network(a, 1);
         container_put(event, "status", json_incref(json_object_get(reply->result, "status")));
-        json_object_set_new(event, "data", json_sprintf("Process exited with code %lld", (long long)json_integer_value(code)));
+        json_object_set_new(event, "data",
+                            json_sprintf("Process exited with code %lld", (long long)json_integer_value(code)));
         tell(a, event);
         container_end(a);
 }
 
 static void not_followed(struct container_ask *a, const struct container_reply *reply)
 {
-        tell(a, json_pack("{s:s, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data", container_words(reply->e->msg)));
+        tell(a, json_pack("{s:s, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
+                          container_words(reply->e->msg)));
         container_end(a);
 }
 
@@ -349,9 +365,11 @@ static void follow(struct container_ask *a, const struct container_reply *reply)
         a->state_done = follow_done;
         container_begin(a);
         if (!is_old_stream(a)) {
-                json_t *event = json_pack("{s:s, s:O}", "type", "process_info", "status", json_object_get(reply->result, "status"));
+                json_t *event = json_pack("{s:s, s:O}", "type", "process_info", "status",
+                                          json_object_get(reply->result, "status"));
 
-                tell(a, container_put(event, "command", container_string(json_object_get(reply->result, "command"), reply->attachments)));
+                tell(a, container_put(event, "command",
+                                      container_string(json_object_get(reply->result, "command"), reply->attachments)));
         }
         a->on_event = on_output;
         a->fail = not_followed;

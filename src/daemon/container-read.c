@@ -44,8 +44,9 @@ static void begin(struct container_ask *a, const struct container_reply *reply, 
         reading->is_binary = is_binary(bytes, size, (json_int_t)size >= reading->total);
         reading->has_begun = 1;
         container_begin(a);
-        container_line(a, json_pack("{s:s, s:O?, s:I, s:b, s:s}", "type", "metadata", "mimeType", mime, "size", reading->total, "isBinary", reading->is_binary,
-                                    "encoding", reading->is_binary ? "base64" : "utf-8"));
+        container_line(a, json_pack("{s:s, s:O?, s:I, s:b, s:s}", "type", "metadata", "mimeType", mime, "size",
+                                    reading->total, "isBinary", reading->is_binary, "encoding",
+                                    reading->is_binary ? "base64" : "utf-8"));
 }
 
 /* -1: the file is not text after all; stop. */
@@ -77,7 +78,9 @@ static void no_text(struct container_ask *a)
         const struct reading *reading = a->state;
 
         container_line(a, json_pack("{s:s, s:o}", "type", "error", "error",
-                                    json_sprintf("the file began as text, but is none behind byte %lld; read it with the encoding base64", (long long)reading->offset)));
+                                    json_sprintf("the file began as text, but is none behind byte %lld; read it with "
+                                                 "the encoding base64",
+                                                 (long long)reading->offset)));
         container_end(a);
 }
 
@@ -125,8 +128,10 @@ static void next(struct container_ask *a)
         const struct reading *reading = a->state;
 
         a->fail = failed;
-        container_call(a, "file.read", json_pack("{s:o, s:I, s:i}", "path", container_path(a, "path"), "offset", reading->offset, "limit", PIECE_BYTES), NULL,
-                       was_read);
+        container_call(a, "file.read",
+                       json_pack("{s:o, s:I, s:i}", "path", container_path(a, "path"), "offset", reading->offset,
+                                 "limit", PIECE_BYTES),
+                       NULL, was_read);
 }
 
 void container_read_stream(struct container_ask *a)

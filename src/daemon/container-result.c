@@ -11,7 +11,8 @@
 
 static json_t *base64_of(const json_t *value, const struct buf *attachments)
 {
-        json_int_t at = json_integer_value(json_object_get(value, "at")), size = json_integer_value(json_object_get(value, "n"));
+        json_int_t at = json_integer_value(json_object_get(value, "at")),
+                   size = json_integer_value(json_object_get(value, "n"));
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
 
         if (at < 0 || size < 0 || (uint64_t)at + (uint64_t)size > attachments->size)
@@ -54,7 +55,8 @@ static json_t *object_of(const json_t *value, const struct buf *attachments)
                 json_t *key = json_array_get(json_array_get(pairs, i), 0);
 
                 if (json_is_string(key) && strlen(json_string_value(key)) == json_string_length(key))
-                        container_put(object, json_string_value(key), plain_of(json_array_get(json_array_get(pairs, i), 1), attachments));
+                        container_put(object, json_string_value(key),
+                                      plain_of(json_array_get(json_array_get(pairs, i), 1), attachments));
         }
         return object;
 }
@@ -64,8 +66,8 @@ static const struct {
         const char *tag;
         json_t *(*read)(const json_t *value, const struct buf *attachments);
 } tags[] = {
-        {"array", base64_of}, {"bigint", inside_of}, {"buffer", base64_of}, {"bytes", base64_of}, {"date", inside_of}, {"map", inside_of},
-        {"number", number_of}, {"object", object_of}, {"set", inside_of},
+        {"array", base64_of}, {"bigint", inside_of}, {"buffer", base64_of}, {"bytes", base64_of}, {"date", inside_of},
+        {"map", inside_of},   {"number", number_of}, {"object", object_of}, {"set", inside_of},
 };
 
 static json_t *tagged_of(const char *tag, const json_t *value, const struct buf *attachments)
@@ -93,7 +95,7 @@ static json_t *plain_of(const json_t *value, const struct buf *attachments)
         if (!json_is_object(value))
                 return json_incref((json_t *)value);
         copy = json_object();
-        json_object_foreach((json_t *)value, name, member)
+        json_object_foreach ((json_t *)value, name, member)
                 container_put(copy, name, plain_of(member, attachments));
         return copy;
 }
@@ -200,7 +202,7 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
         json_t *metadata = plain_of(json_object_get(display, "metadata"), attachments);
         const char *mime;
 
-        json_object_foreach(json_object_get(display, "data"), mime, value)
+        json_object_foreach (json_object_get(display, "data"), mime, value)
                 if (!put_form(event, mime, value, attachments))
                         container_put(others, mime, plain_of(value, attachments));
         drop_text(event);

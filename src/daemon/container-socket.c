@@ -49,7 +49,8 @@ static void say_json(struct container_socket *s, json_t *message)
 
 static void complain(struct container_socket *s, const json_t *id, const char *message)
 {
-        json_t *error = json_pack("{s:s, s:s, s:s, s:i}", "type", "error", "code", "INVALID_REQUEST", "message", message, "status", 400);
+        json_t *error = json_pack("{s:s, s:s, s:s, s:i}", "type", "error", "code", "INVALID_REQUEST", "message",
+                                  message, "status", 400);
 
         say_json(s, container_put(error, "id", json_incref((json_t *)id)));
 }
@@ -64,9 +65,12 @@ static void ask_over(struct container_ask *a)
 
 static void socket_answer(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size)
 {
-        json_t *body = strcmp(type, "application/json") == 0 ? json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : json_stringn(text, size);
+        json_t *body = strcmp(type, "application/json") == 0
+                               ? json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+                               : json_stringn(text, size);
 
-        say_json(a->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", a->socket_id, "status", (int)status, "body", body, "done", 1));
+        say_json(a->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", a->socket_id, "status",
+                                      (int)status, "body", body, "done", 1));
         ask_over(a);
 }
 
@@ -88,7 +92,8 @@ static void socket_alive(struct container_ask *a)
 
 static void socket_end(struct container_ask *a)
 {
-        say_json(a->socket, json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", a->socket_id, "status", 200, "done", 1));
+        say_json(a->socket,
+                 json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", a->socket_id, "status", 200, "done", 1));
         ask_over(a);
 }
 
@@ -112,7 +117,7 @@ static struct container_ask *find(struct container_socket *s, const json_t *id)
 {
         struct container_ask *a;
 
-        TAILQ_FOREACH(a, &s->daemon->container->asks, link)
+        TAILQ_FOREACH (a, &s->daemon->container->asks, link)
                 if (a->socket == s && json_equal(a->socket_id, id))
                         return a;
         return NULL;
@@ -128,11 +133,14 @@ static void on_cancel(struct container_socket *s, const json_t *id)
 
 static void begin(struct container_socket *s, const json_t *id, const json_t *message)
 {
-        const char *verb = json_string_value(json_object_get(message, "method")), *target = json_string_value(json_object_get(message, "path"));
+        const char *verb = json_string_value(json_object_get(message, "method")),
+                   *target = json_string_value(json_object_get(message, "path"));
         const json_t *body = json_object_get(message, "body");
         size_t path_size = strcspn(target, "?");
-        struct container_ask *a = container_ask_new(s->daemon, &carrier, s->principal, s->sandbox, target + path_size + (target[path_size] == '?'));
-        char *path = strndup(target, path_size), *text = body && !json_is_null(body) ? json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        struct container_ask *a = container_ask_new(s->daemon, &carrier, s->principal, s->sandbox,
+                                                    target + path_size + (target[path_size] == '?'));
+        char *path = strndup(target, path_size),
+             *text = body && !json_is_null(body) ? json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
         if (a && path) {
                 a->socket = s;
@@ -213,7 +221,8 @@ void container_sockets_sweep(struct container *c, uint64_t now_ns)
 
         for (s = TAILQ_FIRST(&c->sockets); s; s = following) {
                 following = TAILQ_NEXT(s, link);
-                if (s->socket && websocket_waiting(s->socket) > 0 && now_ns > websocket_progress_ns(s->socket) + STALL_NS)
+                if (s->socket && websocket_waiting(s->socket) > 0 &&
+                    now_ns > websocket_progress_ns(s->socket) + STALL_NS)
                         websocket_abort(s->socket);
         }
 }
@@ -260,7 +269,8 @@ void container_socket(struct container_ask *a)
                 s->sandbox = strdup(a->sandbox);
         if (!s || !s->sandbox) {
                 free(s);
-                container_refuse(a, a->request ? CONTAINER_INTERNAL_ERROR : CONTAINER_VALIDATION_FAILED, NULL, NULL, a->request ? "out of memory" : "this is that WebSocket already");
+                container_refuse(a, a->request ? CONTAINER_INTERNAL_ERROR : CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 a->request ? "out of memory" : "this is that WebSocket already");
                 return;
         }
         s->daemon = a->daemon;

@@ -43,10 +43,12 @@ static int is_wanted(const struct container_ask *a, const char *type)
         return json_array_size(events) == 0;
 }
 
-static void tell(struct container_ask *a, const char *type, const json_t *path, const json_t *about, const struct buf *attachments)
+static void tell(struct container_ask *a, const char *type, const json_t *path, const json_t *about,
+                 const struct buf *attachments)
 {
         if (is_wanted(a, type))
-                container_line(a, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path", container_string(path, attachments), "isDirectory",
+                container_line(a, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path",
+                                            container_string(path, attachments), "isDirectory",
                                             json_is_true(json_object_get(about, "isDirectory"))));
 }
 
@@ -80,9 +82,11 @@ static void on_event(struct container_ask *a, const char *event, const json_t *a
                 char id[17];
 
                 container_random(id, sizeof(id) - 1);
-                container_line(a, json_pack("{s:s, s:O, s:s}", "type", "watching", "path", container_field(a, "path"), "watchId", id));
+                container_line(a, json_pack("{s:s, s:O, s:s}", "type", "watching", "path", container_field(a, "path"),
+                                            "watchId", id));
         } else if (strcmp(event, "lost") == 0) {
-                container_line(a, json_pack("{s:s, s:s}", "type", "error", "error", "changes came faster than they were taken: some were not told"));
+                container_line(a, json_pack("{s:s, s:s}", "type", "error", "error",
+                                            "changes came faster than they were taken: some were not told"));
         }
 }
 
@@ -145,7 +149,7 @@ static struct container_ask *waiting_for(const struct container_watcher *w, int 
 {
         struct container_ask *a;
 
-        TAILQ_FOREACH(a, &w->container->asks, link) {
+        TAILQ_FOREACH (a, &w->container->asks, link) {
                 const struct waiting_check *waiting = waiting_of(a);
 
                 if (waiting && waiting->watcher == w && (may_be_behind || !waiting->is_behind))
@@ -178,11 +182,12 @@ static void watcher_free(struct container_watcher *w)
         free(w);
 }
 
-static void answer_check(struct container_ask *a, const struct container_watcher *w, const char *status, const char *reason)
+static void answer_check(struct container_ask *a, const struct container_watcher *w, const char *status,
+                         const char *reason)
 {
         json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "status", status, "version",
-                                   json_sprintf("watch-%llu-%llu:%llu", (unsigned long long)w->number, (unsigned long long)w->begun_ms,
-                                                (unsigned long long)w->changes));
+                                   json_sprintf("watch-%llu-%llu:%llu", (unsigned long long)w->number,
+                                                (unsigned long long)w->begun_ms, (unsigned long long)w->changes));
 
         container_answer(a, container_put(answer, "reason", reason ? json_string(reason) : NULL));
 }
@@ -207,8 +212,8 @@ static int read_version(const char *text, struct version *ret)
 {
         const char *at = text + 6;
 
-        return strncmp(text, "watch-", 6) == 0 && read_number(&at, '-', &ret->number) && read_number(&at, ':', &ret->begun_ms) &&
-               read_number(&at, '\0', &ret->changes);
+        return strncmp(text, "watch-", 6) == 0 && read_number(&at, '-', &ret->number) &&
+               read_number(&at, ':', &ret->begun_ms) && read_number(&at, '\0', &ret->changes);
 }
 
 /* True if "since" is absent or a version; else the request is refused. */
@@ -219,7 +224,8 @@ static int check_since(struct container_ask *a)
 
         if (!since || read_version(since, &version))
                 return 1;
-        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "since must be a version returned by checkChanges()");
+        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                         "since must be a version returned by checkChanges()");
         return 0;
 }
 
@@ -233,9 +239,11 @@ static void answer_since(struct container_ask *a, const struct container_watcher
         if (!since || !read_version(since, &version))
                 answer_check(a, w, "unchanged", NULL);
         else if (version.number != w->number || version.begun_ms != w->begun_ms)
-                answer_check(a, w, "resync", is_first && version.begun_ms >= w->container->begun_ms ? "expired" : "restarted");
+                answer_check(a, w, "resync",
+                             is_first && version.begun_ms >= w->container->begun_ms ? "expired" : "restarted");
         else if (version.changes > w->changes)
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "since refers to a newer version than the current watch state");
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "since refers to a newer version than the current watch state");
         else
                 answer_check(a, w, version.changes == w->changes ? "unchanged" : "changed", NULL);
 }
@@ -268,7 +276,7 @@ static void on_flushed(struct container_watcher *w)
         w->is_flushing = 0;
         while ((a = waiting_for(w, 0)))
                 answer_waiting(a, w);
-        TAILQ_FOREACH(a, &w->container->asks, link) {
+        TAILQ_FOREACH (a, &w->container->asks, link) {
                 struct waiting_check *waiting = waiting_of(a);
 
                 if (waiting && waiting->watcher == w)
@@ -326,13 +334,15 @@ static void on_watcher_fail(void *data, const struct cloche_err *e, const json_t
         watcher_over(data, e);
 }
 
-static const struct sandbox_face watcher_face = {.event = on_watcher_event, .result = on_watcher_result, .fail = on_watcher_fail};
+static const struct sandbox_face watcher_face = {.event = on_watcher_event,
+                                                 .result = on_watcher_result,
+                                                 .fail = on_watcher_fail};
 
 static struct container_watcher *watcher_find(struct container *c, const struct container_ask *a, const char *key)
 {
         struct container_watcher *w;
 
-        TAILQ_FOREACH(w, &c->watchers, link)
+        TAILQ_FOREACH (w, &c->watchers, link)
                 if (w->principal == a->principal && strcmp(w->sandbox, a->sandbox) == 0 && strcmp(w->key, key) == 0)
                         return w;
         return NULL;
@@ -343,7 +353,7 @@ static void make_room(struct container *c)
         struct container_watcher *w, *oldest = NULL;
         unsigned count = 0;
 
-        TAILQ_FOREACH(w, &c->watchers, link) {
+        TAILQ_FOREACH (w, &c->watchers, link) {
                 count++;
                 if (w->is_ready && !w->is_flushing && (!oldest || w->used_ns < oldest->used_ns))
                         oldest = w;
@@ -386,7 +396,8 @@ static void begin_watcher(struct container_ask *a, const char *key, json_t *para
                 return;
         }
         json_object_set_new(params, "sandbox", json_string(a->sandbox));
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, "file.watch", params, &none, &watcher_face, w, &w->ask, &e);
+        r = sandboxes_ask(a->daemon->sandboxes, a->principal, "file.watch", params, &none, &watcher_face, w, &w->ask,
+                          &e);
         if (r < 0) {
                 watcher_free(w);
                 container_fail(a, &(struct container_reply){.e = &e});

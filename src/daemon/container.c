@@ -30,8 +30,8 @@ static void web_line(struct container_ask *a, const char *json, size_t size)
                 return;
         /* One write for each line: clients of both versions decode each piece from the network
          * separately. A lost line ends the stream, without the event that marks it complete. */
-        if (buf_append(&line, before, strlen(before)) < 0 || buf_append(&line, json, size) < 0 || buf_append(&line, behind, strlen(behind)) < 0 ||
-            http_stream_write(a->request, line.data, line.size) < 0) {
+        if (buf_append(&line, before, strlen(before)) < 0 || buf_append(&line, json, size) < 0 ||
+            buf_append(&line, behind, strlen(behind)) < 0 || http_stream_write(a->request, line.data, line.size) < 0) {
                 a->is_broken = 1;
                 http_stream_end(a->request);
         }
@@ -110,7 +110,8 @@ int container_takes_head(const struct http_request *request, const char *path)
         return strncmp(path, "/proxy/", 7) == 0 && strcmp(http_request_verb(request), "OPTIONS") != 0;
 }
 
-void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const char *path)
+void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                       const char *path)
 {
         const struct buf *body = http_request_body(request);
         struct container_ask *a;
@@ -140,7 +141,7 @@ static void on_timer(uv_timer_t *timer)
         struct container *c = timer->data;
         struct container_ask *a;
 
-        TAILQ_FOREACH(a, &c->asks, link) {
+        TAILQ_FOREACH (a, &c->asks, link) {
                 if (a->is_streaming && a->was_quiet)
                         a->carrier->alive(a);
                 a->was_quiet = 1;

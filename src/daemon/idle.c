@@ -8,8 +8,8 @@
 /* Saved sandboxes do not count: the next request for one starts a daemon. */
 static int has_work(const struct daemon *d)
 {
-        return d->connection_count > 0 || d->prefixes_starting > 0 || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs) ||
-               !TAILQ_EMPTY(&d->sandbox_jobs) || sandboxes_count(d->sandboxes).running > 0;
+        return d->connection_count > 0 || d->prefixes_starting > 0 || !TAILQ_EMPTY(&d->jobs) ||
+               !TAILQ_EMPTY(&d->syncs) || !TAILQ_EMPTY(&d->sandbox_jobs) || sandboxes_count(d->sandboxes).running > 0;
 }
 
 void idle_sweep(struct daemon *d, uint64_t now_ns)

@@ -46,7 +46,8 @@ static int is_orphaned(int fd)
         struct ucred peer;
         socklen_t size = sizeof(peer);
 
-        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 && kill(peer.pid, 0) < 0 && errno == ESRCH;
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 && kill(peer.pid, 0) < 0 &&
+               errno == ESRCH;
 }
 
 /* 0: a process listens; or -errno. */
@@ -96,7 +97,8 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
                 return r;
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         before = umask(0777 & ~mode);
-        r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
+        r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0 ? -errno
+                                                                                                            : 0;
         umask(before);
         if (r < 0) {
                 fd_close(&fd);
@@ -114,7 +116,8 @@ static void tell_port(int fd, const char *event)
         char host[64], port[16];
 
         if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
-            getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+            getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
+                        NI_NUMERICHOST | NI_NUMERICSERV) == 0)
                 log_event(LEVEL_INFO, event, "{s:s, s:i}", "host", host, "port", atoi(port));
 }
 
@@ -122,16 +125,19 @@ static int is_loopback(const struct addrinfo *a)
 {
         if (a->ai_family == AF_INET6)
                 return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a->ai_addr)->sin6_addr);
-        return a->ai_family == AF_INET && (ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+        return a->ai_family == AF_INET &&
+               (ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
 }
 
-static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, const char *container, struct cloche_err *e)
+static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, const char *container,
+                        struct cloche_err *e)
 {
         const int yes = 1;
         int fd;
 
         if (container && !is_loopback(a)) /* callers on this socket need no token */
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--container-listen %s must be an address of loopback", name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--container-listen %s must be an address of loopback",
+                               name);
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && a->ai_family == AF_INET6)
                 (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
@@ -184,8 +190,8 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
         int domain = 0, listens = 0;
         socklen_t size = sizeof(int);
 
-        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 ||
-            !listens)
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -209,7 +215,8 @@ static int take_activated(struct daemon *d, struct cloche_err *e)
         if (!pid || atol(pid) != (long)getpid())
                 return 0;
         if (count < 1 || count > LISTEN_FDS_MAX + (d->options.link_fd >= 0 ? HANDED_MORE : 0))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "LISTEN_FDS must be 1 to %d, not '%.20s'", LISTEN_FDS_MAX, fds ? fds : "");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "LISTEN_FDS must be 1 to %d, not '%.20s'", LISTEN_FDS_MAX,
+                               fds ? fds : "");
         d->listen_names = strdup(names ? names : "");
         rest = d->listen_names;
         for (int i = 0; r == 0 && i < count; i++) {
@@ -237,7 +244,8 @@ int listen_open(struct daemon *d, struct cloche_err *e)
         for (unsigned i = 0; r == 0 && i < d->options.container_count; i++)
                 r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is nothing to listen on: LISTEN_FDS is another process's");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "there is nothing to listen on: LISTEN_FDS is another process's");
         return r;
 }
 
@@ -245,7 +253,7 @@ int listen_needs_token(const struct daemon *d)
 {
         const struct listener *l;
 
-        TAILQ_FOREACH(l, &d->listeners, link)
+        TAILQ_FOREACH (l, &d->listeners, link)
                 if (l->is_tcp && !l->container)
                         return 1;
         return 0;
@@ -257,7 +265,9 @@ int listen_needs_token(const struct daemon *d)
 static void refuse(int fd, const char *status, const char *why)
 {
         char text[512];
-        int size = snprintf(text, sizeof(text), "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+        int size = snprintf(text, sizeof(text),
+                            "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: "
+                            "close\r\n\r\n%s\n",
                             status, strlen(why) + 1, why);
 
         (void)send(fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -271,7 +281,8 @@ static int is_full(struct daemon *d, int fd, int is_plain, enum caller_lane lane
         if (!callers_are_full(&d->callers, lane))
                 return 0;
         if (is_plain)
-                refuse(fd, "503 Service Unavailable", "the daemon has all the connections it may have (cloched --max-connections)");
+                refuse(fd, "503 Service Unavailable",
+                       "the daemon has all the connections it may have (cloched --max-connections)");
         else
                 close(fd); /* TCP */
         if (d->stats.connections_refused++ % 100 == 0)
@@ -329,7 +340,7 @@ int listen_start(struct daemon *d, struct cloche_err *e)
 {
         struct listener *l;
 
-        TAILQ_FOREACH(l, &d->listeners, link) {
+        TAILQ_FOREACH (l, &d->listeners, link) {
                 int r = uv_poll_init(&d->loop, &l->poll, l->fd);
 
                 if (r < 0)
@@ -345,7 +356,7 @@ void listen_sweep(struct daemon *d)
 {
         struct listener *l;
 
-        TAILQ_FOREACH(l, &d->listeners, link) {
+        TAILQ_FOREACH (l, &d->listeners, link) {
                 if (l->is_resting)
                         uv_poll_start(&l->poll, UV_READABLE, on_connection);
                 l->is_resting = 0;

@@ -6,8 +6,8 @@
 #include "listen.h"
 #include "log.h"
 #include "on-demand.h"
-#include "preview.h"
 #include "prefix.h"
+#include "preview.h"
 #include "run.h"
 #include "sandbox-ask.h"
 #include "sandbox-socket.h"
@@ -126,8 +126,8 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
 {
         struct daemon *d = data;
 
-        log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal", (json_int_t)principal, "error", cloche_code_name(e->code),
-                  "message", e->msg);
+        log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal",
+                  (json_int_t)principal, "error", cloche_code_name(e->code), "message", e->msg);
         if (d->is_stopping && !d->is_abandoning)
                 d->exit_code = 1;
 }
@@ -135,8 +135,8 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
 static void on_lost(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms)
 {
         (void)data;
-        log_event(LEVEL_ERROR, "sandbox-changes-lost", "{s:s, s:I, s:I, s:I}", "sandbox", name, "principal", (json_int_t)principal, "fromMs", (json_int_t)from_ms, "toMs",
-                  (json_int_t)to_ms);
+        log_event(LEVEL_ERROR, "sandbox-changes-lost", "{s:s, s:I, s:I, s:I}", "sandbox", name, "principal",
+                  (json_int_t)principal, "fromMs", (json_int_t)from_ms, "toMs", (json_int_t)to_ms);
 }
 
 static void on_load(void *data)
@@ -219,13 +219,18 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 
 void loop_signal(struct daemon *d, int number)
 {
-        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
+        if (d->is_stopping &&
+            d->sandboxes_state !=
+                    SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
                 d->is_abandoning = 1;
                 abandon_sandboxes(d, "the daemon was told twice to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
                 uv_timer_stop(&d->grace_timer);
         }
-        daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
+        daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms,
+                    number == SIGTERM  ? "SIGTERM"
+                    : number == SIGINT ? "SIGINT"
+                                       : "SIGHUP");
 }
 
 /* pkill(1) signals both processes, and the supervisor forwards its signals: an engine with a
@@ -283,8 +288,8 @@ static int warm_by_default(struct daemon *d, struct cloche_err *e)
 {
         struct cloche_err missing = {0};
 
-        if (sandboxes_warm(d->sandboxes, PRINCIPAL_TOKEN, "javascript,typescript", &missing) < 0 && missing.code != CLOCHE_E_UNKNOWN_LANGUAGE &&
-            missing.code != CLOCHE_E_MISSING_RUNTIME) {
+        if (sandboxes_warm(d->sandboxes, PRINCIPAL_TOKEN, "javascript,typescript", &missing) < 0 &&
+            missing.code != CLOCHE_E_UNKNOWN_LANGUAGE && missing.code != CLOCHE_E_MISSING_RUNTIME) {
                 *e = missing;
                 return -(int)e->code;
         }
@@ -303,9 +308,10 @@ static int warm_contexts(struct daemon *d, struct cloche_err *e)
                 return 0;
         if (d->options.connect_fd >= 0)
                 r = sandboxes_warm(d->sandboxes, getuid(), d->options.contexts, e);
-        TAILQ_FOREACH(l, &d->listeners, link)
+        TAILQ_FOREACH (l, &d->listeners, link)
                 if (r == 0)
-                        r = sandboxes_warm(d->sandboxes, l->is_tcp ? PRINCIPAL_TOKEN : (int64_t)l->own_uid, d->options.contexts, e);
+                        r = sandboxes_warm(d->sandboxes, l->is_tcp ? PRINCIPAL_TOKEN : (int64_t)l->own_uid,
+                                           d->options.contexts, e);
         return r;
 }
 
@@ -353,7 +359,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
         static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
         int r = start_sandboxes(d, e);
 
-        callers_init(&d->callers, (unsigned)d->options.connections_max, (uint64_t)d->options.auth_ms * 1000000, connection_drop);
+        callers_init(&d->callers, (unsigned)d->options.connections_max, (uint64_t)d->options.auth_ms * 1000000,
+                     connection_drop);
         if (r == 0)
                 r = web_start(d, e);
         if (r < 0)

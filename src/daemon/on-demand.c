@@ -29,7 +29,8 @@ struct place {
 /* Open the first directory that can be made. */
 static int open_directory(struct place *place, struct cloche_err *e)
 {
-        int usable, r = err_set(e, CLOCHE_E_NOT_FOUND, "there is no directory for this user's daemon: set XDG_RUNTIME_DIR");
+        int usable,
+                r = err_set(e, CLOCHE_E_NOT_FOUND, "there is no directory for this user's daemon: set XDG_RUNTIME_DIR");
 
         for (unsigned n = 0; r == -CLOCHE_E_NOT_FOUND && (usable = runtime_dir_place(n, place->directory)) >= 0; n++)
                 if (usable)
@@ -62,7 +63,8 @@ static int take_lock(struct place *place, struct cloche_err *e)
 /* Clear the variables that systemd set for the starter's unit. */
 static void forget_service(void)
 {
-        static const char *const names[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "STATE_DIRECTORY"};
+        static const char *const names[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET",
+                                            "STATE_DIRECTORY"};
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 unsetenv(names[i]);
@@ -82,7 +84,9 @@ static int detach(const struct place *place, int ready_fd, struct cloche_err *e)
             lock_fd = move_up(open_lock(place, e));
 
         if (lock_fd < 0)
-                return e->code ? err_wrap(e, "start the daemon") : err_os(e, CLOCHE_E_RESOURCE, errno, "duplicate the descriptor of %s/lock", place->directory);
+                return e->code ? err_wrap(e, "start the daemon")
+                               : err_os(e, CLOCHE_E_RESOURCE, errno, "duplicate the descriptor of %s/lock",
+                                        place->directory);
         if (directory_fd < 0 || null_fd < 0 || log_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "open %s/log", place->directory);
         ready_fd = move_up(ready_fd);
@@ -136,7 +140,8 @@ static int wait_for(int ready_fd, const struct place *place)
         struct cloche_err e = {0};
 
         if (fd_read_full(ready_fd, &e, sizeof(e)) != 0) {
-                fprintf(stderr, "cloched: the daemon ended before it was ready (its log is %s/log)\n", place->directory);
+                fprintf(stderr, "cloched: the daemon ended before it was ready (its log is %s/log)\n",
+                        place->directory);
                 return 1;
         }
         e.msg[sizeof(e.msg) - 1] = '\0';
@@ -209,6 +214,7 @@ void on_demand_tidy_log(const struct daemon_options *o)
 {
         struct stat st;
 
-        if (o->is_on_demand && fstat(STDERR_FILENO, &st) == 0 && st.st_size > LOG_BYTES_MAX && ftruncate(STDERR_FILENO, 0) < 0)
+        if (o->is_on_demand && fstat(STDERR_FILENO, &st) == 0 && st.st_size > LOG_BYTES_MAX &&
+            ftruncate(STDERR_FILENO, 0) < 0)
                 log_event(LEVEL_WARNING, "log-is-long", "{s:s}", "why", strerror(errno));
 }

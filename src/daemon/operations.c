@@ -54,8 +54,8 @@ static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
         if (r < 0)
                 return r;
         client->is_greeted = 1;
-        *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1, "missing",
-                         missing_guards(client->daemon->engine), "notice", notice(ask));
+        *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1,
+                         "missing", missing_guards(client->daemon->engine), "notice", notice(ask));
         return not_packed(*ret, e);
 }
 
@@ -71,10 +71,12 @@ static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
                 const char *reason;
-                enum cloche_guard_state state = cloche_engine_guard(ask->client->daemon->engine, (enum cloche_guard)g, &reason);
+                enum cloche_guard_state state =
+                        cloche_engine_guard(ask->client->daemon->engine, (enum cloche_guard)g, &reason);
 
-                json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", cloche_guard_name((enum cloche_guard)g), "state",
-                                                      cloche_guard_state_name(state), "reason", reason));
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:s, s:s}", "name", cloche_guard_name((enum cloche_guard)g),
+                                                "state", cloche_guard_state_name(state), "reason", reason));
         }
         *ret = json_pack("{s:o}", "guards", list);
         return not_packed(*ret, e);

@@ -26,8 +26,8 @@ static int bad(const char *format, ...)
 
 static int whole(const char *option, const char *value, unsigned long min, unsigned long max, unsigned long *ret)
 {
-        if (!*value || strlen(value) > 12 || strspn(value, "0123456789") != strlen(value) || strtoul(value, NULL, 10) < min ||
-            strtoul(value, NULL, 10) > max)
+        if (!*value || strlen(value) > 12 || strspn(value, "0123456789") != strlen(value) ||
+            strtoul(value, NULL, 10) < min || strtoul(value, NULL, 10) > max)
                 return bad("%s must be a whole number from %lu to %lu, not '%s'", option, min, max, value);
         *ret = strtoul(value, NULL, 10);
         return 0;
@@ -263,7 +263,8 @@ static int set_optional(struct daemon_options *o, const char *value)
                                                   strncmp(cloche_guard_name((enum cloche_guard)g), value, size) != 0))
                         g++;
                 if (g == CLOCHE_GUARD_COUNT)
-                        return bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size, value);
+                        return bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size,
+                                   value);
                 o->engine.optional_guards |= 1u << g;
                 value += size + (value[size] == ',');
         }
@@ -334,7 +335,9 @@ static int set_contexts(struct daemon_options *o, const char *value)
 static int set_network(struct daemon_options *o, const char *value)
 {
         o->network = value;
-        return *value ? 0 : bad("--network needs a rule, or several with commas: HOST, HOST:PORT, or with ! before it one that denies");
+        return *value ? 0
+                      : bad("--network needs a rule, or several with commas: HOST, HOST:PORT, or with ! before it one "
+                            "that denies");
 }
 
 static int add_container(struct daemon_options *o, const char *value)
@@ -359,9 +362,15 @@ static const struct option_row {
         {"--socket", "PATH", "take connections on this unix socket", set_socket},
         {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, said in the log", set_listen},
         {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
-        {"--on-demand", NULL, "print the socket of the daemon that serves this user; start one in the background when there is none", set_on_demand},
-        {"--exit-when-idle", "SECONDS", "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)", set_exit_when_idle},
-        {"--hang-timeout", "SECONDS", "an engine that gives no sign of life for so long is killed and started again; 0: never (60)", set_hang_timeout},
+        {"--on-demand", NULL,
+         "print the socket of the daemon that serves this user; start one in the background when there is none",
+         set_on_demand},
+        {"--exit-when-idle", "SECONDS",
+         "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)",
+         set_exit_when_idle},
+        {"--hang-timeout", "SECONDS",
+         "an engine that gives no sign of life for so long is killed and started again; 0: never (60)",
+         set_hang_timeout},
         {"--token-file", "FILE", "what callers on TCP must know; made, when it is not there", set_token_file},
         {"--tls-certificate", "FILE", "PEM; with --tls-key TCP is TLS", set_tls_certificate},
         {"--tls-key", "FILE", "PEM", set_tls_key},
@@ -370,27 +379,46 @@ static const struct option_row {
         {"--allow-host", "NAME", "HTTP for this host name is for us (IP addresses and localhost are)", add_host},
         {"--allow-origin", "ORIGIN", "pages of this origin may ask", add_origin},
         {"--max-connections", "N", "at one time, of each kind of caller (4096)", set_connections},
-        {"--auth-timeout", "SECONDS", "from the connection to hello, or to a request that is let in (15)", set_auth_timeout},
+        {"--auth-timeout", "SECONDS", "from the connection to hello, or to a request that is let in (15)",
+         set_auth_timeout},
         {"--max-request", "MIB", "of one request (128)", set_body},
         {"--grace", "SECONDS", "that runs may go on for after SIGTERM (10)", set_grace},
         {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
         {"--image", "DIR", "root image (the host's /usr)", set_image},
-        {"--mount-root", "DIR[:UID]", "runs may mount this directory of the host and what is beneath (a private daemon: /); for a token with this user's rights", add_mount_root},
-        {"--state-dir", "DIR", "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or ~/.local/state/cloche)", set_state_dir},
-        {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)", set_save_every},
+        {"--mount-root", "DIR[:UID]",
+         "runs may mount this directory of the host and what is beneath (a private daemon: /); for a token with this "
+         "user's rights",
+         add_mount_root},
+        {"--state-dir", "DIR",
+         "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or "
+         "~/.local/state/cloche)",
+         set_state_dir},
+        {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)",
+         set_save_every},
         {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},
-        {"--max-saved", "N", "sandboxes that one caller has, those that run and those that are saved (10000)", set_saved},
-        {"--contexts", "LANGUAGE,…", "what contexts of these languages are forked from is set up at the start, not at first use; '': none (with --container-listen javascript,typescript where 1 GiB of memory is free)", set_contexts},
-        {"--network", "RULE,…", "where sandboxes may connect to that are made without a policy; !RULE denies (nowhere)", set_network},
-        {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes", set_preview_host},
-        {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token", add_container},
+        {"--max-saved", "N", "sandboxes that one caller has, those that run and those that are saved (10000)",
+         set_saved},
+        {"--contexts", "LANGUAGE,…",
+         "what contexts of these languages are forked from is set up at the start, not at first use; '': none (with "
+         "--container-listen javascript,typescript where 1 GiB of memory is free)",
+         set_contexts},
+        {"--network", "RULE,…", "where sandboxes may connect to that are made without a policy; !RULE denies (nowhere)",
+         set_network},
+        {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes",
+         set_preview_host},
+        {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token",
+         add_container},
         {"--runs", "N", "at one time (twice the processors)", set_runs},
         {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
         {"--base-forks", "N", "forks after which a new interpreter is brought up to fork from (10000)", set_base_forks},
         {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing", set_optional},
-        {"--core-scheduling", NULL, "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had", set_core_scheduling},
-        {"--profile", "NAME", "user: guards that only root can have may be missing where the daemon is not root's (default: none)", set_profile},
+        {"--core-scheduling", NULL,
+         "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had",
+         set_core_scheduling},
+        {"--profile", "NAME",
+         "user: guards that only root can have may be missing where the daemon is not root's (default: none)",
+         set_profile},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -398,7 +426,8 @@ static int help(void)
 {
         printf("cloched: the Cloche daemon\n\nusage: cloched [OPTION…]\n\n");
         for (size_t i = 0; i < ROWS; i++)
-                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)), rows[i].argument ? rows[i].argument : "", rows[i].help);
+                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)),
+                       rows[i].argument ? rows[i].argument : "", rows[i].help);
         printf("\nSockets of systemd (LISTEN_FDS) are taken too.\n");
         return 0;
 }
@@ -435,7 +464,8 @@ static int check(const struct daemon_options *o)
                 return bad("--tls-certificate and --tls-key go together");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-key is for --listen");
-        if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count && !getenv("LISTEN_FDS"))
+        if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count &&
+            !getenv("LISTEN_FDS"))
                 return bad("expected --socket, --listen, --container-listen, --connect-fd or --on-demand");
         return 0;
 }
@@ -445,8 +475,16 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         int at = 1;
 
         *ret = (struct daemon_options){
-                .connect_fd = -1, .link_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .auth_ms = CALLER_AUTH_SECONDS * 1000, .body_bytes_max = 128u << 20,
-                .save_every_ms = 60000, .hang_ms = 60000, .on_demand = {.ready_fd = -1, .lock_fd = -1},
+                .connect_fd = -1,
+                .link_fd = -1,
+                .grace_ms = 10000,
+                .level = LEVEL_INFO,
+                .connections_max = 4096,
+                .auth_ms = CALLER_AUTH_SECONDS * 1000,
+                .body_bytes_max = 128u << 20,
+                .save_every_ms = 60000,
+                .hang_ms = 60000,
+                .on_demand = {.ready_fd = -1, .lock_fd = -1},
         };
         *ret_code = 0;
         while (at < argc && *ret_code == 0) {

@@ -10,7 +10,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define LOCKS "/run/cloche-users" /* one file per user; only root can open them, and an engine holds no other daemon's */
+#define LOCKS \
+        "/run/cloche-users" /* one file per user; only root can open them, and an engine holds no other daemon's */
 #define DRAWS 64
 
 _Static_assert(OWN_USERS_FIRST == PRIVILEGE_UIDS_FIRST, "privilege_is_root() says that they can be had");
@@ -38,7 +39,8 @@ int own_user_take(struct daemon *d, uid_t uid, struct cloche_err *e)
         _cleanup_fd_ int fd = open_lock(uid);
 
         if (fd < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, -fd, "open a file in " LOCKS ", by which each daemon of root has a user of its own");
+                return err_os(e, CLOCHE_E_PRIVILEGE, -fd,
+                              "open a file in " LOCKS ", by which each daemon of root has a user of its own");
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
                 return errno == EWOULDBLOCK ? -EBUSY : err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock a file in " LOCKS);
         fd_close(&d->users_fd);
@@ -58,7 +60,9 @@ int own_user_draw(struct daemon *d, struct cloche_err *e)
                         return err_os(e, CLOCHE_E_PRIVILEGE, errno, "draw a user");
                 r = own_user_take(d, OWN_USERS_FIRST + lot % OWN_USERS_DRAWN, e);
         }
-        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "no free user for this daemon was found in %d draws of %u", DRAWS, OWN_USERS_DRAWN) : r;
+        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "no free user for this daemon was found in %d draws of %u",
+                                     DRAWS, OWN_USERS_DRAWN)
+                           : r;
 }
 
 int own_user_settle(struct daemon *d, struct cloche_err *e)
@@ -67,8 +71,11 @@ int own_user_settle(struct daemon *d, struct cloche_err *e)
 
         if (!privilege_is_root())
                 return 0;
-        for (uid_t uid = OWN_USERS_FIRST + OWN_USERS_DRAWN; r == -EBUSY && uid < OWN_USERS_FIRST + OWN_USERS_COUNT; uid++)
+        for (uid_t uid = OWN_USERS_FIRST + OWN_USERS_DRAWN; r == -EBUSY && uid < OWN_USERS_FIRST + OWN_USERS_COUNT;
+             uid++)
                 r = own_user_take(d, uid, e);
         d->options.engine.becomes_uid = d->uid;
-        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "%u daemons of root without a state directory run already", OWN_USERS_COUNT - OWN_USERS_DRAWN) : r;
+        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "%u daemons of root without a state directory run already",
+                                     OWN_USERS_COUNT - OWN_USERS_DRAWN)
+                           : r;
 }

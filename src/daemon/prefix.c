@@ -37,7 +37,7 @@ static int is_taken(const struct client *client, const char *name)
 {
         const struct kept_prefix *p;
 
-        TAILQ_FOREACH(p, &client->daemon->prefixes, link)
+        TAILQ_FOREACH (p, &client->daemon->prefixes, link)
                 if (is_visible(client, p) && ((p->name && strcmp(p->name, name) == 0) || strcmp(p->id, name) == 0))
                         return 1;
         return 0;
@@ -49,7 +49,8 @@ static int check_name(const struct client *client, const char *name, struct cloc
                 return 0;
         if (!*name || strlen(name) > 64 ||
             strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(name))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "name must be 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "name must be 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
         return is_taken(client, name) ? err_set(e, CLOCHE_E_STATE, "there is a prefix \"%s\" already", name) : 0;
 }
 
@@ -107,7 +108,8 @@ static void tell_ready(struct kept_prefix *p)
 {
         json_t *result = json_pack("{s:s}", "prefix", p->id);
 
-        p->starting.client->face->result(p->starting.client, operation_at(OPERATION_PREFIX_CREATE), p->starting.id, result);
+        p->starting.client->face->result(p->starting.client, operation_at(OPERATION_PREFIX_CREATE), p->starting.id,
+                                         result);
         json_decref(result);
 }
 
@@ -115,7 +117,8 @@ static void tell_failed(struct kept_prefix *p, const struct cloche_err *e, const
 {
         json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
 
-        p->starting.client->face->fail(p->starting.client, p->starting.id, e, data ? json_pack("{s:o}", "failure", data) : NULL);
+        p->starting.client->face->fail(p->starting.client, p->starting.id, e,
+                                       data ? json_pack("{s:o}", "failure", data) : NULL);
 }
 
 static void look_at(struct daemon *d, struct kept_prefix *p)
@@ -162,8 +165,9 @@ int prefix_find(const struct client *client, const char *id, struct kept_prefix 
 {
         struct kept_prefix *p;
 
-        TAILQ_FOREACH(p, &client->daemon->prefixes, link)
-                if (p->prefix && is_visible(client, p) && (strcmp(p->id, id) == 0 || (p->name && strcmp(p->name, id) == 0))) {
+        TAILQ_FOREACH (p, &client->daemon->prefixes, link)
+                if (p->prefix && is_visible(client, p) &&
+                    (strcmp(p->id, id) == 0 || (p->name && strcmp(p->name, id) == 0))) {
                         *ret = p;
                         return 0;
                 }
@@ -175,10 +179,11 @@ int prefix_list(const struct ask *ask, json_t **ret, struct cloche_err *e)
         json_t *list = json_array();
         const struct kept_prefix *p;
 
-        TAILQ_FOREACH(p, &ask->client->daemon->prefixes, link)
+        TAILQ_FOREACH (p, &ask->client->daemon->prefixes, link)
                 if (p->prefix && is_visible(ask->client, p))
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:s*, s:I}", "prefix", p->id, "language", p->language, "name",
-                                                              p->name, "runs", (json_int_t)p->runs));
+                        json_array_append_new(list,
+                                              json_pack("{s:s, s:s, s:s*, s:I}", "prefix", p->id, "language",
+                                                        p->language, "name", p->name, "runs", (json_int_t)p->runs));
         *ret = json_pack("{s:o}", "prefixes", list);
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the prefixes");
 }
@@ -202,7 +207,7 @@ int prefix_cancel(struct client *client, const json_t *id)
         struct cloche_err e = {0};
         struct kept_prefix *p;
 
-        TAILQ_FOREACH(p, &client->daemon->prefixes, link)
+        TAILQ_FOREACH (p, &client->daemon->prefixes, link)
                 if (p->starting.client == client && p->starting.prefix && json_equal(p->starting.id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the set-up was cancelled by the caller");
                         tell_failed(p, &e, NULL);
@@ -251,7 +256,7 @@ unsigned prefixes_count(const struct daemon *d)
         const struct kept_prefix *p;
         unsigned count = 0;
 
-        TAILQ_FOREACH(p, &d->prefixes, link)
+        TAILQ_FOREACH (p, &d->prefixes, link)
                 count++;
         return count;
 }

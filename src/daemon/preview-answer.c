@@ -77,7 +77,8 @@ static const char *find_header(const struct answer *a, const char *wanted)
 /* Our own HTTP server sets the length and the date. A guest may not announce other servers. */
 static int is_ours_to_say(const char *name)
 {
-        return strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Alt-Svc") == 0 || strcasecmp(name, "Date") == 0;
+        return strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Alt-Svc") == 0 ||
+               strcasecmp(name, "Date") == 0;
 }
 
 static int is_passed_on(const struct answer *a, const char *name, const char *value, const char *connection)
@@ -86,7 +87,8 @@ static int is_passed_on(const struct answer *a, const char *name, const char *va
                 return 0;
         if (forward_is_hop(name, connection))
                 return a->is_upgrade && strcasecmp(name, "Upgrade") == 0;
-        return strcasecmp(name, "Set-Cookie") != 0 || !a->host || forward_is_own_cookie(value, a->host, forward_host_size(a->host));
+        return strcasecmp(name, "Set-Cookie") != 0 || !a->host ||
+               forward_is_own_cookie(value, a->host, forward_host_size(a->host));
 }
 
 static void pass_headers_on(const struct answer *a)
@@ -153,7 +155,11 @@ static int on_complete(http_parser *parser)
 void answer_init(struct answer *a, struct http_request *request, const char *host, int is_head, int wants_upgrade)
 {
         *a = (struct answer){
-                .request = request, .host = host, .is_head = is_head, .wants_upgrade = wants_upgrade, .headers = BUF_INIT(HEADER_BYTES_MAX),
+                .request = request,
+                .host = host,
+                .is_head = is_head,
+                .wants_upgrade = wants_upgrade,
+                .headers = BUF_INIT(HEADER_BYTES_MAX),
         };
         framing_init(&a->framing, FRAMING_ANSWERS);
         a->framing.is_head_request = is_head;
@@ -181,13 +187,15 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
 
         *size = framing_filter(&a->framing, bytes, 1, *size, *size + 1);
         if (a->framing.fault)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s", framing_message(a->framing.fault));
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s",
+                               framing_message(a->framing.fault));
         if (is_end || *size > 0) /* size 0 is the end of file for the parser */
                 a->read = http_parser_execute(&a->parser, &settings, bytes, *size);
         if (a->is_upgrade || a->is_done)
                 return 0;
         wrong = HTTP_PARSER_ERRNO(&a->parser);
         if (wrong != HPE_OK)
-                return err_set(e, CLOCHE_E_PROTOCOL, "what the port answers is no HTTP that is taken: %s", http_errno_description(wrong));
+                return err_set(e, CLOCHE_E_PROTOCOL, "what the port answers is no HTTP that is taken: %s",
+                               http_errno_description(wrong));
         return is_end ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
 }

@@ -19,8 +19,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define OUT_HIGH_BYTES (256u << 10)  /* unsent to the guest: over this the client is not read, */
-#define OUT_LOW_BYTES (64u << 10)    /* until it is below this */
+#define OUT_HIGH_BYTES (256u << 10) /* unsent to the guest: over this the client is not read, */
+#define OUT_LOW_BYTES (64u << 10)   /* until it is below this */
 #define ANSWER_HIGH_BYTES (256u << 10)
 /* An answer cannot be sent before the request body is complete. This much is buffered of an answer
  * from a guest that answers while it reads. */
@@ -204,7 +204,9 @@ static void read_in(struct proxy *p)
                 http_body_hold(p->request, 0);
                 http_stream_end(p->request);
         } else if (http_stream_waiting(p->request) >= ANSWER_EARLY_BYTES) {
-                err_set(&e, CLOCHE_E_PROTOCOL, "the port answers with more than %u bytes before the request's body is whole", ANSWER_EARLY_BYTES);
+                err_set(&e, CLOCHE_E_PROTOCOL,
+                        "the port answers with more than %u bytes before the request's body is whole",
+                        ANSWER_EARLY_BYTES);
                 fail(p, &e);
         } else {
                 poll_again(p);
@@ -236,8 +238,14 @@ static int add_header(struct proxy *p, const char *name, const char *value)
 /* Headers about the message framing or the client are replaced. */
 static int is_written_anew(const char *name)
 {
-        static const char *const names[] = {"Host", "Content-Length", "Expect", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
-                                            "X-Forwarded-Proto", "X-Real-IP"};
+        static const char *const names[] = {"Host",
+                                            "Content-Length",
+                                            "Expect",
+                                            "Forwarded",
+                                            "X-Forwarded-For",
+                                            "X-Forwarded-Host",
+                                            "X-Forwarded-Proto",
+                                            "X-Real-IP"};
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (strcasecmp(name, names[i]) == 0)
@@ -253,7 +261,9 @@ struct forwarding {
 
 static int is_word(const char *name)
 {
-        return *name && name[strspn(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+        return *name &&
+               name[strspn(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")] ==
+                       '\0';
 }
 
 static int on_header(void *data, const char *name, const char *value)
@@ -264,7 +274,8 @@ static int on_header(void *data, const char *name, const char *value)
                 f->r = -CLOCHE_E_INVALID_ARGUMENT;
         else if (is_written_anew(name) || forward_is_hop(name, f->connection) ||
                  /* The daemon's token is never passed to a guest, whoever sends it. */
-                 (strcasecmp(name, "Authorization") == 0 && web_has_token(&f->proxy->daemon->options, f->proxy->request)))
+                 (strcasecmp(name, "Authorization") == 0 &&
+                  web_has_token(&f->proxy->daemon->options, f->proxy->request)))
                 f->r = 0;
         else if (add_header(f->proxy, name, value) != 0)
                 f->r = -CLOCHE_E_RESOURCE;
@@ -273,7 +284,8 @@ static int on_header(void *data, const char *name, const char *value)
 
 static int is_upgrade(const struct http_request *request)
 {
-        return strcmp(http_request_verb(request), "GET") == 0 && forward_has_item(http_request_header(request, "Connection"), "upgrade") &&
+        return strcmp(http_request_verb(request), "GET") == 0 &&
+               forward_has_item(http_request_header(request, "Connection"), "upgrade") &&
                forward_has_item(http_request_header(request, "Upgrade"), "websocket");
 }
 
@@ -302,7 +314,8 @@ static int add_origin(struct proxy *p)
 static int write_head(struct proxy *p, const char *target, struct cloche_err *e)
 {
         struct forwarding f = {p, http_request_header(p->request, "Connection"), 0};
-        int r = add(p, http_request_verb(p->request)) || add(p, " ") || add(p, target) || add(p, " HTTP/1.1\r\n") || add_header(p, "Host", p->host);
+        int r = add(p, http_request_verb(p->request)) || add(p, " ") || add(p, target) || add(p, " HTTP/1.1\r\n") ||
+                add_header(p, "Host", p->host);
 
         http_request_headers(p->request, on_header, &f);
         if (f.r == -CLOCHE_E_INVALID_ARGUMENT)
@@ -358,7 +371,10 @@ static void on_taken(void *data)
         poll_again(data);
 }
 
-static const struct http_handler handler = {.on_body = on_body, .on_whole = on_whole, .on_taken = on_taken, .on_over = on_over};
+static const struct http_handler handler = {.on_body = on_body,
+                                            .on_whole = on_whole,
+                                            .on_taken = on_taken,
+                                            .on_over = on_over};
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
@@ -394,7 +410,11 @@ static struct proxy *proxy_new(struct daemon *d, struct http_request *request, c
 
         if (!p)
                 return NULL;
-        *p = (struct proxy){.daemon = d, .request = request, .fd = -EBADF, .host = strdup(host), .out = BUF_INIT(1u << 20)};
+        *p = (struct proxy){.daemon = d,
+                            .request = request,
+                            .fd = -EBADF,
+                            .host = strdup(host),
+                            .out = BUF_INIT(1u << 20)};
         TAILQ_INSERT_TAIL(&d->proxies, p, link);
         answer_init(&p->answer, request, p->host, strcmp(http_request_verb(request), "HEAD") == 0, is_upgrade(request));
         if (p->host)
@@ -426,7 +446,8 @@ static int begin(struct proxy *p, const struct preview_name *name, struct cloche
         int r = write_head(p, http_request_target(p->request), e);
 
         if (r == 0)
-                r = sandboxes_preview(p->daemon->sandboxes, name->sandbox, name->port, name->token, on_connected, p, &p->dial, e);
+                r = sandboxes_preview(p->daemon->sandboxes, name->sandbox, name->port, name->token, on_connected, p,
+                                      &p->dial, e);
         if (r < 0)
                 p->dial = NULL;
         return r;
@@ -473,7 +494,8 @@ int proxy_begin(struct daemon *d, struct http_request *request, const struct pro
         p->failed = target->failed;
         r = write_head(p, target->target, e);
         if (r == 0)
-                r = sandboxes_dial(d->sandboxes, target->principal, target->sandbox, target->port, on_connected, p, &p->dial, e);
+                r = sandboxes_dial(d->sandboxes, target->principal, target->sandbox, target->port, on_connected, p,
+                                   &p->dial, e);
         if (r < 0) {
                 p->dial = NULL;
                 on_over(p);

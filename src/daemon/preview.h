@@ -20,11 +20,13 @@ struct proxy_target {
         const char *sandbox;
         unsigned port;
         const char *target; /* path and query in the form they are sent; copied */
-        void (*failed)(struct http_request *request, const struct cloche_err *e); /* answers the request; NULL: our own error */
+        void (*failed)(struct http_request *request,
+                       const struct cloche_err *e); /* answers the request; NULL: our own error */
 };
 
 /* Forward a request as soon as its head is read; its body is forwarded as it comes. On failure the
  * caller answers it. */
-int proxy_begin(struct daemon *d, struct http_request *request, const struct proxy_target *target, struct cloche_err *e);
+int proxy_begin(struct daemon *d, struct http_request *request, const struct proxy_target *target,
+                struct cloche_err *e);
 
 #endif

@@ -52,14 +52,18 @@ static uint32_t mode_of(const json_t *file)
         return (uint32_t)json_integer_value(json_object_get(file, "mode"));
 }
 
-static int read_file(const char *path, const json_t *file, struct cloche_file *ret, char **ret_content, struct cloche_err *e)
+static int read_file(const char *path, const json_t *file, struct cloche_file *ret, char **ret_content,
+                     struct cloche_err *e)
 {
         const json_t *content = json_object_get(file, "content"), *target = json_object_get(file, "symlink");
         struct buf bytes;
         int r;
 
         if (json_object_get(file, "directory")) {
-                *ret = (struct cloche_file){.path = path, .kind = CLOCHE_FILE_DIRECTORY, .fd = -1, .mode = mode_of(file)};
+                *ret = (struct cloche_file){.path = path,
+                                            .kind = CLOCHE_FILE_DIRECTORY,
+                                            .fd = -1,
+                                            .mode = mode_of(file)};
                 return 0;
         }
         if (target) {
@@ -81,7 +85,10 @@ static int read_file(const char *path, const json_t *file, struct cloche_file *r
         }
         *ret_content = bytes.data;
         *ret = (struct cloche_file){
-                .path = path, .data = bytes.data, .size = bytes.size - 1, .fd = -1,
+                .path = path,
+                .data = bytes.data,
+                .size = bytes.size - 1,
+                .fd = -1,
                 .mode = content ? mode_of(file) : 0,
         };
         return 0;
@@ -100,7 +107,7 @@ static int read_files(struct request *request, const json_t *files, struct cloch
         request->contents = calloc(count + 1, sizeof(*request->contents));
         if (!request->files || !request->contents)
                 return no_memory(e);
-        json_object_foreach((json_t *)files, path, file) {
+        json_object_foreach ((json_t *)files, path, file) {
                 size_t i = request->run.file_count;
 
                 r = read_file(path, file, &request->files[i], &request->contents[i], e);
@@ -139,7 +146,7 @@ static int read_env(struct request *request, const json_t *env, struct cloche_er
         request->env = calloc(count + 1, sizeof(*request->env));
         if (!request->env)
                 return no_memory(e);
-        json_object_foreach((json_t *)env, name, value)
+        json_object_foreach ((json_t *)env, name, value)
                 if (asprintf(&request->env[request->run.env_count], "%s=%s", name, json_string_value(value)) < 0) {
                         request->env[request->run.env_count] = NULL;
                         return no_memory(e);
@@ -201,19 +208,21 @@ static int read_network(struct request *request, const json_t *network, struct c
         return request->network ? 0 : no_memory(e);
 }
 
-int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size,
+                        json_t **ret, struct cloche_err *e)
 {
         json_t *all = json_object(), *value, *held;
         const char *key;
         int r = all ? 0 : no_memory(e);
 
-        json_object_foreach((json_t *)params, key, value) {
+        json_object_foreach ((json_t *)params, key, value) {
                 if (r == 0 && (r = value_read(value, form, attachments, attachments_size, &held, e)) < 0)
                         err_wrap(e, "%.60s", key);
                 else if (r == 0 && json_object_set_new(all, key, held) < 0)
                         r = no_memory(e);
         }
-        if (r == -CLOCHE_E_PROTOCOL || r == -CLOCHE_E_INVALID_JSON) { /* in a parameter these are errors of the caller */
+        if (r == -CLOCHE_E_PROTOCOL ||
+            r == -CLOCHE_E_INVALID_JSON) { /* in a parameter these are errors of the caller */
                 e->code = CLOCHE_E_INVALID_ARGUMENT;
                 r = -CLOCHE_E_INVALID_ARGUMENT;
         }
@@ -227,18 +236,20 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
 /* Absent: warm if possible. Environment and working directory belong to templates, not to runs. */
-static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix)
+static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language,
+                   int has_prefix)
 {
         const json_t *said = json_object_get(params, "warm"), *known = languages_find(&d->languages, language);
 
         if (said)
                 return json_is_true(said);
-        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") && !json_object_get(params, "network") &&
-               !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) && json_object_size(json_object_get(params, "env")) == 0;
+        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") &&
+               !json_object_get(params, "network") && !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) &&
+               json_object_size(json_object_get(params, "env")) == 0;
 }
 
-int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix,
-                struct request *ret, struct cloche_err *e)
+int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language,
+                int has_prefix, struct request *ret, struct cloche_err *e)
 {
         int r;
 
@@ -300,7 +311,8 @@ void request_done(struct request *request)
         fd_close(&request->stdin_fd);
 }
 
-int request_prefix(const struct daemon *d, int64_t principal, const json_t *params, cloche_prefix **ret, struct cloche_err *e)
+int request_prefix(const struct daemon *d, int64_t principal, const json_t *params, cloche_prefix **ret,
+                   struct cloche_err *e)
 {
         struct request request = {.stdin_fd = -EBADF};
         struct cloche_prefix_options opt;

@@ -59,8 +59,9 @@ static void tell(struct job *job, cloche_result *result, const struct cloche_err
 static void log_end(const struct job *job, const char *status, uint64_t duration_ns)
 {
         if (log_has_level(LEVEL_DEBUG))
-                log_event(LEVEL_DEBUG, "run", "{s:s, s:s, s:I, s:f}", "operation", job->operation->method, "status", status, "client",
-                          (json_int_t)(job->client ? job->client->number : 0), "ms", (double)duration_ns / 1e6);
+                log_event(LEVEL_DEBUG, "run", "{s:s, s:s, s:I, s:f}", "operation", job->operation->method, "status",
+                          status, "client", (json_int_t)(job->client ? job->client->number : 0), "ms",
+                          (double)duration_ns / 1e6);
 }
 
 static void on_end(void *data, cloche_run *run)
@@ -77,7 +78,8 @@ static void on_end(void *data, cloche_run *run)
         if (r == 0)
                 stats_run(&d->stats, cloche_result_status(result), duration_ns);
         else
-                log_event(LEVEL_WARNING, "run-failed", "{s:s, s:s}", "error", cloche_code_name(e.code), "message", e.msg);
+                log_event(LEVEL_WARNING, "run-failed", "{s:s, s:s}", "error", cloche_code_name(e.code), "message",
+                          e.msg);
         log_end(job, r == 0 ? cloche_status_name(cloche_result_status(result)) : cloche_code_name(e.code), duration_ns);
         tell(job, r == 0 ? result : NULL, &e);
         cloche_result_free(result);
@@ -102,16 +104,19 @@ int run_check_room(const struct client *client, const json_t *id, size_t bytes, 
         const struct job *job;
 
         if (client->daemon->request_bytes + bytes > REQUESTS_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "the runs under way were asked with %llu bytes, %llu are the most",
-                               (unsigned long long)client->daemon->request_bytes, (unsigned long long)REQUESTS_BYTES_MAX);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "the runs under way were asked with %llu bytes, %llu are the most",
+                               (unsigned long long)client->daemon->request_bytes,
+                               (unsigned long long)REQUESTS_BYTES_MAX);
         if (client->daemon->is_stopping)
                 return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
         if (client->jobs_count >= CLIENT_JOBS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "this connection has %u runs under way, at most %u may be", client->jobs_count,
-                               CLIENT_JOBS_MAX);
-        TAILQ_FOREACH(job, &client->jobs, client_link)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "this connection has %u runs under way, at most %u may be",
+                               client->jobs_count, CLIENT_JOBS_MAX);
+        TAILQ_FOREACH (job, &client->jobs, client_link)
                 if (id && json_equal(job->id, id))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the id of this request is that of a run under way");
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the id of this request is that of a run under way");
         return 0;
 }
 
@@ -129,7 +134,8 @@ static int find_prefix(const struct ask *ask, struct kept_prefix **ret, const ch
 
         *ret_language = json_string_value(json_object_get(ask->params, "language"));
         if (!name && !*ret_language)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"language\", or a prefix", ask->operation->method);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"language\", or a prefix",
+                               ask->operation->method);
         if (!name)
                 return 0;
         if (json_is_true(json_object_get(ask->params, "warm")))
@@ -147,8 +153,12 @@ static struct job *job_new(const struct ask *ask)
         if (!job)
                 return NULL;
         *job = (struct job){
-                .daemon = ask->client->daemon, .client = ask->client, .operation = ask->operation, .id = json_incref((json_t *)ask->id),
-                .started_ns = clock_now_ns(), .bytes = ask->bytes,
+                .daemon = ask->client->daemon,
+                .client = ask->client,
+                .operation = ask->operation,
+                .id = json_incref((json_t *)ask->id),
+                .started_ns = clock_now_ns(),
+                .bytes = ask->bytes,
         };
         job->daemon->request_bytes += job->bytes;
         TAILQ_INSERT_TAIL(&job->daemon->jobs, job, link);
@@ -158,7 +168,8 @@ static struct job *job_new(const struct ask *ask)
         return job;
 }
 
-static int start(const struct ask *ask, struct kept_prefix *prefix, const char *language, struct job *job, struct cloche_err *e)
+static int start(const struct ask *ask, struct kept_prefix *prefix, const char *language, struct job *job,
+                 struct cloche_err *e)
 {
         struct request request;
         int r = request_run(job->daemon, kind_of(ask->operation), ask->params, language, prefix != NULL, &request, e);
@@ -222,10 +233,11 @@ static void cancel(struct job *job)
 int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
 {
         const json_t *id = json_object_get(ask->params, "id");
-        int found = prefix_cancel(ask->client, id) || changes_cancel(ask->client, id) || sandbox_cancel(ask->client, id);
+        int found =
+                prefix_cancel(ask->client, id) || changes_cancel(ask->client, id) || sandbox_cancel(ask->client, id);
         struct job *job;
 
-        TAILQ_FOREACH(job, &ask->client->jobs, client_link)
+        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
                 if (json_equal(job->id, id)) {
                         cancel(job);
                         found = 1;
@@ -250,7 +262,7 @@ void run_client_hold(struct client *client, int hold)
 {
         struct job *job;
 
-        TAILQ_FOREACH(job, &client->jobs, client_link)
+        TAILQ_FOREACH (job, &client->jobs, client_link)
                 cloche_run_hold_output(job->run, hold || job->is_held);
 }
 
@@ -260,7 +272,7 @@ int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e)
         int hold = json_is_true(json_object_get(ask->params, "hold")), found = sandbox_hold(ask->client, id, hold);
         struct job *job;
 
-        TAILQ_FOREACH(job, &ask->client->jobs, client_link)
+        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
                 if (json_equal(job->id, id)) {
                         job->is_held = hold;
                         cloche_run_hold_output(job->run, hold || ask->client->is_held);
@@ -274,6 +286,6 @@ void run_cancel_all(struct daemon *d)
 {
         struct job *job;
 
-        TAILQ_FOREACH(job, &d->jobs, link)
+        TAILQ_FOREACH (job, &d->jobs, link)
                 cancel(job);
 }

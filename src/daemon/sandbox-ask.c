@@ -27,8 +27,8 @@ static void job_free(struct sandbox_job *job)
 static void log_end(const struct sandbox_job *job, const char *status)
 {
         if (log_has_level(LEVEL_DEBUG))
-                log_event(LEVEL_DEBUG, "sandbox", "{s:s, s:s, s:I}", "operation", job->operation->method, "status", status, "client",
-                          (json_int_t)job->client->number);
+                log_event(LEVEL_DEBUG, "sandbox", "{s:s, s:s, s:I}", "operation", job->operation->method, "status",
+                          status, "client", (json_int_t)job->client->number);
 }
 
 static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
@@ -74,7 +74,7 @@ static int check_room(const struct client *client, const json_t *id, size_t byte
 
         if (r < 0)
                 return r;
-        TAILQ_FOREACH(job, &client->sandbox_jobs, client_link)
+        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
                 if (id && json_equal(job->id, id))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the id of this request is that of one under way");
         return 0;
@@ -86,7 +86,10 @@ static struct sandbox_job *job_new(const struct ask *ask)
 
         if (!job)
                 return NULL;
-        *job = (struct sandbox_job){.client = ask->client, .operation = ask->operation, .id = json_incref((json_t *)ask->id), .bytes = ask->bytes};
+        *job = (struct sandbox_job){.client = ask->client,
+                                    .operation = ask->operation,
+                                    .id = json_incref((json_t *)ask->id),
+                                    .bytes = ask->bytes};
         TAILQ_INSERT_TAIL(&ask->client->daemon->sandbox_jobs, job, link);
         TAILQ_INSERT_TAIL(&ask->client->sandbox_jobs, job, client_link);
         ask->client->jobs_count++;
@@ -107,7 +110,8 @@ int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct c
         job = job_new(ask);
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
-        r = sandboxes_ask(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments, &face, job, &job->ask, e);
+        r = sandboxes_ask(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments, &face,
+                          job, &job->ask, e);
         if (r < 0) {
                 job_free(job);
                 return r;
@@ -123,7 +127,7 @@ static struct sandbox_job *find(const struct client *client, const json_t *id)
 {
         struct sandbox_job *job;
 
-        TAILQ_FOREACH(job, &client->sandbox_jobs, client_link)
+        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
                 if (json_equal(job->id, id))
                         return job;
         return NULL;
@@ -170,7 +174,7 @@ static struct sandbox_job *first_to_be_told(const struct client *client)
 {
         struct sandbox_job *job;
 
-        TAILQ_FOREACH(job, &client->sandbox_jobs, client_link)
+        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
                 if (is_to_be_held(job) != job->is_told_held)
                         return job;
         return NULL;
@@ -198,9 +202,10 @@ int sandbox_jobs_are_busy(const struct daemon *d)
 {
         const struct sandbox_job *job;
 
-        TAILQ_FOREACH(job, &d->sandbox_jobs, link)
+        TAILQ_FOREACH (job, &d->sandbox_jobs, link)
                 if (!job->operation->is_stream || job->operation->symbol == OPERATION_SANDBOX_EXEC ||
-                    job->operation->symbol == OPERATION_SANDBOX_GIT_CHECKOUT || job->operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN)
+                    job->operation->symbol == OPERATION_SANDBOX_GIT_CHECKOUT ||
+                    job->operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN)
                         return 1;
         return d->raw_count > 0;
 }
@@ -210,10 +215,12 @@ int sandbox_jobs_are_busy(const struct daemon *d)
 /* Convert bytes in frame form to text; the frame is ours. NULL: they are not text. */
 static json_t *utf8_of(const json_t *value, const struct buf *attachments)
 {
-        json_int_t at = json_integer_value(json_object_get(value, "at")), n = json_integer_value(json_object_get(value, "n"));
+        json_int_t at = json_integer_value(json_object_get(value, "at")),
+                   n = json_integer_value(json_object_get(value, "n"));
         const char *tag = json_string_value(json_object_get(value, "$"));
 
-        if (!tag || strcmp(tag, "bytes") != 0 || at < 0 || n < 0 || (size_t)at > attachments->size || (size_t)n > attachments->size - (size_t)at)
+        if (!tag || strcmp(tag, "bytes") != 0 || at < 0 || n < 0 || (size_t)at > attachments->size ||
+            (size_t)n > attachments->size - (size_t)at)
                 return NULL;
         if (n == 0)
                 return json_string("");
@@ -239,7 +246,7 @@ static void make_text(json_t *value, const struct buf *attachments)
 
         for (size_t i = 0; i < json_array_size(value); i++)
                 make_text(json_array_get(value, i), attachments);
-        json_object_foreach_safe(value, next, key, member) {
+        json_object_foreach_safe (value, next, key, member) {
                 text = is_printed(key) ? utf8_of(member, attachments) : NULL;
                 if (text)
                         json_object_set_new(value, key, text);

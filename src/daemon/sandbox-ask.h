@@ -7,15 +7,15 @@
 struct sandbox_ask;
 
 struct sandbox_job {
-        TAILQ_ENTRY(sandbox_job) link;        /* of the daemon */
+        TAILQ_ENTRY(sandbox_job) link; /* of the daemon */
         TAILQ_ENTRY(sandbox_job) client_link;
         struct client *client;
         const struct operation *operation;
         json_t *id;
         struct sandbox_ask *ask;
         uint64_t bytes;
-        int is_held;       /* by a hold request for this job */
-        int is_told_held;  /* last value passed to the core, for this job or its whole client */
+        int is_held;      /* by a hold request for this job */
+        int is_told_held; /* last value passed to the core, for this job or its whole client */
 };
 
 /* ask->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */

@@ -67,7 +67,8 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 static const struct sandbox_face face = {.result = on_result, .fail = on_fail};
 
 /* params: stolen. */
-static void ask_with(struct raw *raw, const char *method, json_t *params, const struct buf *attachments, const struct sandbox_face *hears,
+static void ask_with(struct raw *raw, const char *method, json_t *params, const struct buf *attachments,
+                     const struct sandbox_face *hears,
                      void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
 {
         struct cloche_err e = {0};
@@ -75,7 +76,8 @@ static void ask_with(struct raw *raw, const char *method, json_t *params, const 
 
         raw->then = then;
         r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw, &raw->ask, &e);
+                  : sandboxes_ask(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw,
+                                  &raw->ask, &e);
         json_decref(params);
         if (r < 0)
                 fail(raw, &e, NULL);
@@ -127,7 +129,8 @@ static void on_looked(void *data, const json_t *result, const struct buf *attach
 
         (void)attachments;
         if (!state || strcmp(state, "running") != 0 ||
-            sandboxes_ask(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params, &(struct buf){0}, &swept, sweep, &none, NULL) < 0)
+            sandboxes_ask(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params, &(struct buf){0},
+                          &swept, sweep, &none, NULL) < 0)
                 sweep_free(sweep);
 }
 
@@ -140,9 +143,11 @@ static void remove_temp(struct raw *raw)
 
         if (!sweep)
                 return;
-        *sweep = (struct sweep){raw->daemon, raw->principal, json_pack("{s:O, s:O, s:b}", "sandbox", raw->sandbox, "path", raw->temp, "force", 1)};
+        *sweep = (struct sweep){raw->daemon, raw->principal,
+                                json_pack("{s:O, s:O, s:b}", "sandbox", raw->sandbox, "path", raw->temp, "force", 1)};
         if (!sweep->params || raw->daemon->sandboxes_state != SANDBOXES_RUN ||
-            sandboxes_ask(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked, sweep, &none, NULL) < 0)
+            sandboxes_ask(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
+                          sweep, &none, NULL) < 0)
                 sweep_free(sweep);
         json_decref(which);
 }
@@ -164,18 +169,21 @@ static void on_piece(struct raw *raw, const json_t *result, const struct buf *at
 
 static void read_piece(struct raw *raw)
 {
-        uint64_t most = raw->range.kind == RANGE_LAST && !raw->is_begun ? 1 : PIECE_BYTES; /* the size is needed first */
+        uint64_t most =
+                raw->range.kind == RANGE_LAST && !raw->is_begun ? 1 : PIECE_BYTES; /* the size is needed first */
 
         if (raw->is_begun && raw->end - raw->at < most)
                 most = raw->end - raw->at;
         ask(raw, "file.read",
-            json_pack("{s:O, s:I, s:I}", "path", raw->source, "offset", (json_int_t)raw->at, "limit", (json_int_t)most), on_piece);
+            json_pack("{s:O, s:I, s:I}", "path", raw->source, "offset", (json_int_t)raw->at, "limit", (json_int_t)most),
+            on_piece);
 }
 
 static const char *content_of(const json_t *result, const struct buf *attachments, size_t *ret_size)
 {
         const json_t *content = json_object_get(result, "content");
-        json_int_t at = json_integer_value(json_object_get(content, "at")), n = json_integer_value(json_object_get(content, "n"));
+        json_int_t at = json_integer_value(json_object_get(content, "at")),
+                   n = json_integer_value(json_object_get(content, "n"));
 
         *ret_size = json_is_string(content) ? json_string_length(content) : 0;
         if (json_is_string(content))
@@ -195,18 +203,21 @@ static int begin_out(struct raw *raw, uint64_t total)
         if (range_resolve(&raw->range, total, &raw->at, &raw->end) < 0) {
                 snprintf(text, sizeof(text), "bytes */%" PRIu64, total);
                 http_add_header(raw->request, "Content-Range", text);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "the file has %" PRIu64 " bytes, which the range lies behind", total);
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "the file has %" PRIu64 " bytes, which the range lies behind",
+                        total);
                 web_refuse_with(raw->request, 416, &e, NULL);
                 return -1;
         }
         http_add_header(raw->request, "Accept-Ranges", "bytes");
-        http_add_header(raw->request, "Content-Disposition", "attachment"); /* a browser must not show a guest's file as our page */
+        http_add_header(raw->request, "Content-Disposition",
+                        "attachment"); /* a browser must not show a guest's file as our page */
         if (raw->range.kind != RANGE_ALL) {
                 snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, raw->at, raw->end - 1, total);
                 http_add_header(raw->request, "Content-Range", text);
         }
         raw->is_begun = 1;
-        http_stream_raw(raw->request, raw->range.kind == RANGE_ALL ? 200 : 206, BYTES_TYPE, (int64_t)(raw->end - raw->at));
+        http_stream_raw(raw->request, raw->range.kind == RANGE_ALL ? 200 : 206, BYTES_TYPE,
+                        (int64_t)(raw->end - raw->at));
         return 0;
 }
 
@@ -251,7 +262,8 @@ static void start_out(struct raw *raw)
         raw->at = raw->range.kind == RANGE_FROM ? raw->range.first : 0;
         raw->source = raw->path;
         if (raw->is_tree)
-                ask(raw, "archive.create", json_pack("{s:O, s:O, s:O}", "path", raw->path, "to", raw->temp, "format", raw->format), on_packed);
+                ask(raw, "archive.create",
+                    json_pack("{s:O, s:O, s:O}", "path", raw->path, "to", raw->temp, "format", raw->format), on_packed);
         else
                 read_piece(raw);
 }
@@ -263,14 +275,16 @@ static void on_moved(struct raw *raw, const json_t *result, const struct buf *at
         (void)attachments;
         json_decref(raw->temp);
         raw->temp = NULL;
-        web_answer(raw->request, 200, json_pack("{s:O, s:I}", "path", json_object_get(result, "to"), "bytes", (json_int_t)raw->written));
+        web_answer(raw->request, 200,
+                   json_pack("{s:O, s:I}", "path", json_object_get(result, "to"), "bytes", (json_int_t)raw->written));
 }
 
 static void on_extracted(struct raw *raw, const json_t *result, const struct buf *attachments)
 {
         (void)attachments;
-        web_answer(raw->request, 200, json_pack("{s:O, s:O, s:O}", "path", json_object_get(result, "to"), "files", json_object_get(result, "files"),
-                                                "bytes", json_object_get(result, "bytes")));
+        web_answer(raw->request, 200,
+                   json_pack("{s:O, s:O, s:O}", "path", json_object_get(result, "to"), "files",
+                             json_object_get(result, "files"), "bytes", json_object_get(result, "bytes")));
 }
 
 /* A sandbox that ended meanwhile was restarted for the next piece: the file is then incomplete. */
@@ -280,12 +294,14 @@ static void on_checked(struct raw *raw, const json_t *result, const struct buf *
 
         (void)attachments;
         if ((uint64_t)json_integer_value(json_object_get(result, "size")) != raw->written) {
-                err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while %" PRIu64 " bytes were written", raw->written);
+                err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while %" PRIu64 " bytes were written",
+                        raw->written);
                 fail(raw, &e, NULL);
         } else if (raw->is_tree) {
                 ask(raw, "archive.extract", json_pack("{s:O, s:O}", "path", raw->temp, "to", raw->path), on_extracted);
         } else {
-                ask(raw, "file.move", json_pack("{s:O, s:O, s:b}", "from", raw->temp, "to", raw->path, "overwrite", 1), on_moved);
+                ask(raw, "file.move", json_pack("{s:O, s:O, s:b}", "from", raw->temp, "to", raw->path, "overwrite", 1),
+                    on_moved);
         }
 }
 
@@ -317,7 +333,8 @@ static void write_piece(struct raw *raw, size_t size)
 {
         static const struct sandbox_face written = {.result = on_result, .fail = on_not_written};
         const struct buf piece = {.data = raw->in.data, .size = size};
-        json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", raw->temp, "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
+        json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", raw->temp, "content", "$", "bytes", "at", 0, "n",
+                                   (json_int_t)size);
 
         if (raw->is_made) {
                 json_object_set_new(params, "offset", json_integer((json_int_t)raw->written));
@@ -451,11 +468,12 @@ static int check_format(const char *format, struct cloche_err *e)
         for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
                 if (strcmp(formats[i], format) == 0)
                         return 0;
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "format must be tar, tar.gz, tar.zst or zip, not \"%.20s\"", format);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "format must be tar, tar.gz, tar.zst or zip, not \"%.20s\"",
+                       format);
 }
 
-static struct raw *raw_new(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation,
-                           const json_t *params)
+static struct raw *raw_new(struct daemon *d, struct http_request *request, int64_t principal,
+                           const struct operation *operation, const json_t *params)
 {
         const json_t *format = json_object_get(params, "format");
         struct raw *raw = calloc(1, sizeof(*raw));
@@ -463,7 +481,10 @@ static struct raw *raw_new(struct daemon *d, struct http_request *request, int64
         if (!raw)
                 return NULL;
         *raw = (struct raw){
-                .daemon = d, .request = request, .principal = principal, .sandbox = json_incref(json_object_get(params, "sandbox")),
+                .daemon = d,
+                .request = request,
+                .principal = principal,
+                .sandbox = json_incref(json_object_get(params, "sandbox")),
                 .path = json_incref(json_object_get(params, "path")),
                 .format = format ? json_incref((json_t *)format) : json_string("tar.gz"),
                 .is_put = operation->symbol == OPERATION_RAW_PUT || operation->symbol == OPERATION_TREE_PUT,
@@ -474,8 +495,8 @@ static struct raw *raw_new(struct daemon *d, struct http_request *request, int64
         return raw;
 }
 
-int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation, const json_t *params,
-                      struct cloche_err *e)
+int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t principal,
+                      const struct operation *operation, const json_t *params, struct cloche_err *e)
 {
         static const struct http_handler out = {.on_over = on_over, .on_taken = on_taken};
         static const struct http_handler in = {.on_body = on_body, .on_whole = on_whole, .on_over = on_over};

@@ -10,7 +10,7 @@ struct http_request;
 
 /* Begin as soon as the request's head is read. params: from the table, checked; borrowed. On
  * failure the caller answers the request. */
-int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation, const json_t *params,
-                      struct cloche_err *e);
+int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t principal,
+                      const struct operation *operation, const json_t *params, struct cloche_err *e);
 
 #endif

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define STALL_NS UINT64_C(60000000000) /* without progress while messages are queued */
 #define CLOSE_DONE 1000
 #define CLOSE_POLICY 1008
@@ -52,7 +51,8 @@ void sandbox_socket_finish(struct sandbox_socket *s)
 
 void sandbox_socket_sent(struct sandbox_socket *s)
 {
-        if (s->is_ending && websocket_waiting(s->socket) == 0) /* releasing the held output may have delivered the answer */
+        if (s->is_ending &&
+            websocket_waiting(s->socket) == 0) /* releasing the held output may have delivered the answer */
                 websocket_close(s->socket, CLOSE_DONE, "");
 }
 
@@ -60,8 +60,9 @@ void sandbox_sockets_sweep(struct daemon *d, uint64_t now_ns)
 {
         struct sandbox_socket *s;
 
-        TAILQ_FOREACH(s, &d->sandbox_sockets, link)
-                if (s->socket && websocket_waiting(s->socket) > 0 && now_ns > websocket_progress_ns(s->socket) + STALL_NS)
+        TAILQ_FOREACH (s, &d->sandbox_sockets, link)
+                if (s->socket && websocket_waiting(s->socket) > 0 &&
+                    now_ns > websocket_progress_ns(s->socket) + STALL_NS)
                         websocket_abort(s->socket);
 }
 
@@ -86,12 +87,14 @@ static void hold(struct ask_socket *s)
         sandbox_client_hold(&s->client);
 }
 
-static void socket_event(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments)
+static void socket_event(struct client *client, const json_t *id, const char *event, const json_t *about,
+                         const struct buf *attachments)
 {
         struct ask_socket *s = client->data;
 
         (void)id;
-        sandbox_socket_say(&s->base, json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
+        sandbox_socket_say(&s->base,
+                           json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
         hold(s);
 }
 
@@ -105,8 +108,8 @@ static void socket_fail(struct client *client, const json_t *id, const struct cl
         sandbox_socket_finish(&s->base);
 }
 
-static void socket_answer(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
-                          const struct buf *attachments)
+static void socket_answer(struct client *client, const struct operation *operation, const json_t *id,
+                          const json_t *result, const struct buf *attachments)
 {
         struct ask_socket *s = client->data;
         struct cloche_err e = {0};
@@ -132,9 +135,11 @@ static int read_params(const struct ask_socket *s, const char *text, size_t size
         if (r < 0)
                 return r;
         if (!json_is_object(*ret))
-                return err_set(e, CLOCHE_E_INVALID_JSON, "the first message must be a JSON object: the parameters of %s", s->operation->method);
+                return err_set(e, CLOCHE_E_INVALID_JSON,
+                               "the first message must be a JSON object: the parameters of %s", s->operation->method);
         if (json_object_get(*ret, "sandbox"))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"sandbox\" stands in the path, and must not stand in the message");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"sandbox\" stands in the path, and must not stand in the message");
         json_object_set(*ret, "sandbox", s->sandbox);
         if (s->operation->symbol == OPERATION_SANDBOX_EXEC && !json_object_get(*ret, "stream"))
                 json_object_set_new(*ret, "stream", json_true());
@@ -201,10 +206,13 @@ static void on_closed(void *data)
         free(s);
 }
 
-static const struct websocket_handler handler = {.on_open = on_open, .on_text = on_text, .on_sent = on_sent, .on_closed = on_closed};
+static const struct websocket_handler handler = {.on_open = on_open,
+                                                 .on_text = on_text,
+                                                 .on_sent = on_sent,
+                                                 .on_closed = on_closed};
 
-int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct operation *operation,
-                        struct cloche_err *e)
+int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                        const struct operation *operation, struct cloche_err *e)
 {
         struct ask_socket *s = calloc(1, sizeof(*s));
         int r;

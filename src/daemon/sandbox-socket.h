@@ -29,7 +29,7 @@ void sandbox_socket_sent(struct sandbox_socket *s);
 void sandbox_sockets_sweep(struct daemon *d, uint64_t now_ns);
 
 /* On failure the caller answers the request. */
-int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct operation *operation,
-                        struct cloche_err *e);
+int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                        const struct operation *operation, struct cloche_err *e);
 
 #endif

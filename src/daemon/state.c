@@ -19,8 +19,8 @@
 #define OF_ROOT "/var/lib/cloche"
 #define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
 #define LOCK_NS UINT64_C(3000000000)
-#define STORE_DEPTH 3 /* PRINCIPAL/NAME/files (sandbox/store.c) */
-#define BUILDS ".builds" /* not a valid name of a principal */
+#define STORE_DEPTH 3      /* PRINCIPAL/NAME/files (sandbox/store.c) */
+#define BUILDS ".builds"   /* not a valid name of a principal */
 #define FOLDER "sandboxes" /* the token is beside it, and must not belong to the daemon's user */
 
 /* -- the default directory ------------------------------------------------------------------------------------ */
@@ -157,7 +157,10 @@ static int give_to_daemon(struct daemon *d, int fd, const char *path, struct clo
         if (fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
         if (!own_user_is_any(st.st_uid) && (st.st_uid != 0 || !is_empty(fd)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--state-dir %.200s must be a new or empty directory of root, or one that was given before (name another one, or '' to save nothing)", path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "--state-dir %.200s must be a new or empty directory of root, or one that was given "
+                               "before (name another one, or '' to save nothing)",
+                               path);
         r = take_owner(d, &st, e);
         if (r != -EBUSY)
                 return r;
@@ -208,7 +211,11 @@ static int open_named(struct daemon *d, struct cloche_err *e)
 {
         int r = take(d, d->options.state_dir, e);
 
-        return r == 1 ? err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.200s (end that one, or name another directory by --state-dir, or '' to save nothing)", d->options.state_dir) : r;
+        return r == 1 ? err_set(e, CLOCHE_E_STATE,
+                                "another daemon saves its sandboxes in %.200s (end that one, or name another directory "
+                                "by --state-dir, or '' to save nothing)",
+                                d->options.state_dir)
+                      : r;
 }
 
 int state_open(struct daemon *d, struct cloche_err *e)
@@ -227,9 +234,14 @@ int state_open(struct daemon *d, struct cloche_err *e)
         }
         r = *path ? take(d, path, e) : 1;
         if (r == 1 && *path && d->options.is_on_demand)
-                return err_set(e, CLOCHE_E_STATE, "another daemon of this user saves its sandboxes in %.100s: end it, or name it by --socket or CLOCHE_SOCKET", path);
-        if (r == 1 && d->options.has_state) /* taken between two engines: continuing without it would lose all saved sandboxes */
-                return err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.100s now, which were this one's", path);
+                return err_set(e, CLOCHE_E_STATE,
+                               "another daemon of this user saves its sandboxes in %.100s: end it, or name it by "
+                               "--socket or CLOCHE_SOCKET",
+                               path);
+        if (r == 1 &&
+            d->options.has_state) /* taken between two engines: continuing without it would lose all saved sandboxes */
+                return err_set(e, CLOCHE_E_STATE,
+                               "another daemon saves its sandboxes in %.100s now, which were this one's", path);
         if (r == 1)
                 log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",
                           *path ? "another daemon saves its sandboxes there" : "there is no home directory");
@@ -241,7 +253,8 @@ int state_check(struct daemon *d, struct cloche_err *e)
         d->options.has_state = d->state_dir != NULL;
         if (!d->state_dir || access(d->state_dir, R_OK | W_OK | X_OK) == 0)
                 return 0;
-        return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "user %u of the daemon uses --state-dir %.200s", (unsigned)geteuid(), d->state_dir);
+        return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "user %u of the daemon uses --state-dir %.200s",
+                      (unsigned)geteuid(), d->state_dir);
 }
 
 void state_close(struct daemon *d)

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double bucket_seconds[STATS_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+static const double bucket_seconds[STATS_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                     0.25,  0.5,    1,     2.5,  5,     10,   30};
 
 void stats_begin(struct stats *stats)
 {
@@ -49,17 +50,21 @@ json_t *stats_object(const struct daemon *d)
         json_t *by_status = json_object();
 
         for (int i = 0; i < CLOCHE_STATUS_COUNT; i++)
-                json_object_set_new(by_status, cloche_status_name((enum cloche_status)i), json_integer((json_int_t)s->runs_by_status[i]));
-        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:{s:i, s:b}}", "version", CLOCHE_VERSION,
-                         "uptimeSeconds", (double)(clock_now_ns() - s->started_ns) / 1e9, "connections", (int)d->connection_count,
-                         "connectionsTotal", (json_int_t)s->connections_total, "runs", "now", (int)s->runs_now, "waiting",
-                         (int)cloche_engine_waiting(d->engine), "total", (json_int_t)s->runs_total, "refused",
-                         (json_int_t)s->runs_refused, "byStatus", by_status, "sandboxes", "known", (int)boxes.sandboxes, "running",
-                         (int)boxes.running, "sessions", (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes", (int)prefixes_count(d), "requests",
-                         (json_int_t)s->requests_total, "bridgeCalls", (json_int_t)s->bridge_calls_total, "bytesRead",
-                         (json_int_t)s->bytes_read, "bytesWritten", (json_int_t)s->bytes_written, "memoryBytes",
-                         (json_int_t)resident_bytes(s), "restarts", (json_int_t)s->restarts, "confinement", "landlock",
-                         d->confinement.landlock_abi, "seccomp", d->confinement.is_filtered);
+                json_object_set_new(by_status, cloche_status_name((enum cloche_status)i),
+                                    json_integer((json_int_t)s->runs_by_status[i]));
+        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, "
+                         "s:I, s:I, s:I, s:I, s:I, s:{s:i, s:b}}",
+                         "version", CLOCHE_VERSION, "uptimeSeconds", (double)(clock_now_ns() - s->started_ns) / 1e9,
+                         "connections", (int)d->connection_count, "connectionsTotal", (json_int_t)s->connections_total,
+                         "runs", "now", (int)s->runs_now, "waiting", (int)cloche_engine_waiting(d->engine), "total",
+                         (json_int_t)s->runs_total, "refused", (json_int_t)s->runs_refused, "byStatus", by_status,
+                         "sandboxes", "known", (int)boxes.sandboxes, "running", (int)boxes.running, "sessions",
+                         (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes",
+                         (int)prefixes_count(d), "requests", (json_int_t)s->requests_total, "bridgeCalls",
+                         (json_int_t)s->bridge_calls_total, "bytesRead", (json_int_t)s->bytes_read, "bytesWritten",
+                         (json_int_t)s->bytes_written, "memoryBytes", (json_int_t)resident_bytes(s), "restarts",
+                         (json_int_t)s->restarts, "confinement", "landlock", d->confinement.landlock_abi, "seccomp",
+                         d->confinement.is_filtered);
 }
 
 /* -- Prometheus ----------------------------------------------------------------------------------------------- */
@@ -80,7 +85,8 @@ static int add(struct buf *b, const char *format, ...)
 
 static int add_one(struct buf *b, const char *name, const char *type, const char *help, double value)
 {
-        return add(b, "# HELP cloche_%s %s\n# TYPE cloche_%s %s\ncloche_%s %.17g\n", name, help, name, type, name, value);
+        return add(b, "# HELP cloche_%s %s\n# TYPE cloche_%s %s\ncloche_%s %.17g\n", name, help, name, type, name,
+                   value);
 }
 
 static int add_statuses(struct buf *b, const struct stats *s)
@@ -96,16 +102,19 @@ static int add_statuses(struct buf *b, const struct stats *s)
 static int add_histogram(struct buf *b, const struct stats *s)
 {
         uint64_t sum = 0;
-        int r = add(b, "# HELP cloche_run_duration_seconds From request to result.\n# TYPE cloche_run_duration_seconds histogram\n");
+        int r = add(b, "# HELP cloche_run_duration_seconds From request to result.\n# TYPE cloche_run_duration_seconds "
+                       "histogram\n");
 
         for (int i = 0; r == 0 && i < STATS_BUCKETS; i++) {
                 sum += s->run_buckets[i];
-                r = add(b, "cloche_run_duration_seconds_bucket{le=\"%g\"} %llu\n", bucket_seconds[i], (unsigned long long)sum);
+                r = add(b, "cloche_run_duration_seconds_bucket{le=\"%g\"} %llu\n", bucket_seconds[i],
+                        (unsigned long long)sum);
         }
         sum += s->run_buckets[STATS_BUCKETS];
         if (r == 0)
-                r = add(b, "cloche_run_duration_seconds_bucket{le=\"+Inf\"} %llu\ncloche_run_duration_seconds_sum %.9g\n"
-                           "cloche_run_duration_seconds_count %llu\n",
+                r = add(b,
+                        "cloche_run_duration_seconds_bucket{le=\"+Inf\"} %llu\ncloche_run_duration_seconds_sum %.9g\n"
+                        "cloche_run_duration_seconds_count %llu\n",
                         (unsigned long long)sum, s->run_seconds, (unsigned long long)sum);
         return r;
 }
@@ -122,9 +131,11 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"connections_total", "counter", "Connections that were taken.", (double)s->connections_total},
                 {"connections_refused_total", "counter", "Connections that were not.", (double)s->connections_refused},
                 {"requests_total", "counter", "Requests, on all carriers.", (double)s->requests_total},
-                {"request_errors_total", "counter", "Requests that were answered with an error.", (double)s->errors_total},
+                {"request_errors_total", "counter", "Requests that were answered with an error.",
+                 (double)s->errors_total},
                 {"runs", "gauge", "Runs that are under way or wait.", s->runs_now},
-                {"runs_waiting", "gauge", "Of these, those that wait for their turn.", cloche_engine_waiting(d->engine)},
+                {"runs_waiting", "gauge", "Of these, those that wait for their turn.",
+                 cloche_engine_waiting(d->engine)},
                 {"runs_refused_total", "counter", "Runs that could not be started.", (double)s->runs_refused},
                 {"bridge_calls_total", "counter", "Calls of host functions.", (double)s->bridge_calls_total},
                 {"sandboxes", "gauge", "Sandboxes there are.", boxes.sandboxes},

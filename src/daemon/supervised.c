@@ -25,7 +25,8 @@ int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_
         const char *names = getenv("LISTEN_FDNAMES"), *pid = getenv("LISTEN_PID");
         struct supervisor_message message;
 
-        if (!names || !pid || atol(pid) != (long)getpid() || !is_named(names, HANDED_LINK) || recv(LINK_FD, &message, sizeof(message), 0) != sizeof(message))
+        if (!names || !pid || atol(pid) != (long)getpid() || !is_named(names, HANDED_LINK) ||
+            recv(LINK_FD, &message, sizeof(message), 0) != sizeof(message))
                 return 0;
         *ret_restarts = message.number;
         *ret_had_state = message.has_state != 0;
@@ -48,7 +49,9 @@ int supervised_bind(const struct daemon_options *o, struct cloche_err *e)
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "bind this process to its supervisor");
         /* The supervisor may have ended before the prctl. */
-        return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP ? err_set(e, CLOCHE_E_STOPPING, "the supervisor has ended") : 0;
+        return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP
+                       ? err_set(e, CLOCHE_E_STOPPING, "the supervisor has ended")
+                       : 0;
 }
 
 void supervised_tell(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e)
@@ -69,7 +72,8 @@ static void on_message(uv_poll_t *poll, int status, int events)
 
         (void)status;
         (void)events;
-        if (recv(d->options.link_fd, &message, sizeof(message), MSG_DONTWAIT) == sizeof(message) && message.kind == MESSAGE_SIGNAL)
+        if (recv(d->options.link_fd, &message, sizeof(message), MSG_DONTWAIT) == sizeof(message) &&
+            message.kind == MESSAGE_SIGNAL)
                 loop_signal(d, (int)message.number);
 }
 

@@ -12,10 +12,10 @@ enum supervisor_message_kind {
         MESSAGE_READY,     /* the engine serves; number: 1 if it saves sandboxes */
         MESSAGE_STOPPING,  /* the engine got a signal to end, or is idle: its exit is the daemon's */
         /* Sent once. */
-        MESSAGE_FAILED,    /* the engine could not start; with the error */
+        MESSAGE_FAILED, /* the engine could not start; with the error */
         /* From the supervisor. */
-        MESSAGE_BEGIN,     /* the first message; number: engines before this one */
-        MESSAGE_SIGNAL,    /* number: the signal that the supervisor received */
+        MESSAGE_BEGIN,  /* the first message; number: engines before this one */
+        MESSAGE_SIGNAL, /* number: the signal that the supervisor received */
 };
 
 struct supervisor_message {
@@ -27,10 +27,10 @@ struct supervisor_message {
 
 /* Descriptors are passed in the way of systemd (sd_listen_fds(3), LISTEN_FDNAMES). They have these
  * names, in this order: */
-#define HANDED_LINK "cloched-link"           /* the messages; always the first */
-#define HANDED_LOCK "cloched-lock"           /* for a daemon on demand (on-demand.c) */
+#define HANDED_LINK "cloched-link"            /* the messages; always the first */
+#define HANDED_LOCK "cloched-lock"            /* for a daemon on demand (on-demand.c) */
 #define HANDED_CONTAINER "cloched-container=" /* a listening socket, and the sandbox whose container API it serves */
-#define HANDED_SOCKET "cloched-socket"       /* any other listening socket */
+#define HANDED_SOCKET "cloched-socket"        /* any other listening socket */
 
 #define LISTEN_FDS_START 3
 #define LISTEN_FDS_MAX 64 /* sockets */

@@ -27,8 +27,8 @@
 #define TURN_MS 1000
 #define TURN_NS (UINT64_C(1000000) * TURN_MS)
 #define CHILDREN_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
-#define START_NS (UINT64_C(120000000000)) /* for an engine to start; it is silent until it serves */
-#define END_MS 90000 /* beyond the grace: SAVE_MS of loop.c, last messages, boxes */
+#define START_NS (UINT64_C(120000000000))   /* for an engine to start; it is silent until it serves */
+#define END_MS 90000                        /* beyond the grace: SAVE_MS of loop.c, last messages, boxes */
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 10000
 #define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served this long ends a series of failures */
@@ -40,10 +40,11 @@ struct supervisor {
         struct daemon sockets; /* only its listeners are used */
         int signal_fd, link_fd;
         int socket_fd; /* O_PATH of the unix socket; -EBADF: none */
-        pid_t engine; /* 0: none */
-        enum supervisor_message_kind state; /* last relevant message: MESSAGE_BEGIN, MESSAGE_READY or MESSAGE_STOPPING */
-        int status; /* wait status of the last engine */
-        int ordered; /* the signal that ends the daemon, or 0 */
+        pid_t engine;  /* 0: none */
+        enum supervisor_message_kind
+                state; /* last relevant message: MESSAGE_BEGIN, MESSAGE_READY or MESSAGE_STOPPING */
+        int status;    /* wait status of the last engine */
+        int ordered;   /* the signal that ends the daemon, or 0 */
         int has_served;
         unsigned restarts, failures_in_row;
         uint64_t started_ns, turned_ns, silence_ns;
@@ -83,9 +84,10 @@ static int collect(const struct supervisor *s, int link_fd, struct handed *h)
         r = add_handed(h, link_fd, HANDED_LINK, "");
         if (s->options->on_demand.lock_fd >= 0)
                 r = add_handed(h, s->options->on_demand.lock_fd, HANDED_LOCK, "");
-        TAILQ_FOREACH(l, &s->sockets.listeners, link)
+        TAILQ_FOREACH (l, &s->sockets.listeners, link)
                 if (r == 0)
-                        r = add_handed(h, l->fd, l->container ? HANDED_CONTAINER : HANDED_SOCKET, l->container ? l->container : "");
+                        r = add_handed(h, l->fd, l->container ? HANDED_CONTAINER : HANDED_SOCKET,
+                                       l->container ? l->container : "");
         return fclose(h->names_stream) == 0 ? r : -ENOMEM;
 }
 
@@ -140,7 +142,9 @@ static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
 
 static int start_engine(struct supervisor *s, struct cloche_err *e)
 {
-        struct supervisor_message message = {.kind = MESSAGE_BEGIN, .number = s->restarts, .has_state = (uint32_t)s->has_state};
+        struct supervisor_message message = {.kind = MESSAGE_BEGIN,
+                                             .number = s->restarts,
+                                             .has_state = (uint32_t)s->has_state};
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -246,7 +250,8 @@ static void on_order(struct supervisor *s, int number)
         s->ordered = number;
         set_end(s);
         if (s->engine && s->state == MESSAGE_BEGIN)
-                kill(s->engine, number); /* it reads no message before its loop runs, and ignores signals from then on */
+                kill(s->engine,
+                     number); /* it reads no message before its loop runs, and ignores signals from then on */
         if (s->link_fd >= 0)
                 (void)send(s->link_fd, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -281,7 +286,8 @@ static void look_for_end(struct supervisor *s)
 /* An iteration counts at most two seconds: a machine that slept or a frozen group did not hang. */
 static void look_for_silence(struct supervisor *s)
 {
-        uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
+        uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns,
+                 hang_ns = s->options->hang_ms * UINT64_C(1000000);
 
         s->turned_ns = now_ns;
         s->silence_ns += passed_ns < 2 * TURN_NS ? passed_ns : 2 * TURN_NS;
@@ -342,7 +348,8 @@ static void remove_socket(const char *path, int ours_fd)
 {
         struct stat st, ours;
 
-        if (ours_fd >= 0 && fstat(ours_fd, &ours) == 0 && lstat(path, &st) == 0 && st.st_dev == ours.st_dev && st.st_ino == ours.st_ino)
+        if (ours_fd >= 0 && fstat(ours_fd, &ours) == 0 && lstat(path, &st) == 0 && st.st_dev == ours.st_dev &&
+            st.st_ino == ours.st_ino)
                 (void)unlink(path);
 }
 
@@ -363,7 +370,8 @@ static int is_broken(int fd)
         int listens = 0;
         socklen_t size = sizeof(listens);
 
-        return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens || (poll(&polled, 1, 0) == 1 && polled.revents & (POLLHUP | POLLERR));
+        return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens ||
+               (poll(&polled, 1, 0) == 1 && polled.revents & (POLLHUP | POLLERR));
 }
 
 /* Reopen the sockets of the options. A service manager reopens its own sockets, and restarts the
@@ -373,7 +381,7 @@ static int mend_sockets(struct supervisor *s, struct cloche_err *e)
         const struct listener *l;
         int broken = 0;
 
-        TAILQ_FOREACH(l, &s->sockets.listeners, link)
+        TAILQ_FOREACH (l, &s->sockets.listeners, link)
                 broken += is_broken(l->fd);
         if (!broken)
                 return 0;
@@ -398,8 +406,9 @@ static int exit_code(const struct supervisor *s)
 
 static void log_end(const struct supervisor *s)
 {
-        log_event(LEVEL_ERROR, "engine-ended", "{s:s, s:i, s:i}", "how", WIFSIGNALED(s->status) ? "signal" : "exit", "number",
-                  WIFSIGNALED(s->status) ? WTERMSIG(s->status) : WEXITSTATUS(s->status), "restarts", (int)s->restarts);
+        log_event(LEVEL_ERROR, "engine-ended", "{s:s, s:i, s:i}", "how", WIFSIGNALED(s->status) ? "signal" : "exit",
+                  "number", WIFSIGNALED(s->status) ? WTERMSIG(s->status) : WEXITSTATUS(s->status), "restarts",
+                  (int)s->restarts);
 }
 
 /* The pause doubles with each failure: a caller that can crash the engine gets few tries. */
@@ -434,7 +443,8 @@ static void watch(struct supervisor *s)
         struct cloche_err e = {0};
 
         if (start_engine(s, &e) < 0) {
-                log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e.code), "message", e.msg);
+                log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e.code), "message",
+                          e.msg);
                 if (!s->has_served)
                         on_demand_fail(s->options, &e);
                 s->status = 1 << 8; /* like exit(1) */
@@ -496,7 +506,12 @@ int supervisor_run(struct daemon_options *o, char **argv)
         struct cloche_err e = {0};
         int r;
 
-        s = (struct supervisor){.options = o, .argv = argv, .signal_fd = -EBADF, .link_fd = -EBADF, .socket_fd = -EBADF, .sockets = {.options = *o}};
+        s = (struct supervisor){.options = o,
+                                .argv = argv,
+                                .signal_fd = -EBADF,
+                                .link_fd = -EBADF,
+                                .socket_fd = -EBADF,
+                                .sockets = {.options = *o}};
         TAILQ_INIT(&s.sockets.listeners);
         r = set_up(&s, &e);
         if (r == 0)

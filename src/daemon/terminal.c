@@ -41,14 +41,15 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
 }
 
 /* params: stolen; "sandbox" is added. */
-static int ask(struct terminal *t, struct sandbox_ask **slot, const char *method, json_t *params, const struct buf *attachments,
-               const struct sandbox_face *face)
+static int ask(struct terminal *t, struct sandbox_ask **slot, const char *method, json_t *params,
+               const struct buf *attachments, const struct sandbox_face *face)
 {
         struct cloche_err e = {0};
         int r = json_object_set(params, "sandbox", t->sandbox);
 
         r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t, slot, &e);
+                  : sandboxes_ask(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t, slot,
+                                  &e);
         json_decref(params);
         if (r < 0)
                 face->fail(t, &e, NULL);
@@ -100,7 +101,8 @@ static void send_input(struct terminal *t)
 
         if (t->is_attached && !t->input && t->in.size > 0) {
                 params = of_process(t);
-                json_object_set_new(params, "data", json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)t->in.size));
+                json_object_set_new(params, "data",
+                                    json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)t->in.size));
                 if (ask(t, &t->input, "process.input", params, &t->in, &face) < 0)
                         return;
                 t->in.size = 0;
@@ -158,10 +160,12 @@ static int take_text(struct terminal *t, const char *text, size_t size, struct c
 
         if (r == 0) {
                 type = json_string_value(json_object_get(said, "type"));
-                if (!type || strcmp(type, "resize") != 0 || read_size(said, "cols", &cols) < 0 || read_size(said, "rows", &rows) < 0)
+                if (!type || strcmp(type, "resize") != 0 || read_size(said, "cols", &cols) < 0 ||
+                    read_size(said, "rows", &rows) < 0)
                         r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                    "a text message must be {\"type\": \"resize\", \"cols\": 1 to %d, \"rows\": 1 to %d}", SIZE_MAX_CELLS,
-                                    SIZE_MAX_CELLS);
+                                    "a text message must be {\"type\": \"resize\", \"cols\": 1 to %d, \"rows\": 1 to "
+                                    "%d}",
+                                    SIZE_MAX_CELLS, SIZE_MAX_CELLS);
         }
         json_decref(said);
         if (r < 0)
@@ -190,10 +194,12 @@ static void hold(struct terminal *t)
 static void on_output(void *data, const char *event, const json_t *about, const struct buf *attachments)
 {
         const json_t *bytes = json_object_get(about, "data");
-        json_int_t at = json_integer_value(json_object_get(bytes, "at")), n = json_integer_value(json_object_get(bytes, "n"));
+        json_int_t at = json_integer_value(json_object_get(bytes, "at")),
+                   n = json_integer_value(json_object_get(bytes, "n"));
         struct terminal *t = data;
 
-        if (strcmp(event, "output") != 0 || at < 0 || n <= 0 || (size_t)at > attachments->size || (size_t)n > attachments->size - (size_t)at)
+        if (strcmp(event, "output") != 0 || at < 0 || n <= 0 || (size_t)at > attachments->size ||
+            (size_t)n > attachments->size - (size_t)at)
                 return;
         t->base.daemon->stats.bytes_written += (uint64_t)n;
         (void)websocket_queue(t->base.socket, 0, attachments->data + at, (size_t)n);
@@ -362,11 +368,15 @@ static void on_closed(void *data)
 }
 
 static const struct websocket_handler handler = {
-        .on_open = on_open, .on_message = on_message, .on_text = on_text, .on_sent = on_sent, .on_closed = on_closed,
+        .on_open = on_open,
+        .on_message = on_message,
+        .on_text = on_text,
+        .on_sent = on_sent,
+        .on_closed = on_closed,
 };
 
-int terminal_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct terminal_options *opt,
-                  struct cloche_err *e)
+int terminal_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                  const struct terminal_options *opt, struct cloche_err *e)
 {
         const char *session = opt->session ? opt->session : "default";
         struct terminal *t = calloc(1, sizeof(*t));
@@ -403,10 +413,12 @@ static int read_cells(const json_t *params, const char *name, unsigned *ret, str
         return 0;
 }
 
-int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params, struct cloche_err *e)
+int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
+                        struct cloche_err *e)
 {
         struct terminal_options opt = {
-                .session = json_string_value(json_object_get(params, "session")), .shell = json_string_value(json_object_get(params, "shell")),
+                .session = json_string_value(json_object_get(params, "session")),
+                .shell = json_string_value(json_object_get(params, "shell")),
         };
         int r = read_cells(params, "cols", &opt.cols, e);
 

@@ -83,7 +83,8 @@ static int has_token_protocol(const struct daemon_options *o, const char *list)
 
 int web_has_token(const struct daemon_options *o, const struct http_request *request)
 {
-        const char *text = http_request_header(request, "Authorization"), *protocols = http_request_header(request, "Sec-WebSocket-Protocol");
+        const char *text = http_request_header(request, "Authorization"),
+                   *protocols = http_request_header(request, "Sec-WebSocket-Protocol");
 
         if (text)
                 return strncasecmp(text, "Bearer ", 7) == 0 && auth_is_token_text(o, text + 7, strlen(text + 7));
@@ -98,13 +99,15 @@ void web_choose_protocol(struct http_request *request)
         size_t size;
 
         while (list && (size = next_item(&list, &item)) > 0)
-                if (size < sizeof(chosen) && (!*chosen || (size == sizeof(PROTOCOL) - 1 && strncmp(item, PROTOCOL, size) == 0)))
+                if (size < sizeof(chosen) &&
+                    (!*chosen || (size == sizeof(PROTOCOL) - 1 && strncmp(item, PROTOCOL, size) == 0)))
                         snprintf(chosen, sizeof(chosen), "%.*s", (int)size, item);
         if (*chosen)
                 http_add_header(request, "Sec-WebSocket-Protocol", chosen);
 }
 
-int web_check_token(const struct connection *c, const struct http_request *request, const struct operation *operation, struct cloche_err *e)
+int web_check_token(const struct connection *c, const struct http_request *request, const struct operation *operation,
+                    struct cloche_err *e)
 {
         /* A WebSocket of frames may bring the token in hello. */
         if (!c->is_tcp || operation->symbol == OPERATION_HEALTH || operation->symbol == OPERATION_RPC ||

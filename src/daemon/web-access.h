@@ -11,7 +11,8 @@ int web_check_origin(const struct daemon_options *o, struct http_request *reques
 /* Check the token in Authorization; for a WebSocket also in its protocols, the only header that
  * pages can set there. */
 int web_has_token(const struct daemon_options *o, const struct http_request *request);
-int web_check_token(const struct connection *c, const struct http_request *request, const struct operation *operation, struct cloche_err *e);
+int web_check_token(const struct connection *c, const struct http_request *request, const struct operation *operation,
+                    struct cloche_err *e);
 int web_check_type(const struct http_request *request, const struct operation *operation, struct cloche_err *e);
 /* If a page offered protocols, the answer must have one of them. Call it before the upgrade. */
 void web_choose_protocol(struct http_request *request);

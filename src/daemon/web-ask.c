@@ -131,10 +131,12 @@ static void web_output(struct client *client, const json_t *id, int stream, cons
         char head[80];
 
         (void)id;
-        snprintf(head, sizeof(head), "{\"stream\":\"%s\",\"data\":{\"$\":\"bytes\",\"b64\":\"", stream == 1 ? "stdout" : "stderr");
-        if (buf_append(&text, head, strlen(head)) < 0 || base64_encode(&text, bytes, size) < 0 || buf_append(&text, "\"}}", 4) < 0 ||
-            http_stream_event(ask->request, "output", text.data) < 0)
-                log_event(LEVEL_WARNING, "output-lost", "{s:I, s:I}", "client", (json_int_t)client->number, "bytes", (json_int_t)size);
+        snprintf(head, sizeof(head), "{\"stream\":\"%s\",\"data\":{\"$\":\"bytes\",\"b64\":\"",
+                 stream == 1 ? "stdout" : "stderr");
+        if (buf_append(&text, head, strlen(head)) < 0 || base64_encode(&text, bytes, size) < 0 ||
+            buf_append(&text, "\"}}", 4) < 0 || http_stream_event(ask->request, "output", text.data) < 0)
+                log_event(LEVEL_WARNING, "output-lost", "{s:I, s:I}", "client", (json_int_t)client->number, "bytes",
+                          (json_int_t)size);
         client->daemon->stats.bytes_written += text.size;
         hold(ask);
 }
@@ -145,10 +147,12 @@ static void web_tell(struct client *client, const json_t *id, const char *event,
 
         (void)id;
         if (ask->is_stream && http_stream_event(ask->request, event, about) < 0)
-                log_event(LEVEL_WARNING, "event-lost", "{s:I, s:s}", "client", (json_int_t)client->number, "name", event);
+                log_event(LEVEL_WARNING, "event-lost", "{s:I, s:s}", "client", (json_int_t)client->number, "name",
+                          event);
 }
 
-static void web_event(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments)
+static void web_event(struct client *client, const json_t *id, const char *event, const json_t *about,
+                      const struct buf *attachments)
 {
         struct web_ask *ask = client->data;
         json_t *said = ask->is_stream ? sandbox_to_text(about, attachments) : NULL;
@@ -156,15 +160,16 @@ static void web_event(struct client *client, const json_t *id, const char *event
 
         (void)id;
         if (ask->is_stream && (!text || http_stream_event(ask->request, event, text) < 0))
-                log_event(LEVEL_WARNING, "event-lost", "{s:I, s:s}", "client", (json_int_t)client->number, "name", event);
+                log_event(LEVEL_WARNING, "event-lost", "{s:I, s:s}", "client", (json_int_t)client->number, "name",
+                          event);
         client->daemon->stats.bytes_written += text ? strlen(text) : 0;
         json_decref(said);
         free(text);
         hold(ask);
 }
 
-static void web_sandbox_answer(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
-                               const struct buf *attachments)
+static void web_sandbox_answer(struct client *client, const struct operation *operation, const json_t *id,
+                               const json_t *result, const struct buf *attachments)
 {
         struct cloche_err e = {0};
         json_t *said = sandbox_to_text(result, attachments);
@@ -197,7 +202,8 @@ static int read_body(const struct web_ask *ask, json_t **ret, struct cloche_err 
 
         *ret = NULL;
         if (!operation_has_json(ask->operation) && body->size > 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %.80s takes no body", ask->operation->verb, ask->operation->path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %.80s takes no body", ask->operation->verb,
+                               ask->operation->path);
         if (!operation_has_json(ask->operation) || (ask->operation->is_sandbox && body->size == 0)) {
                 *ret = json_object();
                 return 0;
@@ -216,9 +222,10 @@ static int read_params(const struct web_ask *ask, const json_t *from_path, json_
 
         if (r < 0)
                 return r;
-        json_object_foreach((json_t *)from_path, key, value) {
+        json_object_foreach ((json_t *)from_path, key, value) {
                 if (json_object_get(*ret, key))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.60s\" stands in the path, and must not stand in the body", key);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "\"%.60s\" stands in the path, and must not stand in the body", key);
                 json_object_set(*ret, key, value);
         }
         return 0;
@@ -226,8 +233,9 @@ static int read_params(const struct web_ask *ask, const json_t *from_path, json_
 
 static int has_stream(const struct operation *operation)
 {
-        return operation->symbol == OPERATION_CALL || operation->symbol == OPERATION_SCRIPT || operation->symbol == OPERATION_EVALUATE ||
-               operation->symbol == OPERATION_SANDBOX_EXEC || operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN;
+        return operation->symbol == OPERATION_CALL || operation->symbol == OPERATION_SCRIPT ||
+               operation->symbol == OPERATION_EVALUATE || operation->symbol == OPERATION_SANDBOX_EXEC ||
+               operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN;
 }
 
 static void set_stream(struct web_ask *ask, json_t *params)
@@ -256,7 +264,9 @@ static int ask_sandbox(struct ask *what, struct cloche_err *e)
 
 static void perform(struct web_ask *ask, const json_t *from_path)
 {
-        struct ask what = {.client = &ask->client, .operation = ask->operation, .bytes = http_request_body(ask->request)->size};
+        struct ask what = {.client = &ask->client,
+                           .operation = ask->operation,
+                           .bytes = http_request_body(ask->request)->size};
         int is_stream;
         struct cloche_err e = {0};
         json_t *said = NULL, *params = NULL, *result = NULL;
@@ -302,7 +312,8 @@ static void on_taken(void *data)
 
 static const struct http_handler handler = {.on_over = on_over, .on_taken = on_taken};
 
-void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, const struct operation *operation, const json_t *from_path)
+void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd,
+                   const struct operation *operation, const json_t *from_path)
 {
         struct web_ask *ask = calloc(1, sizeof(*ask));
         struct cloche_err e = {0};

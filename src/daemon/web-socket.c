@@ -81,7 +81,7 @@ void web_sockets_sweep(struct daemon *d, uint64_t now_ns)
 {
         struct web_socket *s;
 
-        TAILQ_FOREACH(s, &d->web_sockets, link) {
+        TAILQ_FOREACH (s, &d->web_sockets, link) {
                 int is_mute = !s->client.is_greeted && now_ns > s->opened_ns + HELLO_NS;
 
                 if (s->socket && (is_mute || (s->sending > 0 && now_ns > websocket_progress_ns(s->socket) + STALL_NS)))
@@ -116,7 +116,8 @@ static int fill(struct frame_reader *reader, const char *bytes, size_t size)
 
 static int read_frame(struct web_socket *s, const char *bytes, size_t size, struct frame *ret, struct cloche_err *e)
 {
-        size_t max = s->client.is_greeted ? s->client.daemon->options.body_bytes_max + FRAME_OVERHEAD : STRANGER_BYTES_MAX;
+        size_t max =
+                s->client.is_greeted ? s->client.daemon->options.body_bytes_max + FRAME_OVERHEAD : STRANGER_BYTES_MAX;
         int r;
 
         if (size > max + 4)
@@ -176,7 +177,8 @@ static const struct websocket_handler handler = {
         .on_closed = on_closed,
 };
 
-int web_socket_open(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, int needs_token, struct cloche_err *e)
+int web_socket_open(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, int needs_token,
+                    struct cloche_err *e)
 {
         struct web_socket *s = calloc(1, sizeof(*s));
         int r;

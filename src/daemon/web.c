@@ -91,7 +91,8 @@ static void refuse(struct http_request *request, unsigned status, const struct c
         free(name);
 }
 
-static void on_refused(void *data, struct http_request *request, unsigned status, enum cloche_code code, const char *message)
+static void on_refused(void *data, struct http_request *request, unsigned status, enum cloche_code code,
+                       const char *message)
 {
         struct cloche_err e = {0};
 
@@ -132,22 +133,25 @@ static void no_such_path(struct http_request *request, const char *allowed)
 
         if (*allowed) {
                 http_add_header(request, "Allow", allowed);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not for this path, expected %.60s", http_request_verb(request), allowed);
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not for this path, expected %.60s",
+                        http_request_verb(request), allowed);
                 web_refuse_with(request, 405, &e, NULL);
                 return;
         }
-        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json tells what there is)", http_request_path(request));
+        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json tells what there is)",
+                http_request_path(request));
         web_refuse(request, &e);
 }
 
 static int is_raw(enum operation_symbol symbol)
 {
-        return symbol == OPERATION_RAW_GET || symbol == OPERATION_RAW_PUT || symbol == OPERATION_TREE_GET || symbol == OPERATION_TREE_PUT;
+        return symbol == OPERATION_RAW_GET || symbol == OPERATION_RAW_PUT || symbol == OPERATION_TREE_GET ||
+               symbol == OPERATION_TREE_PUT;
 }
 
 /* Read path and query, checked by the table. */
-static int read_address(const struct http_request *request, const struct operation *operation, const json_t *from_path, json_t **ret,
-                        struct cloche_err *e)
+static int read_address(const struct http_request *request, const struct operation *operation, const json_t *from_path,
+                        json_t **ret, struct cloche_err *e)
 {
         int r = query_parse(http_request_query(request), ret, e);
 
@@ -158,7 +162,8 @@ static int read_address(const struct http_request *request, const struct operati
         return r < 0 ? r : operation_check(operation, *ret, e);
 }
 
-static void begin_raw(struct daemon *d, struct http_request *request, const struct operation *operation, const json_t *from_path)
+static void begin_raw(struct daemon *d, struct http_request *request, const struct operation *operation,
+                      const json_t *from_path)
 {
         const struct connection *c = http_request_socket_data(request);
         struct cloche_err e = {0};
@@ -179,8 +184,8 @@ static void operation_head(struct daemon *d, struct http_request *request)
         struct cloche_err e = {0};
         json_t *params = NULL;
         char allowed[64];
-        const struct operation *operation =
-                operation_by_path(http_request_verb(request), http_request_path(request), &params, allowed, sizeof(allowed));
+        const struct operation *operation = operation_by_path(http_request_verb(request), http_request_path(request),
+                                                              &params, allowed, sizeof(allowed));
         int r = operation ? web_check_token(c, request, operation, &e) : 0;
 
         if (operation && r == 0)
@@ -248,8 +253,8 @@ static void metrics(const struct daemon *d, struct http_request *request)
 }
 
 /* Open a WebSocket for a terminal, or for a request that gets its parameters in a message. */
-static int open_socket(struct daemon *d, struct http_request *request, const struct operation *operation, const json_t *from_path,
-                       struct cloche_err *e)
+static int open_socket(struct daemon *d, struct http_request *request, const struct operation *operation,
+                       const json_t *from_path, struct cloche_err *e)
 {
         const struct connection *c = http_request_socket_data(request);
         const char *name = json_string_value(json_object_get(from_path, "sandbox"));
@@ -260,12 +265,16 @@ static int open_socket(struct daemon *d, struct http_request *request, const str
                 r = terminal_open_asked(d, request, c->principal, params, e);
         else if (r == 0)
                 r = sandbox_socket_open(d, request, c->principal, name,
-                                        operation_at(operation->symbol == OPERATION_EXEC_SOCKET ? OPERATION_SANDBOX_EXEC : OPERATION_SANDBOX_PROCESS_FOLLOW), e);
+                                        operation_at(operation->symbol == OPERATION_EXEC_SOCKET
+                                                             ? OPERATION_SANDBOX_EXEC
+                                                             : OPERATION_SANDBOX_PROCESS_FOLLOW),
+                                        e);
         json_decref(params);
         return r;
 }
 
-static void perform(struct daemon *d, struct http_request *request, const struct operation *operation, const json_t *from_path)
+static void perform(struct daemon *d, struct http_request *request, const struct operation *operation,
+                    const json_t *from_path)
 {
         const struct connection *c = http_request_socket_data(request);
         struct cloche_err e = {0};
@@ -278,7 +287,8 @@ static void perform(struct daemon *d, struct http_request *request, const struct
         else if (operation->symbol == OPERATION_OPENAPI)
                 web_answer(request, 200, openapi_document());
         else if (operation->symbol == OPERATION_RPC)
-                r = web_socket_open(d, request, c->principal, c->peer_fd, c->is_tcp && !web_has_token(&d->options, request), &e);
+                r = web_socket_open(d, request, c->principal, c->peer_fd,
+                                    c->is_tcp && !web_has_token(&d->options, request), &e);
         else if (operation->success == 101)
                 r = open_socket(d, request, operation, from_path, &e);
         else
@@ -301,7 +311,8 @@ static void on_request(void *data, struct http_request *request)
         if (is_container(c, http_request_path(request), &name, &path)) {
                 container_request(d, request, c->principal, name, path);
         } else {
-                operation = operation_by_path(http_request_verb(request), http_request_path(request), &from_path, allowed, sizeof(allowed));
+                operation = operation_by_path(http_request_verb(request), http_request_path(request), &from_path,
+                                              allowed, sizeof(allowed));
                 perform(d, request, operation, from_path);
         }
         json_decref(from_path);

@@ -138,7 +138,8 @@ static int list(int artifacts_fd, struct row **ret, size_t *ret_count, long long
         }
         *ret_bytes = 0;
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-                if (strlen(entry->d_name) != ARTIFACT_KEY_SIZE - 1 || fstatat(artifacts_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                if (strlen(entry->d_name) != ARTIFACT_KEY_SIZE - 1 ||
+                    fstatat(artifacts_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
                 if (count == room) {
                         struct row *grown = realloc(rows, (room * 2 + 64) * sizeof(*rows));

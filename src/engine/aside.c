@@ -47,7 +47,8 @@ static int create(struct aside *a)
         return code;
 }
 
-int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data, struct aside **ret, struct cloche_err *e)
+int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data,
+                struct aside **ret, struct cloche_err *e)
 {
         struct aside *a = malloc(sizeof(*a));
         int code;

@@ -12,8 +12,8 @@ struct aside; /* opaque */
 /* work runs in the thread and may use only data that no other thread uses. control_fd: the socket
  * that work waits on, borrowed, or -EBADF. after runs on the loop, once, when work is done; *ret is
  * freed by then. */
-CLOCHE_MUST_CHECK int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data, struct aside **ret,
-                                  struct cloche_err *e);
+CLOCHE_MUST_CHECK int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data),
+                                  void *data, struct aside **ret, struct cloche_err *e);
 /* Shut down control_fd, so that work fails and ends. */
 void aside_cut_short(struct aside *aside);
 

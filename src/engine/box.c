@@ -120,7 +120,8 @@ static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct
         return 0;
 }
 
-static int ask(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
+static int ask(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd,
+               struct cloche_err *e)
 {
         int fd = -EBADF, r = fd_send(box->control_fd, request, sizeof(*request), NULL, 0);
 
@@ -162,7 +163,8 @@ static int ask_for_file(struct box *box, enum init_op op, const char *path, int 
         struct init_answer answer;
 
         if (strlen(path) >= sizeof(request.path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path), sizeof(request.path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
+                               sizeof(request.path) - 1);
         strcpy(request.path, path);
         return ask(box, &request, &answer, ret_fd, e);
 }

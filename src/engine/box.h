@@ -25,7 +25,8 @@ struct box {
 
 /* Fill *box from the keeper's reply, whose descriptors are taken. The box is dropped if its control
  * socket cannot be watched. */
-CLOCHE_MUST_CHECK int box_adopt(struct box *box, struct keeper *keeper, struct keeper_reply *reply, uv_loop_t *loop, struct cloche_err *e);
+CLOCHE_MUST_CHECK int box_adopt(struct box *box, struct keeper *keeper, struct keeper_reply *reply, uv_loop_t *loop,
+                                struct cloche_err *e);
 /* Move the ownership of the box to the result; from keeps its id and its program's exit. */
 struct box box_move(struct box *from);
 /* Drop the open requests' callbacks and move the socket to control_fd, blocking with a timeout;

@@ -16,7 +16,7 @@
 
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
-        struct cloche_run *run; /* NULL: the run is over */
+        struct cloche_run *run;     /* NULL: the run is over */
         json_t *id, *args, *kwargs; /* values held */
         char *target;
         char *args_text, *kwargs_text; /* for callers that read text */
@@ -45,10 +45,13 @@ static void call_free(struct cloche_bridge_call *call)
 static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_err *e)
 {
         if (++run->bridge.calls > run->limits.bridge_calls)
-                return err_set(e, CLOCHE_E_BRIDGE_LIMIT, "more than %llu calls of host functions (the limit bridgeCalls; ask for more, or 0 for none)",
+                return err_set(e, CLOCHE_E_BRIDGE_LIMIT,
+                               "more than %llu calls of host functions (the limit bridgeCalls; ask for more, or 0 for "
+                               "none)",
                                (unsigned long long)run->limits.bridge_calls);
         if (bytes > run->limits.bridge_bytes)
-                return err_set(e, CLOCHE_E_BRIDGE_LIMIT, "a call of a host function with %llu bytes; the limit bridgeBytes is %llu",
+                return err_set(e, CLOCHE_E_BRIDGE_LIMIT,
+                               "a call of a host function with %llu bytes; the limit bridgeBytes is %llu",
                                (unsigned long long)bytes, (unsigned long long)run->limits.bridge_bytes);
         run->bridge.call_bytes += bytes;
         return 0;
@@ -82,11 +85,13 @@ static int is_exports(const struct rpc_message *m)
 static int check_body(struct cloche_run *run, const struct rpc_message *m, uint64_t bytes, struct cloche_err *e)
 {
         if (run->bridge.bodies_open >= BODY_CALLS_MAX)
-                return err_set(e, CLOCHE_E_PROTOCOL, "more than %d calls about bodies wait for their answers", BODY_CALLS_MAX);
+                return err_set(e, CLOCHE_E_PROTOCOL, "more than %d calls about bodies wait for their answers",
+                               BODY_CALLS_MAX);
         if (is_exports(m) && run->bridge.has_exported)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the exports came twice");
         if (!is_exports(m) && bytes > BODY_BYTES_MAX)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a piece of a body has %llu bytes, at most %d may be", (unsigned long long)bytes, BODY_BYTES_MAX);
+                return err_set(e, CLOCHE_E_PROTOCOL, "a piece of a body has %llu bytes, at most %d may be",
+                               (unsigned long long)bytes, BODY_BYTES_MAX);
         run->bridge.has_exported |= is_exports(m);
         return 0;
 }
@@ -97,8 +102,9 @@ static int add_so_far(struct cloche_bridge_call *call, struct cloche_err *e)
         const struct cloche_run *run = call->run;
 
         json_decref(call->kwargs);
-        call->kwargs = json_pack("{s:{s:o, s:o}, s:f}", "console", "stdout", json_copy(run->console[0].lines), "stderr",
-                                 json_copy(run->console[1].lines), "wallMs", (double)(clock_now_ns() - run->started_ns) / 1e6);
+        call->kwargs =
+                json_pack("{s:{s:o, s:o}, s:f}", "console", "stdout", json_copy(run->console[0].lines), "stderr",
+                          json_copy(run->console[1].lines), "wallMs", (double)(clock_now_ns() - run->started_ns) / 1e6);
         return call->kwargs ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "pass on the exports");
 }
 
@@ -106,17 +112,21 @@ static int write_call_texts(struct cloche_bridge_call *call, struct cloche_err *
 {
         call->args_text = value_dump(call->args, JSON_COMPACT);
         call->kwargs_text = value_dump(call->kwargs, JSON_COMPACT);
-        return call->args_text && call->kwargs_text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        return call->args_text && call->kwargs_text
+                       ? 0
+                       : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
 }
 
-static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f,
+                     struct cloche_err *e)
 {
         const json_t *target = json_object_get(m->params, "target"), *args = json_object_get(m->params, "args");
         const json_t *kwargs = json_object_get(m->params, "kwargs");
         int r;
 
         if (!is_steps(m, call->is_body) || !json_is_array(args) || (kwargs && !json_is_object(kwargs)))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a call of a host function must have target, args and perhaps kwargs");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "a call of a host function must have target, args and perhaps kwargs");
         call->target = json_dumps(target, JSON_COMPACT);
         if (!call->target)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
@@ -218,9 +228,11 @@ static int write_failure(struct cloche_bridge_call *call, const json_t *failure,
                               &call->run->channel.out, e);
 }
 
-static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields, struct cloche_err *e)
+static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields,
+                       struct cloche_err *e)
 {
-        json_t *failure = json_pack("{s:s, s:s, s:o*}", "name", name ? name : "Error", "message", message ? message : "", "fields", fields);
+        json_t *failure = json_pack("{s:s, s:s, s:o*}", "name", name ? name : "Error", "message",
+                                    message ? message : "", "fields", fields);
         json_t *held = failure ? value_failure_read(failure, VALUE_TEXT, NULL, 0) : NULL;
         int r = held ? write_failure(call, held, e)
                      : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the error of a host function is not UTF-8 text");
@@ -238,8 +250,8 @@ static int write_answer(struct cloche_bridge_call *call, const json_t *value, st
 
         if (r < 0)
                 return r;
-        return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", written), attachments.data, attachments.size,
-                          &call->run->channel.out, e);
+        return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", written), attachments.data,
+                          attachments.size, &call->run->channel.out, e);
 }
 
 /* The call is over, even if its answer could not be written. */
@@ -291,7 +303,8 @@ int bridge_fail(struct cloche_bridge_call *call, const json_t *failure, struct c
         return finish(call, call->run ? write_failure(call, failure, e) : 0);
 }
 
-int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields, struct cloche_err *e)
+int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields,
+                       struct cloche_err *e)
 {
         json_t *parsed = NULL;
         int r = 0;

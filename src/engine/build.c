@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct build *build)
+static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
+                    struct build *build)
 {
         char *text = json_dumps(build->params, JSON_COMPACT | JSON_SORT_KEYS);
         const struct artifact_part parts[] = {
-                {CLOCHE_VERSION, strlen(CLOCHE_VERSION)},
-                {runtime->name, strlen(runtime->name)},
-                {engine->image, strlen(engine->image)},
-                {&tenant, sizeof(tenant)},
+                {CLOCHE_VERSION, strlen(CLOCHE_VERSION)}, {runtime->name, strlen(runtime->name)},
+                {engine->image, strlen(engine->image)},   {&tenant, sizeof(tenant)},
                 {text, text ? strlen(text) : 0},
         };
 
@@ -28,8 +27,8 @@ static int make_key(const struct cloche_engine *engine, const struct runtime *ru
         return 0;
 }
 
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const json_t *options,
-                   struct build *ret, struct cloche_err *e)
+int build_describe(const struct cloche_engine *engine, const struct runtime *runtime,
+                   const struct cloche_run_options *opt, const json_t *options, struct build *ret, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
@@ -38,11 +37,12 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
 
         if (options && value_write(options, VALUE_TEXT, NULL, &text, e) < 0)
                 return err_wrap(e, "build");
-        build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(source.text, source.size),
-                                 "filename", request_filename(opt, runtime, name, sizeof(name)), "function",
+        build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(source.text, source.size), "filename",
+                                 request_filename(opt, runtime, name, sizeof(name)), "function",
                                  opt->function ? json_string(opt->function) : json_null(), "build", text);
         if (!build.params)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code, or the file's or function's name is not UTF-8 text");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the code, or the file's or function's name is not UTF-8 text");
         if (make_key(engine, runtime, opt->tenant, &build) < 0) {
                 build_done(&build);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "name the build");
@@ -72,11 +72,12 @@ int build_ask(const struct cloche_engine *engine, struct build *build, struct bu
         return rpc_request(json_integer(BUILD_ID), "build", params, artifact.data, artifact.size, out, e);
 }
 
-int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m, const struct frame *f,
-               struct cloche_err *e)
+int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
+               const struct frame *f, struct cloche_err *e)
 {
         const json_t *artifact = json_object_get(m->result, "artifact");
-        json_int_t at = json_integer_value(json_object_get(artifact, "at")), size = json_integer_value(json_object_get(artifact, "n"));
+        json_int_t at = json_integer_value(json_object_get(artifact, "at")),
+                   size = json_integer_value(json_object_get(artifact, "n"));
         int r;
 
         build->is_asked = 0;

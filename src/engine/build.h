@@ -24,14 +24,15 @@ struct build {
 
 /* Read code, filename and function from opt. options: held, or NULL. Returns
  * -CLOCHE_E_INVALID_ARGUMENT for text that is not UTF-8. */
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const json_t *options,
-                   struct build *ret, struct cloche_err *e);
+int build_describe(const struct cloche_engine *engine, const struct runtime *runtime,
+                   const struct cloche_run_options *opt, const json_t *options, struct build *ret,
+                   struct cloche_err *e);
 void build_done(struct build *build);
 
 /* Append the request to out, with the cached result of an earlier build if there is one. */
 int build_ask(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e);
 /* Handle the answer, a result: cache it if the agent built something. */
-int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m, const struct frame *f,
-               struct cloche_err *e);
+int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
+               const struct frame *f, struct cloche_err *e);
 
 #endif

@@ -209,10 +209,11 @@ static void copy(json_t *to, const json_t *from, const char *const *names, size_
 json_t *changeset_describe_one(const struct changeset_row *row, const json_t *change)
 {
         static const char *const passed[] = {"kind", "mode", "size", "target", "virtual", "over", "content"};
-        const json_t *path = json_object_get(change, "path"), *from = json_object_get(change, "from"), *link = json_object_get(change, "link");
+        const json_t *path = json_object_get(change, "path"), *from = json_object_get(change, "from"),
+                     *link = json_object_get(change, "link");
         json_int_t mtime_ns = json_integer_value(json_object_get(change, "mtimeNs"));
-        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path), "realPath",
-                                 host_path(row, path), "timestamp", mtime_ns / 1000000);
+        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path),
+                                 "realPath", host_path(row, path), "timestamp", mtime_ns / 1000000);
 
         if (!told)
                 return NULL;
@@ -258,14 +259,14 @@ static json_t *describe_old_name(const struct changeset_row *row, const json_t *
 {
         const json_t *from = json_object_get(change, "from");
 
-        return json_pack("{s:s, s:o, s:o, s:O, s:i, s:o, s:o}", "type", "deleted", "path", box_path(row, from), "realPath", host_path(row, from),
-                         "kind", json_object_get(change, "kind"), "size", 0, "timestamp",
-                         json_integer(json_integer_value(json_object_get(change, "mtimeNs")) / 1000000), "renamedTo",
-                         box_path(row, json_object_get(change, "path")));
+        return json_pack("{s:s, s:o, s:o, s:O, s:i, s:o, s:o}", "type", "deleted", "path", box_path(row, from),
+                         "realPath", host_path(row, from), "kind", json_object_get(change, "kind"), "size", 0,
+                         "timestamp", json_integer(json_integer_value(json_object_get(change, "mtimeNs")) / 1000000),
+                         "renamedTo", box_path(row, json_object_get(change, "path")));
 }
 
-static int describe(const struct changeset_row *row, const json_t *change, int omit_contents, uint64_t *left, json_t *created, json_t *modified,
-                    json_t *deleted)
+static int describe(const struct changeset_row *row, const json_t *change, int omit_contents, uint64_t *left,
+                    json_t *created, json_t *modified, json_t *deleted)
 {
         json_t *told = changeset_describe_one(row, change);
         const char *type = told ? json_string_value(json_object_get(told, "type")) : NULL;
@@ -276,18 +277,22 @@ static int describe(const struct changeset_row *row, const json_t *change, int o
         add_contents(row, change, omit_contents, left, told);
         if (json_object_get(change, "from"))
                 r = json_array_append_new(deleted, describe_old_name(row, change));
-        r |= json_array_append_new(strcmp(type, "deleted") == 0 ? deleted : strcmp(type, "modified") == 0 ? modified : created, told);
+        r |= json_array_append_new(strcmp(type, "deleted") == 0    ? deleted
+                                   : strcmp(type, "modified") == 0 ? modified
+                                                                   : created,
+                                   told);
         return r < 0 ? -CLOCHE_E_RESOURCE : 0;
 }
 
-int changeset_describe(const struct cloche_changeset *set, int omit_contents, uint64_t *contents_left, json_t *created, json_t *modified,
-                       json_t *deleted)
+int changeset_describe(const struct cloche_changeset *set, int omit_contents, uint64_t *contents_left, json_t *created,
+                       json_t *modified, json_t *deleted)
 {
         int r = 0;
 
         for (size_t i = 0; i < set->count; i++)
                 for (size_t k = 0; r == 0 && k < json_array_size(set->rows[i].changes); k++)
-                        r = describe(&set->rows[i], json_array_get(set->rows[i].changes, k), omit_contents, contents_left, created, modified, deleted);
+                        r = describe(&set->rows[i], json_array_get(set->rows[i].changes, k), omit_contents,
+                                     contents_left, created, modified, deleted);
         return r;
 }
 
@@ -316,7 +321,7 @@ size_t changeset_count(const struct cloche_changeset *set)
         json_t *change;
 
         for (size_t i = 0; i < set->count; i++)
-                json_array_foreach(set->rows[i].changes, k, change)
+                json_array_foreach (set->rows[i].changes, k, change)
                         count += !json_is_true(json_object_get(change, "virtual"));
         return count;
 }
@@ -343,7 +348,7 @@ static json_t *without(const struct changeset_row *row, const json_t *keys)
         json_t *left = json_array(), *change;
         size_t k;
 
-        json_array_foreach(row->changes, k, change)
+        json_array_foreach (row->changes, k, change)
                 if (!is_among(keys, row, change))
                         json_array_append(left, change);
         return left;
@@ -354,7 +359,7 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
         json_t *keys = json_object(), *path;
         size_t k;
 
-        json_array_foreach(paths, k, path) {
+        json_array_foreach (paths, k, path) {
                 char *key = key_of(path);
 
                 if (key)
@@ -372,7 +377,8 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
 
 /* -- saving and loading --------------------------------------------------------------------------------------- */
 
-static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name, struct cloche_err *e)
+static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name,
+                     struct cloche_err *e)
 {
         __attribute__((cleanup(piece_done))) struct piece piece = {.fd = -EBADF};
         int r = open_piece(row, change, &piece);
@@ -398,14 +404,16 @@ static int save_contents(const struct changeset_row *row, int dir_fd, size_t ind
         int r = 0;
 
         snprintf(name, sizeof(name), "%zu", index);
-        if (mkdirat(dir_fd, name, 0755) < 0 || (to_fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
+        if (mkdirat(dir_fd, name, 0755) < 0 ||
+            (to_fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
             fchmod(to_fd, 0755) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a directory for the contents");
         for (size_t k = 0; r == 0 && k < json_array_size(row->changes); k++) {
                 const json_t *change = json_array_get(row->changes, k);
                 const char *contents = json_string_value(json_object_get(change, "contents"));
 
-                if (contents && faccessat(to_fd, contents, F_OK, AT_SYMLINK_NOFOLLOW) < 0) /* several names may share one */
+                if (contents &&
+                    faccessat(to_fd, contents, F_OK, AT_SYMLINK_NOFOLLOW) < 0) /* several names may share one */
                         r = copy_file(row, change, to_fd, contents, e);
         }
         return r;
@@ -416,10 +424,12 @@ static json_t *to_list(const struct cloche_changeset *set)
         json_t *rows = json_array();
 
         for (size_t i = 0; i < set->count; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:O, s:O*}", "target", set->rows[i].target, "source", set->rows[i].source, "kind",
-                                                    set->rows[i].file ? "file" : "directory", "changes", set->rows[i].changes, "permissions", set->rows[i].permissions));
-        return json_pack("{s:i, s:o, s:s, s:s, s:s, s:b}", "format", FORMAT, "mounts", rows, "onError", set->on_error, "conflict", set->conflict, "links", set->links,
-                          "allowAbort", !set->abort_skips);
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:O, s:O*}", "target", set->rows[i].target,
+                                                      "source", set->rows[i].source, "kind",
+                                                      set->rows[i].file ? "file" : "directory", "changes",
+                                                      set->rows[i].changes, "permissions", set->rows[i].permissions));
+        return json_pack("{s:i, s:o, s:s, s:s, s:s, s:b}", "format", FORMAT, "mounts", rows, "onError", set->on_error,
+                         "conflict", set->conflict, "links", set->links, "allowAbort", !set->abort_skips);
 }
 
 static int save_list(const struct cloche_changeset *set, int dir_fd, const char *name, struct cloche_err *e)
@@ -455,7 +465,8 @@ int changeset_save_again(const struct cloche_changeset *set, int dir_fd, struct 
         return r;
 }
 
-static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd, size_t index, struct cloche_changeset *set, struct cloche_err *e)
+static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd, size_t index,
+                    struct cloche_changeset *set, struct cloche_err *e)
 {
         const char *target = json_string_value(json_object_get(saved, "target"));
         json_t *source = json_object_get(saved, "source"), *changes = json_object_get(saved, "changes");
@@ -468,9 +479,10 @@ static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd
         int r;
 
         if (!target || !json_is_string(source) || !json_is_array(changes))
-                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": mounts[%zu] must have a target, a source and changes", index);
-        mount = json_pack("{s:{s:{s:O, s:O*}}, s:O*}", "dirs", target, "path", source, "kind", json_object_get(saved, "kind"), "permissions",
-                          json_object_get(saved, "permissions"));
+                return err_set(e, CLOCHE_E_INVALID_JSON,
+                               LIST_NAME ": mounts[%zu] must have a target, a source and changes", index);
+        mount = json_pack("{s:{s:{s:O, s:O*}}, s:O*}", "dirs", target, "path", source, "kind",
+                          json_object_get(saved, "kind"), "permissions", json_object_get(saved, "permissions"));
         r = mount_options_load(engine ? &engine->mount_roots : &anywhere, mount, &options, e);
         json_decref(mount);
         set->count++;
@@ -484,19 +496,22 @@ static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd
         return r;
 }
 
-static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd, struct cloche_changeset *set, struct cloche_err *e)
+static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd, struct cloche_changeset *set,
+                     struct cloche_err *e)
 {
         const json_t *rows = json_object_get(list, "mounts");
         int r = 0;
 
-        if (json_integer_value(json_object_get(list, "format")) != FORMAT || !json_is_array(rows) || json_array_size(rows) > KEEPER_MOUNTS_MAX)
+        if (json_integer_value(json_object_get(list, "format")) != FORMAT || !json_is_array(rows) ||
+            json_array_size(rows) > KEEPER_MOUNTS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": not a list of changes of format %d", FORMAT);
         set->on_error = mount_on_error(json_string_value(json_object_get(list, "onError")));
         set->conflict = mount_conflict(json_string_value(json_object_get(list, "conflict")));
         set->abort_skips = json_is_false(json_object_get(list, "allowAbort"));
         set->links = mount_links(json_string_value(json_object_get(list, "links")));
         if (!set->on_error || !set->conflict || !set->links)
-                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError, conflict or links is none of their names");
+                return err_set(e, CLOCHE_E_INVALID_JSON,
+                               LIST_NAME ": onError, conflict or links is none of their names");
         for (size_t i = 0; r == 0 && i < json_array_size(rows); i++)
                 r = load_row(engine, json_array_get(rows, i), dir_fd, i, set, e);
         return r;
@@ -509,7 +524,7 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
         json_t *list = NULL;
         size_t size = 0;
         char *text = fd < 0 ? NULL : files_read(fd, LIST_BYTES_MAX, &size);
-        int r = !set ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes")
+        int r = !set   ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes")
                 : text ? json_load_text(text, size, &list, e)
                        : err_set(e, CLOCHE_E_UNREADABLE_FILE, "there is no readable " LIST_NAME);
 
@@ -527,18 +542,22 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
 /* -- from the caller's own list ------------------------------------------------------------------------------- */
 
 /* Append text, or tagged bytes in base64. */
-static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size, struct cloche_err *e)
+static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size,
+                       struct cloche_err *e)
 {
         const char *text = json_string_value(content), *encoded = json_string_value(json_object_get(content, "b64"));
         _cleanup_buf_ struct buf bytes = BUF_INIT(LIST_BYTES_MAX);
-        int r = text ? buf_append(&bytes, text, json_string_length(content)) : encoded ? base64_decode(&bytes, encoded, strlen(encoded)) : -1;
+        int r = text      ? buf_append(&bytes, text, json_string_length(content))
+                : encoded ? base64_decode(&bytes, encoded, strlen(encoded))
+                          : -1;
 
         if (r < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "content must be text or bytes");
         *ret_at = lseek(row->contents_fd, 0, SEEK_CUR);
         *ret_size = bytes.size;
         /* Write at least one byte: the position is the name. */
-        r = *ret_at < 0 ? -errno : fd_write_full(row->contents_fd, bytes.size ? bytes.data : "", bytes.size ? bytes.size : 1);
+        r = *ret_at < 0 ? -errno
+                        : fd_write_full(row->contents_fd, bytes.size ? bytes.data : "", bytes.size ? bytes.size : 1);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the contents") : 0;
 }
 
@@ -565,8 +584,8 @@ static int is_change_type(const char *type)
         return type && (strcmp(type, "created") == 0 || strcmp(type, "modified") == 0 || strcmp(type, "deleted") == 0);
 }
 
-static int take_content(const struct changeset_row *row, json_t *change, const char *type, const json_t *content, json_t *taken,
-                        struct cloche_err *e)
+static int take_content(const struct changeset_row *row, json_t *change, const char *type, const json_t *content,
+                        json_t *taken, struct cloche_err *e)
 {
         size_t size = 0;
         off_t at = 0;
@@ -575,10 +594,12 @@ static int take_content(const struct changeset_row *row, json_t *change, const c
 
         if (strcmp(type, "deleted") == 0 || json_object_get(change, "attributesOnly"))
                 return 0;
-        if (!content && json_object_get(change, "kind") && strcmp(json_string_value(json_object_get(taken, "kind")), "file") != 0)
+        if (!content && json_object_get(change, "kind") &&
+            strcmp(json_string_value(json_object_get(taken, "kind")), "file") != 0)
                 return 0;
         if (!content)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no content (was it omitted as too large? sync the change set instead)");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "there is no content (was it omitted as too large? sync the change set instead)");
         r = write_given(row, content, &at, &size, e);
         if (r < 0)
                 return r;
@@ -590,14 +611,17 @@ static int take_content(const struct changeset_row *row, json_t *change, const c
 
 /* Take the new name of a rename; without content the host's own file is moved. 1: it is no such
  * rename. */
-static int take_rename(struct changeset_row *row, struct cloche_changeset *set, const json_t *change, json_t *taken, struct cloche_err *e)
+static int take_rename(struct changeset_row *row, struct cloche_changeset *set, const json_t *change, json_t *taken,
+                       struct cloche_err *e)
 {
         const char *from = json_string_value(json_object_get(change, "renamedFrom")), *below;
 
-        if (!from || strcmp(json_string_value(json_object_get(taken, "type")), "created") != 0 || json_object_get(change, "content"))
+        if (!from || strcmp(json_string_value(json_object_get(taken, "type")), "created") != 0 ||
+            json_object_get(change, "content"))
                 return 1;
         if (find_row(set, from, &below) != row)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "renamedFrom must lie in the same one of mount.dirs, not '%.100s'", from);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "renamedFrom must lie in the same one of mount.dirs, not '%.100s'", from);
         json_object_set_new(taken, "type", json_string("renamed"));
         json_object_set_new(taken, "from", json_string(below));
         return 0;
@@ -606,7 +630,8 @@ static int take_rename(struct changeset_row *row, struct cloche_changeset *set, 
 static int take_change(struct cloche_changeset *set, json_t *change, struct cloche_err *e)
 {
         static const char *const passed[] = {"mode", "target", "virtual"};
-        const char *type = json_string_value(json_object_get(change, "type")), *path = json_string_value(json_object_get(change, "path")), *below;
+        const char *type = json_string_value(json_object_get(change, "type")),
+                   *path = json_string_value(json_object_get(change, "path")), *below;
         const json_t *kind = json_object_get(change, "kind");
         struct changeset_row *row;
         json_t *taken;
@@ -616,10 +641,12 @@ static int take_change(struct cloche_changeset *set, json_t *change, struct cloc
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "type must be created, modified or deleted");
         row = path ? find_row(set, path, &below) : NULL;
         if (!row)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must lie in one of mount.dirs, not '%.100s'", path ? path : "");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must lie in one of mount.dirs, not '%.100s'",
+                               path ? path : "");
         if (kind && !json_is_string(kind))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "kind must be file, directory or symlink");
-        taken = json_pack("{s:s, s:s, s:s}", "type", type, "path", below, "kind", kind ? json_string_value(kind) : "file");
+        taken = json_pack("{s:s, s:s, s:s}", "type", type, "path", below, "kind",
+                          kind ? json_string_value(kind) : "file");
         if (!taken)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a change");
         copy(taken, change, passed, sizeof(passed) / sizeof(passed[0]));
@@ -638,13 +665,15 @@ static int drop_old_names(struct changeset_row *row)
         size_t i;
         int r = old_names && left ? 0 : -1;
 
-        json_array_foreach(row->changes, i, change)
+        json_array_foreach (row->changes, i, change)
                 if (r == 0 && json_object_get(change, "from"))
-                        r = json_object_set_new(old_names, json_string_value(json_object_get(change, "from")), json_true());
-        json_array_foreach(row->changes, i, change) {
+                        r = json_object_set_new(old_names, json_string_value(json_object_get(change, "from")),
+                                                json_true());
+        json_array_foreach (row->changes, i, change) {
                 int is_deleted = strcmp(json_string_value(json_object_get(change, "type")), "deleted") == 0;
 
-                if (r == 0 && !(is_deleted && json_object_get(old_names, json_string_value(json_object_get(change, "path")))))
+                if (r == 0 &&
+                    !(is_deleted && json_object_get(old_names, json_string_value(json_object_get(change, "path")))))
                         r = json_array_append(left, change);
         }
         json_decref(old_names);
@@ -667,7 +696,8 @@ static int take_changes(struct cloche_changeset *set, json_t *changes, struct cl
                 return r;
         }
         if (!json_is_array(changes))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes must be an array, or an object of created, modified and deleted");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes must be an array, or an object of created, modified and deleted");
         for (size_t i = 0; r == 0 && i < json_array_size(changes); i++) {
                 r = take_change(set, json_array_get(changes, i), e);
                 if (r < 0)
@@ -693,17 +723,20 @@ static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
 static int seal_rows(const struct cloche_changeset *set, struct cloche_err *e)
 {
         for (size_t i = 0; i < set->count; i++)
-                if (fcntl(set->rows[i].contents_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                if (fcntl(set->rows[i].contents_fd, F_ADD_SEALS,
+                          F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, errno, "seal the contents");
         return 0;
 }
 
-int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount, cloche_changeset **ret, struct cloche_err *e)
+int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount, cloche_changeset **ret,
+                               struct cloche_err *e)
 {
         struct cloche_changeset *set = changeset_new();
         struct mount_options options = {0};
         json_t *list = NULL, *object = NULL;
-        int r = set ? json_load_human(mount, strlen(mount), &object, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
+        int r = set ? json_load_human(mount, strlen(mount), &object, e)
+                    : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
 
         if (r == 0)
                 r = json_load_text(changes, strlen(changes), &list, e);

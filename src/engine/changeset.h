@@ -8,9 +8,9 @@
 struct cloche_changeset {
         struct changeset_row {
                 char *target, *source;
-                char *file;      /* name of a mounted file, which target and source are; or NULL */
+                char *file; /* name of a mounted file, which target and source are; or NULL */
                 uint32_t root;
-                char *path;      /* below the root */
+                char *path; /* below the root */
                 json_t *permissions;
                 json_t *changes; /* as cloche-fs lists them (src/fs/README.md) */
                 json_t *values;  /* contents by name; NULL: they are in contents_fd */
@@ -18,7 +18,7 @@ struct cloche_changeset {
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
         const char *on_error, *conflict, *links; /* static */
-        int abort_skips;                 /* as in struct mount_options */
+        int abort_skips;                         /* as in struct mount_options */
 };
 
 /* Move the collected changes out of mounts. */
@@ -26,8 +26,8 @@ int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct 
 
 /* Append the changes in the contract's form to created, modified and deleted. Includes contents
  * unless omitted, at most *contents_left bytes. Returns 0 or -CLOCHE_E_RESOURCE. */
-int changeset_describe(const struct cloche_changeset *set, int omit_contents, uint64_t *contents_left, json_t *created, json_t *modified,
-                       json_t *deleted);
+int changeset_describe(const struct cloche_changeset *set, int omit_contents, uint64_t *contents_left, json_t *created,
+                       json_t *modified, json_t *deleted);
 /* Count the changes that are for the host, without virtual files. */
 size_t changeset_count(const struct cloche_changeset *set);
 /* Remove the changes at these paths of the box. */

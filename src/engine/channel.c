@@ -61,8 +61,9 @@ static int is_wanted(const struct channel *c, int fd)
         int seals = c->takes == S_IFREG ? fcntl(fd, F_GET_SEALS) : 0;
         struct stat st;
 
-        return c->takes != S_IFREG || (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 &&
-                                         st.st_size <= CHANNEL_MEMORY_BYTES_MAX && st.st_blocks <= CHANNEL_MEMORY_BYTES_MAX / 512);
+        return c->takes != S_IFREG ||
+               (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 &&
+                st.st_size <= CHANNEL_MEMORY_BYTES_MAX && st.st_blocks <= CHANNEL_MEMORY_BYTES_MAX / 512);
 }
 
 static ssize_t receive_with_descriptor(struct channel *c, char *to, size_t room)

@@ -19,7 +19,7 @@ struct channel {
         uv_poll_t *poll;
         struct frame_reader reader;
         struct buf out;
-        int out_fd;        /* sent with the byte of out at out_fd_at; or -EBADF */
+        int out_fd; /* sent with the byte of out at out_fd_at; or -EBADF */
         size_t out_fd_at;
         /* Called for each message, may close the channel. A negative return with *e means that the
          * message is invalid; on_end follows. */

@@ -21,14 +21,16 @@
 /* text: the line, or its readable part; exact: the value of a line that is not Unicode, or NULL.
  * Both are stolen. A line that would cross the limit is dropped whole, and counted. An empty line
  * counts as a byte. exact_size: in units of 16 bits. */
-static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact, size_t exact_size, struct cloche_err *e)
+static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact, size_t exact_size,
+                     struct cloche_err *e)
 {
         size_t size = json_string_length(text), taken = size > exact_size ? size : exact_size > 0 ? exact_size : 1;
         uint64_t memory = size + 2 * exact_size + LINE_FORM_BYTES;
         int r = 0;
 
         run->console[i].total += size;
-        if (run->console[i].kept + taken <= run->limits.output_bytes && run->console[i].memory + memory <= MEMORY_BYTES_MAX) {
+        if (run->console[i].kept + taken <= run->limits.output_bytes &&
+            run->console[i].memory + memory <= MEMORY_BYTES_MAX) {
                 run->console[i].kept += taken;
                 run->console[i].memory += memory;
                 if (run->on_output) {
@@ -52,7 +54,9 @@ static int keep_one(struct cloche_run *run, const json_t *params, const struct f
                 return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
         r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
         /* The whole message counts, for the value may be no text at all. */
-        return r < 0 ? r : keep_line(run, i, json_incref(text), line, exact ? (f->attachments_size + f->json_size) / 2 : 0, e);
+        return r < 0 ? r
+                     : keep_line(run, i, json_incref(text), line, exact ? (f->attachments_size + f->json_size) / 2 : 0,
+                                 e);
 }
 
 /* Format of a line: its size times 2, plus 1 for stderr, in 32 bits; its text. */
@@ -101,7 +105,7 @@ void console_take_rest(struct cloche_run *run)
         struct {
                 uint32_t number, size; /* size of lines; number of the message that would have them */
                 char lines[CHANNEL_MEMORY_BYTES_MAX];
-        } *rest;
+        } * rest;
         size_t size;
         ssize_t n;
 
@@ -111,7 +115,8 @@ void console_take_rest(struct cloche_run *run)
         n = rest ? pread(run->channel.received_fd, rest, sizeof(*rest), 0) : -1;
         size = n < (ssize_t)offsetof(typeof(*rest), lines) ? 0 : le32toh(rest->size);
         /* With an older number they were sent, and the process ended before it could mark that. */
-        if (size > 0 && (json_int_t)le32toh(rest->number) > run->lines_number && size <= (size_t)n - offsetof(typeof(*rest), lines))
+        if (size > 0 && (json_int_t)le32toh(rest->number) > run->lines_number &&
+            size <= (size_t)n - offsetof(typeof(*rest), lines))
                 (void)keep_many(run, rest->lines, size, NULL);
         free(rest);
 }

@@ -11,7 +11,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 30000, 1},
+const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0},
+                          control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 30000, 1},
                           control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000, 0};
 
 struct control_question {
@@ -119,7 +120,8 @@ static void answer_late(struct control *c, const int *is_gone, const struct cloc
         struct control_question *q;
 
         c->round++;
-        while (!*is_gone && ((q = first_late(c, STAILQ_FIRST(&c->asked))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
+        while (!*is_gone &&
+               ((q = first_late(c, STAILQ_FIRST(&c->asked))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
                 control_done done = q->done;
 
                 q->done = NULL;
@@ -133,7 +135,8 @@ static void on_late(uv_timer_t *timer)
         struct cloche_err e;
         int is_gone = 0;
 
-        err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name, (int)(c->kind->patience_ms / 1000));
+        err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name,
+                (int)(c->kind->patience_ms / 1000));
         c->is_gone = &is_gone;
         if (c->kind->outlives_silence)
                 answer_late(c, &is_gone, &e);
@@ -161,7 +164,8 @@ int control_check(const struct control_kind *kind, struct init_answer *answer, s
         if (size <= 0)
                 return err_os(e, kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
         if (size != sizeof(*answer) || err_check(&answer->err) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", kind->name, size);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", kind->name,
+                               size);
         return 0;
 }
 
@@ -174,7 +178,8 @@ static int check(const struct control *c, struct init_answer *answer, ssize_t si
         if (r < 0)
                 return r;
         if (answer->op != INIT_EXITED && (!q || q->request.op != answer->op))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name, answer->op);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name,
+                               answer->op);
         return 0;
 }
 
@@ -206,7 +211,8 @@ static int receive(struct control *c)
 
         if (n == -EAGAIN || n == -EINTR)
                 return 0;
-        if (n == -ECONNRESET) /* a request was not read, but earlier answers follow (net/unix/af_unix.c, unix_release_sock) */
+        if (n == -ECONNRESET) /* a request was not read, but earlier answers follow (net/unix/af_unix.c,
+                                 unix_release_sock) */
                 return 1;
         if (n == -EMFILE) { /* no free descriptor number: only this request fails */
                 err_os(&answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the %s's init", c->kind->name);
@@ -292,8 +298,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 c->is_gone = NULL;
 }
 
-int control_ask(struct control *c, const struct init_request *request, const int *fds, size_t fd_count, control_done done, void *data,
-                struct cloche_err *e)
+int control_ask(struct control *c, const struct init_request *request, const int *fds, size_t fd_count,
+                control_done done, void *data, struct cloche_err *e)
 {
         struct control_question *q;
         int r;
@@ -330,23 +336,25 @@ int control_ask(struct control *c, const struct init_request *request, const int
         return cannot_ask(c, -r, e);
 }
 
-int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count, control_done done,
-                     void *data, struct cloche_err *e)
+int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count,
+                     control_done done, void *data, struct cloche_err *e)
 {
         if (strlen(path) >= sizeof(request->path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path), sizeof(request->path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
+                               sizeof(request->path) - 1);
         strcpy(request->path, path);
         return control_ask(c, request, fds, fd_count, done, data, e);
 }
 
-int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size, const int *fds, size_t fd_count,
-                  control_done done, void *data, struct cloche_err *e)
+int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size,
+                  const int *fds, size_t fd_count, control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_fd_ int strings_fd = -EBADF;
         int all[FD_MESSAGE_MAX];
 
         if (size > INIT_STRINGS_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, at most %u are taken", size, INIT_STRINGS_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, at most %u are taken",
+                               size, INIT_STRINGS_MAX);
         if (fd_count >= FD_MESSAGE_MAX)
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a program", fd_count);
         strings_fd = fd_from_bytes("strings", strings, size);
@@ -361,10 +369,10 @@ void control_forget(struct control *c, const void *data)
 {
         struct control_question *q;
 
-        STAILQ_FOREACH(q, &c->asked, link)
+        STAILQ_FOREACH (q, &c->asked, link)
                 if (q->data == data)
                         q->done = NULL;
-        STAILQ_FOREACH(q, &c->unsent, link)
+        STAILQ_FOREACH (q, &c->unsent, link)
                 if (q->data == data)
                         q->done = NULL;
 }

@@ -26,12 +26,13 @@ extern const struct control_kind control_of_box, control_of_sandbox, control_of_
 
 /* Check an answer of size bytes (or 0 or -errno of the receive). PID 1 runs beside hostile code, so
  * each of its packets is checked here. */
-CLOCHE_MUST_CHECK int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e);
+CLOCHE_MUST_CHECK int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size,
+                                    struct cloche_err *e);
 
 struct control_question; /* opaque */
 struct control {
         const struct control_kind *kind;
-        int fd; /* owned; -EBADF: closed */
+        int fd;      /* owned; -EBADF: closed */
         int is_copy; /* others keep using this socket; set it before control_open */
         uv_poll_t *poll;
         uv_timer_t *timer;
@@ -53,15 +54,17 @@ CLOCHE_MUST_CHECK int control_open(struct control *c, int fd, uv_loop_t *loop, s
 struct control *control_new(const struct control_kind *kind, int fd, uv_loop_t *loop, struct cloche_err *e);
 /* Send a request, which is copied; fds are duplicated. done is never called from here. The owner of
  * data drops its callbacks with control_forget. */
-CLOCHE_MUST_CHECK int control_ask(struct control *c, const struct init_request *request, const int *fds, size_t fd_count,
-                                  control_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int control_ask(struct control *c, const struct init_request *request, const int *fds,
+                                  size_t fd_count, control_done done, void *data, struct cloche_err *e);
 /* Send a request with a path. CLOCHE_E_INVALID_ARGUMENT: the path is too long. */
-CLOCHE_MUST_CHECK int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count,
-                                       control_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int control_ask_path(struct control *c, struct init_request *request, const char *path,
+                                       const int *fds, size_t fd_count, control_done done, void *data,
+                                       struct cloche_err *e);
 /* INIT_SPAWN. strings: cwd, argc arguments, envc environment entries, each terminated. fds as in
  * init-protocol.h, without the descriptor of the strings. */
-CLOCHE_MUST_CHECK int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size, const int *fds,
-                                    size_t fd_count, control_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int control_spawn(struct control *c, const struct init_request *request, const char *strings,
+                                    size_t size, const int *fds, size_t fd_count, control_done done, void *data,
+                                    struct cloche_err *e);
 /* Drop the callbacks of requests with this data; descriptors in their answers are closed. */
 void control_forget(struct control *c, const void *data);
 /* Close the socket. Open requests get an error. */

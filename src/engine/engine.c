@@ -38,8 +38,8 @@ static void program_directory(char *ret, size_t size)
 
 /* Find a directory that holds probe: the caller's, the environment's, a build tree's, the
  * installation's. Only the last two are searched; a named one is taken as it is. */
-static void find_directory(const char *named, const char *variable, const char *const *near, const char *probe, const char *installed,
-                           char *ret, size_t size)
+static void find_directory(const char *named, const char *variable, const char *const *near, const char *probe,
+                           const char *installed, char *ret, size_t size)
 {
         const char *given = named ? named : getenv(variable);
         char base[2048], path[4096];
@@ -69,7 +69,8 @@ static void find_runtimes(const struct cloche_engine_options *opt, char *ret, si
 {
         static const char *const near[] = {"/runtimes", "/../runtimes", "/../../runtimes", "/../../../runtimes", NULL};
 
-        find_directory(opt->runtimes_dir, "CLOCHE_RUNTIMES", near, "python/manifest.json", CLOCHE_RUNTIMES_DIR, ret, size);
+        find_directory(opt->runtimes_dir, "CLOCHE_RUNTIMES", near, "python/manifest.json", CLOCHE_RUNTIMES_DIR, ret,
+                       size);
 }
 
 /* The keeper needs absolute paths, for its working directory is /. */
@@ -90,13 +91,20 @@ static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_er
         FILE *text;
 
         if (uid == (uid_t)-1)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': no user has the number %u", path, (unsigned)uid);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': no user has the number %u", path,
+                               (unsigned)uid);
         if (uid != geteuid() && !privilege_is_root())
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: only root mounts with the rights of others", path, (unsigned)uid);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "'%.100s' for the user %u: only root mounts with the rights of others", path,
+                               (unsigned)uid);
         if (getpwuid_r(uid, &row, names, sizeof(names), &found) != 0 || !found)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: there is no user with this number, whose groups would be known", path, (unsigned)uid);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "'%.100s' for the user %u: there is no user with this number, whose groups would be "
+                               "known",
+                               path, (unsigned)uid);
         if (getgrouplist(row.pw_name, row.pw_gid, groups, &count) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: he is in more than %d groups", path, (unsigned)uid, CALLER_GROUPS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: he is in more than %d groups",
+                               path, (unsigned)uid, CALLER_GROUPS_MAX);
         text = open_memstream(ret, &size);
         if (!text)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
@@ -117,7 +125,8 @@ static int take_mount_root(cloche_engine *engine, const char *path, int64_t uid,
                 return err_wrap(e, "mount_roots");
         roots->count++;
         if (uid >= 0)
-                return argument_of(roots->paths[roots->count - 1], uid < UINT32_MAX ? (uid_t)uid : (uid_t)-1, argument, e);
+                return argument_of(roots->paths[roots->count - 1], uid < UINT32_MAX ? (uid_t)uid : (uid_t)-1, argument,
+                                   e);
         *argument = strdup(roots->paths[roots->count - 1]);
         return *argument ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
 }
@@ -131,7 +140,8 @@ static int take_mount_roots(cloche_engine *engine, const struct cloche_engine_op
         if (!engine->mount_roots.paths || !engine->mount_roots.arguments)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
         for (size_t i = 0; r == 0 && i < opt->mount_root_count; i++)
-                r = take_mount_root(engine, opt->mount_roots[i], opt->mount_root_uids ? opt->mount_root_uids[i] : -1, e);
+                r = take_mount_root(engine, opt->mount_roots[i], opt->mount_root_uids ? opt->mount_root_uids[i] : -1,
+                                    e);
         return r;
 }
 
@@ -174,7 +184,9 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &keeper, &engine->keeper, e);
         free(runtimes_path);
-        engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* if it fails, builds are not cached */
+        engine->artifacts_fd =
+                artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid
+                                                                : geteuid()); /* if it fails, builds are not cached */
         return r;
 }
 
@@ -183,7 +195,8 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
         const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
         *ret = usage_read(groups, box);
-        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) && (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
+        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) &&
+               (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
                (ret->pids_known || !groups->places[CGROUP_PIDS].version);
 }
 
@@ -288,7 +301,8 @@ static void ping(cloche_engine *engine)
         if (!engine->is_pinging) {
                 engine->is_pinging = keeper_ping_later(engine->keeper, on_pong, engine, NULL) == 0;
         } else if (++engine->silent_turns == SILENT_TURNS_MAX) {
-                snprintf(why, sizeof(why), "the keeper has not answered for %d s", SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
+                snprintf(why, sizeof(why), "the keeper has not answered for %d s",
+                         SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
                 keeper_give_up(engine->keeper, why);
                 lose_keeper(engine);
         }
@@ -353,7 +367,10 @@ int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
 {
         unsigned waiting = cloche_engine_waiting(engine);
 
-        return waiting < engine->options.queue_max ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting, engine->options.queue_max);
+        return waiting < engine->options.queue_max
+                       ? 0
+                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting,
+                                 engine->options.queue_max);
 }
 
 void cloche_engine_turn(cloche_engine *engine)
@@ -383,7 +400,9 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
         engine->options.runs_max = opt->runs_max ? opt->runs_max : (unsigned)(processors < 1 ? 2 : 2 * processors);
-        engine->options.templates_bytes = opt->templates_bytes ? opt->templates_bytes : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
+        engine->options.templates_bytes =
+                opt->templates_bytes ? opt->templates_bytes
+                                     : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
         engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
@@ -479,7 +498,8 @@ void cloche_engine_free(cloche_engine *engine)
         free(engine);
 }
 
-enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard, const char **ret_reason)
+enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard,
+                                            const char **ret_reason)
 {
         const struct keeper_guard *row = keeper_guard(engine->keeper, guard);
 

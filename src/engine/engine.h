@@ -5,8 +5,9 @@
 #include "artifact.h"
 #include "bridge.h"
 #include "build.h"
-#include "files.h"
 #include "changeset.h"
+#include "files.h"
+#include "jail/cgroup.h"
 #include "limits.h"
 #include "mount.h"
 #include "output.h"
@@ -16,7 +17,6 @@
 #include "signature.h"
 #include "template.h"
 #include "values.h"
-#include "jail/cgroup.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -39,14 +39,14 @@ struct cloche_engine {
         uv_loop_t loop;
         uv_poll_t keeper_poll;
         uv_check_t ended_check; /* finishes and reports ended runs, with nothing else on the stack */
-        unsigned runs; /* not yet freed */
+        unsigned runs;          /* not yet freed */
         struct {
                 unsigned runs_max, queue_max, base_forks, spares;
                 uint64_t templates_bytes;
         } options;
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
-        unsigned running, waiting; /* runs from templates */
+        unsigned running, waiting;                 /* runs from templates */
         struct cold_runs cold_waiting, cold_asked; /* waiting for a box; the keeper is making their box */
         unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
@@ -85,7 +85,15 @@ int engine_box_spec(const struct cloche_engine *engine, const struct runtime *ru
                     struct cloche_err *e);
 
 /* The reason why the engine ended a run. */
-enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_END_PROTOCOL, RUN_END_BRIDGE, RUN_END_FAILED };
+enum run_end {
+        RUN_END_NONE,
+        RUN_END_WALL,
+        RUN_END_CPU,
+        RUN_END_CANCELLED,
+        RUN_END_PROTOCOL,
+        RUN_END_BRIDGE,
+        RUN_END_FAILED
+};
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
@@ -142,14 +150,14 @@ struct cloche_run {
         cloche_changeset *changeset;
         cloche_sync *sync;
         int may_sync;
-        json_t *synced;           /* the sync's result */
+        json_t *synced; /* the sync's result */
 
         struct run_network network;
 
         /* Only of a run forked from a template. */
         int is_forked;
         int is_output_lost; /* writing to the caller's descriptor failed, and not by EPIPE */
-        int has_texts; /* the caller reads JSON text of bridge calls and of the result */
+        int has_texts;      /* the caller reads JSON text of bridge calls and of the result */
         struct template *template;
         enum run_place place;
         struct trunk *trunk;
@@ -189,20 +197,20 @@ struct cloche_run {
         atomic_int signal; /* to send to its program; 0: none */
         int has_terminal;
         _Atomic uint32_t terminal_size; /* columns and rows, 16 bits each */
-        unsigned handles; /* open on the loop */
-        int ended;        /* ignore further events */
+        unsigned handles;               /* open on the loop */
+        int ended;                      /* ignore further events */
         enum run_end end;
 
         const struct values *values; /* only while it starts */
         json_t *schema;              /* from the caller, or NULL */
-        json_t *answer;            /* the result or error member of the agent's answer, values held */
+        json_t *answer;              /* the result or error member of the agent's answer, values held */
         int answer_is_error;
         struct cloche_err problem; /* the error of RUN_END_PROTOCOL, _BRIDGE, _FAILED */
         json_t *warnings;
         struct {
                 json_t *lines;
                 uint64_t total, kept, memory;
-        } console[2]; /* only CLOCHE_EVALUATE */
+        } console[2];            /* only CLOCHE_EVALUATE */
         json_int_t lines_number; /* of the last message with many lines */
         double began_cpu_ms;     /* agent's CPU time when its code began; 0: it did not begin */
 };
@@ -220,20 +228,23 @@ struct source {
 struct source request_source(const char *code, size_t size); /* size 0: strlen(code) */
 
 /* request.c: check all options before a box is made. */
-int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e);
+int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  struct cloche_err *e);
 /* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
 int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e);
 /* Make the request to the agent, as a frame. arguments: only of a call. */
-int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, const struct cloche_limits *limits,
-                  const struct arguments *arguments, struct buf *ret, struct cloche_err *e);
+int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
+                  struct cloche_err *e);
 /* Make the `prepare` request, as a frame. function: the one that runs will call, or NULL. */
-int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function, const struct runtime *runtime, struct buf *ret,
-                    struct cloche_err *e);
+int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
+                    const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
 /* Make the strings for control_spawn. */
-int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
-                    uint32_t *ret_envc, struct cloche_err *e);
+int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret,
+                    uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e);
 /* Return the name of the code in stacks: its own, or main.<extension> written to ret. */
-const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
+const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,
+                             size_t size);
 /* Write the script's path in the box. */
 void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
 
@@ -241,8 +252,8 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
 /* Convert a denial of cloche-fs to the contract's form. */
 json_t *result_denial(const struct changeset_row *row, const json_t *denial);
 enum cloche_status result_status(const struct cloche_run *run, const struct keeper_usage *usage);
-int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
-                cloche_result **ret, struct cloche_err *e);
+int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet,
+                json_t *changes, cloche_result **ret, struct cloche_err *e);
 
 /* Return the object whose text cloche_result_json returns, held (wire/value.h); borrowed. */
 json_t *result_root(cloche_result *result);
@@ -250,8 +261,10 @@ json_t *result_root(cloche_result *result);
 /* run.c, prefix.c: start with held values instead of the texts of opt, which are ignored. Bridge
  * calls and the result have no texts then: use bridge_call_args, bridge_call_kwargs and
  * result_root. */
-int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, cloche_run **ret, struct cloche_err *e);
-int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, cloche_prefix **ret, struct cloche_err *e);
+int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values,
+                     cloche_run **ret, struct cloche_err *e);
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                        cloche_prefix **ret, struct cloche_err *e);
 
 /* stream.c */
 /* Copy the caller's descriptors, before there is a box. */

@@ -43,7 +43,8 @@ int files_normalise(const char *path, const char *workdir, char *ret, size_t siz
         if (n < 0 || (size_t)n >= size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path %.60s… is too long", path);
         if (!path[0] || make_plain(ret) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path '%.100s' must name something, without '..'", path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path '%.100s' must name something, without '..'",
+                               path);
         return 0;
 }
 
@@ -60,7 +61,8 @@ int files_resolve(const char *path, const char *workdir, char *ret, size_t size,
 }
 
 /* Besides the writable places, files may be put into mounts. */
-static int resolve(const char *path, const char *workdir, struct mounts *mounts, char *ret, size_t size, struct cloche_err *e)
+static int resolve(const char *path, const char *workdir, struct mounts *mounts, char *ret, size_t size,
+                   struct cloche_err *e)
 {
         const char *beneath;
 
@@ -69,7 +71,8 @@ static int resolve(const char *path, const char *workdir, struct mounts *mounts,
         return files_resolve(path, workdir, ret, size, e);
 }
 
-static int keep_one(const struct cloche_file *file, const char *workdir, struct mounts *mounts, struct kept_file *ret, struct cloche_err *e)
+static int keep_one(const struct cloche_file *file, const char *workdir, struct mounts *mounts, struct kept_file *ret,
+                    struct cloche_err *e)
 {
         static const mode_t types[] = {S_IFREG, S_IFDIR, S_IFLNK}, defaults[] = {0644, 0755, 0777};
         char path[INIT_PATH_MAX];
@@ -78,7 +81,8 @@ static int keep_one(const struct cloche_file *file, const char *workdir, struct 
         if (r < 0)
                 return r;
         is_open = file->kind == CLOCHE_FILE_PLAIN && !file->data;
-        ret->fd = is_open ? fcntl(file->fd, F_DUPFD_CLOEXEC, 3) : fd_from_bytes("file", file->data ? file->data : "", file->data ? file->size : 0);
+        ret->fd = is_open ? fcntl(file->fd, F_DUPFD_CLOEXEC, 3)
+                          : fd_from_bytes("file", file->data ? file->data : "", file->data ? file->size : 0);
         if (ret->fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, is_open ? errno : -ret->fd, "hold the file %s", path);
         ret->mode = types[file->kind] | (file->mode ? file->mode & 07777 : defaults[file->kind]);
@@ -86,7 +90,8 @@ static int keep_one(const struct cloche_file *file, const char *workdir, struct 
         return ret->path ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the file %s", path);
 }
 
-int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e)
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts,
+               struct kept_files *ret, struct cloche_err *e)
 {
         ret->rows = calloc(count ? count : 1, sizeof(*ret->rows));
         ret->count = 0;
@@ -112,8 +117,12 @@ int files_keep_more(struct kept_files *files, const char *path, const void *data
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the file %s", path);
         files->rows = rows;
         row = &rows[files->count++];
-        *row = (struct kept_file){.path = strdup(path), .fd = fd_from_bytes("file", data, size), .mode = S_IFREG | 0644};
-        return row->path && row->fd >= 0 ? 0 : err_os(e, CLOCHE_E_RESOURCE, row->fd < 0 ? -row->fd : ENOMEM, "hold the file %s", path);
+        *row = (struct kept_file){.path = strdup(path),
+                                  .fd = fd_from_bytes("file", data, size),
+                                  .mode = S_IFREG | 0644};
+        return row->path && row->fd >= 0
+                       ? 0
+                       : err_os(e, CLOCHE_E_RESOURCE, row->fd < 0 ? -row->fd : ENOMEM, "hold the file %s", path);
 }
 
 void kept_files_done(struct kept_files *files)
@@ -153,7 +162,8 @@ static int parse_entries(struct files *files, size_t size, struct cloche_err *e)
                 memcpy(&about, files->bytes + at, sizeof(about));
                 at += sizeof(about);
                 if (about.path_size == 0 || about.path_size >= INIT_PATH_MAX || about.path_size > size - at)
-                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files has a path of %u bytes", about.path_size);
+                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files has a path of %u bytes",
+                                       about.path_size);
                 if (files->count == room) {
                         struct files_entry *grown;
 
@@ -213,7 +223,8 @@ int files_parse_fd(int fd, struct files *ret, struct cloche_err *e)
         size_t size = 0;
         char *bytes = files_read(fd, INIT_LIST_MAX, &size);
 
-        return bytes ? files_parse(bytes, size, ret, e) : err_set(e, CLOCHE_E_PROTOCOL, "the list of files cannot be read");
+        return bytes ? files_parse(bytes, size, ret, e)
+                     : err_set(e, CLOCHE_E_PROTOCOL, "the list of files cannot be read");
 }
 
 int files_list(struct box *box, struct files *ret, struct cloche_err *e)
@@ -305,8 +316,9 @@ static int add_change(struct comparison *c, int type, const struct files_entry *
 {
         char path[INIT_PATH_MAX + sizeof(FILES_ROOT) + 1];
         int n = path_of(entry, path, sizeof(path));
-        json_t *change = json_pack("{s:s, s:o, s:s, s:i, s:I, s:I}", "type", change_types[type], "path", files_bytes_to_json(path, (size_t)n),
-                                   "kind", kind_of(entry->about.mode), "mode", (int)(entry->about.mode & 07777), "size",
+        json_t *change = json_pack("{s:s, s:o, s:s, s:i, s:I, s:I}", "type", change_types[type], "path",
+                                   files_bytes_to_json(path, (size_t)n), "kind", kind_of(entry->about.mode), "mode",
+                                   (int)(entry->about.mode & 07777), "size",
                                    (json_int_t)(S_ISDIR(entry->about.mode) ? 0 : entry->about.size), "timestamp",
                                    (json_int_t)(entry->about.mtime_ns / 1000000));
 
@@ -316,7 +328,8 @@ static int add_change(struct comparison *c, int type, const struct files_entry *
                 add_content(c, change, path, &entry->about);
         if (other) {
                 n = path_of(other, path, sizeof(path));
-                json_object_set_new(change, type == DELETED ? "renamedTo" : "renamedFrom", files_bytes_to_json(path, (size_t)n));
+                json_object_set_new(change, type == DELETED ? "renamedTo" : "renamedFrom",
+                                    files_bytes_to_json(path, (size_t)n));
         }
         return json_array_append_new(c->lists[type], change) < 0 ? -CLOCHE_E_RESOURCE : 0;
 }
@@ -327,14 +340,15 @@ static int differs(const struct files_entry *a, const struct files_entry *b)
                 return 1;
         if (S_ISDIR(a->about.mode)) /* its entries are compared one by one */
                 return 0;
-        return a->about.size != b->about.size || a->about.mtime_ns != b->about.mtime_ns || a->about.ctime_ns != b->about.ctime_ns;
+        return a->about.size != b->about.size || a->about.mtime_ns != b->about.mtime_ns ||
+               a->about.ctime_ns != b->about.ctime_ns;
 }
 
 /* Removed and added entries, until renames are matched. */
 struct names {
         struct name {
                 const struct files_entry *entry, *other;
-        } *rows;
+        } * rows;
         size_t count;
 };
 
@@ -358,9 +372,11 @@ static void match_renames(struct names *gone, struct names *made)
                 return;
         qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
         for (size_t i = 0; i < made->count; i++) {
-                struct name *found = bsearch(&made->rows[i], gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
+                struct name *found =
+                        bsearch(&made->rows[i], gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
 
-                if (found && !found->other && (found->entry->about.mode & S_IFMT) == (made->rows[i].entry->about.mode & S_IFMT)) {
+                if (found && !found->other &&
+                    (found->entry->about.mode & S_IFMT) == (made->rows[i].entry->about.mode & S_IFMT)) {
                         found->other = made->rows[i].entry;
                         made->rows[i].other = found->entry;
                 }
@@ -368,7 +384,8 @@ static void match_renames(struct names *gone, struct names *made)
         qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_names);
 }
 
-static int compare(struct comparison *c, const struct files *before, const struct files *after, struct names *gone, struct names *made)
+static int compare(struct comparison *c, const struct files *before, const struct files *after, struct names *gone,
+                   struct names *made)
 {
         size_t i = 0, j = 0;
         int r = 0;
@@ -399,7 +416,8 @@ static int compare(struct comparison *c, const struct files *before, const struc
 
 static int compare_all(struct comparison *c, const struct files *before, const struct files *after)
 {
-        struct names gone = {.rows = calloc(before->count + 1, sizeof(*gone.rows))}, made = {.rows = calloc(after->count + 1, sizeof(*made.rows))};
+        struct names gone = {.rows = calloc(before->count + 1, sizeof(*gone.rows))},
+                     made = {.rows = calloc(after->count + 1, sizeof(*made.rows))};
         int r = gone.rows && made.rows ? compare(c, before, after, &gone, &made) : -CLOCHE_E_RESOURCE;
 
         free(gone.rows);
@@ -407,8 +425,8 @@ static int compare_all(struct comparison *c, const struct files *before, const s
         return r;
 }
 
-int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents, json_t **ret,
-                  struct cloche_err *e)
+int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents,
+                  json_t **ret, struct cloche_err *e)
 {
         struct comparison c = {
                 .box = box,
@@ -417,8 +435,8 @@ int files_compare(struct box *box, const struct files *before, const struct file
                 .lists = {json_array(), json_array(), json_array()},
         };
         int r = c.lists[0] && c.lists[1] && c.lists[2] ? compare_all(&c, before, after) : -CLOCHE_E_RESOURCE;
-        json_t *all = json_pack("{s:o, s:o, s:o, s:[]}", "created", c.lists[CREATED], "modified", c.lists[MODIFIED], "deleted",
-                                c.lists[DELETED], "denied");
+        json_t *all = json_pack("{s:o, s:o, s:o, s:[]}", "created", c.lists[CREATED], "modified", c.lists[MODIFIED],
+                                "deleted", c.lists[DELETED], "denied");
 
         if (r < 0 || !all) {
                 json_decref(all);
@@ -444,9 +462,11 @@ static json_t *describe_entries(struct box *box, const char *path)
         for (size_t i = 0; i < list.count; i++) {
                 const struct init_entry *about = &list.entries[i].about;
 
-                json_array_append_new(entries, json_pack("{s:o, s:s, s:i, s:I}", "path", files_bytes_to_json(list.entries[i].path, about->path_size), "kind",
-                                                         kind_of(about->mode), "mode", (int)(about->mode & 07777), "size",
-                                                         (json_int_t)(S_ISDIR(about->mode) ? 0 : about->size)));
+                json_array_append_new(entries,
+                                      json_pack("{s:o, s:s, s:i, s:I}", "path",
+                                                files_bytes_to_json(list.entries[i].path, about->path_size), "kind",
+                                                kind_of(about->mode), "mode", (int)(about->mode & 07777), "size",
+                                                (json_int_t)(S_ISDIR(about->mode) ? 0 : about->size)));
         }
         files_done(&list);
         return entries;
@@ -461,7 +481,8 @@ static void read_back(struct box *box, const char *path, json_t *told, uint64_t 
         struct stat st;
 
         if (box_get(box, path, &fd, &e) == 0 && fstat(fd, &st) == 0) {
-                json_object_update_new(told, json_pack("{s:s, s:i, s:I}", "kind", "file", "mode", (int)(st.st_mode & 07777), "size", (json_int_t)st.st_size));
+                json_object_update_new(told, json_pack("{s:s, s:i, s:I}", "kind", "file", "mode",
+                                                       (int)(st.st_mode & 07777), "size", (json_int_t)st.st_size));
                 add_bytes(told, "content", fd, left);
         } else if (box_read_link(box, path, &fd, NULL) == 0) {
                 json_object_set_new(told, "kind", json_string("symlink"));

@@ -8,7 +8,7 @@
 #include <cloche/cloche.h>
 #include <jansson.h>
 
-#define FILES_CONTENT_MAX (1u << 20)        /* of one file in a result; larger ones have no contents there */
+#define FILES_CONTENT_MAX (1u << 20)         /* of one file in a result; larger ones have no contents there */
 #define FILES_CONTENTS_TOTAL_MAX (16u << 20) /* of all files of a result */
 #define FILES_ROOT "/workspace"
 
@@ -17,7 +17,7 @@ struct files {
         struct files_entry {
                 const char *path; /* not terminated */
                 struct init_entry about;
-        } *entries;
+        } * entries;
         size_t count;
         char *bytes;
 };
@@ -36,12 +36,13 @@ struct kept_files {
                 char *path; /* in the box */
                 int fd;
                 uint32_t mode; /* st_mode with the type; the contents of a link are its target */
-        } *rows;
+        } * rows;
         size_t count;
 };
 
 /* mounts: those of the run, or NULL. Call kept_files_done() on ret, also on failure. */
-int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e);
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts,
+               struct kept_files *ret, struct cloche_err *e);
 /* Add a plain file of ours, at a path that is not checked. */
 int files_keep_more(struct kept_files *files, const char *path, const void *data, size_t size, struct cloche_err *e);
 void kept_files_done(struct kept_files *files);
@@ -60,8 +61,8 @@ char *files_read_at(int fd, off_t at, size_t size, size_t *ret_size);
 
 /* Make {created, modified, deleted, denied}; contents are read from the box unless
  * omit_contents. */
-int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents, json_t **ret,
-                  struct cloche_err *e);
+int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents,
+                  json_t **ret, struct cloche_err *e);
 
 /* Make [{path, kind, size, mode, content | target | entries | error}] of the present files at
  * paths. */

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FUSE_DEV_IOC_BACKING_OPEN _IOW(229, 1, uint64_t[2]) /* linux/fuse.h of Linux 6.9: struct fuse_backing_map, 16 bytes */
+/* Linux/fuse.h of Linux 6.9: struct fuse_backing_map, 16 bytes. */
+#define FUSE_DEV_IOC_BACKING_OPEN _IOW(229, 1, uint64_t[2])
 #define LANDLOCK_CREATE_VERSION 1u
 #define WRITES 5
 
@@ -34,7 +35,10 @@ static int try_landlock(const cloche_engine *engine, char *detail, size_t size)
 
         (void)engine;
         if (abi > 0)
-                snprintf(detail, size, "ABI %ld%s", abi, abi >= 6 ? "" : ": only call filters refuse what later versions refuse too (3 truncation, 4 TCP, 6 signals)");
+                snprintf(detail, size, "ABI %ld%s", abi,
+                         abi >= 6 ? ""
+                                  : ": only call filters refuse what later versions refuse too (3 truncation, 4 TCP, 6 "
+                                    "signals)");
         return abi > 0;
 }
 
@@ -51,7 +55,10 @@ static int try_fuse(const cloche_engine *engine, char *detail, size_t size)
         if (error == ENOENT)
                 snprintf(detail, size, "there is no /dev/fuse: root can load it (modprobe fuse)");
         else if (error == EACCES && stat("/dev/fuse", &st) == 0)
-                snprintf(detail, size, "this user may not open /dev/fuse (mode %04o, of user %u): chmod 0666, which gives no right over the host, or a daemon of root's", st.st_mode & 07777, st.st_uid);
+                snprintf(detail, size,
+                         "this user may not open /dev/fuse (mode %04o, of user %u): chmod 0666, which gives no right "
+                         "over the host, or a daemon of root's",
+                         st.st_mode & 07777, st.st_uid);
         else
                 snprintf(detail, size, "/dev/fuse: %s", strerror(error));
         return 0;
@@ -93,12 +100,15 @@ static int try_times(const cloche_engine *engine, char *detail, size_t size)
 void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret)
 {
         static int (*const tries[CLOCHE_HOST_COUNT])(const cloche_engine *engine, char *detail, size_t size) = {
-                [CLOCHE_HOST_CONTROL_GROUPS] = try_control_groups, [CLOCHE_HOST_LANDLOCK] = try_landlock,
+                [CLOCHE_HOST_CONTROL_GROUPS] = try_control_groups,
+                [CLOCHE_HOST_LANDLOCK] = try_landlock,
                 [CLOCHE_HOST_FUSE] = try_fuse,
-                [CLOCHE_HOST_FUSE_PASSTHROUGH] = try_passthrough,  [CLOCHE_HOST_FINE_TIMES] = try_times,
+                [CLOCHE_HOST_FUSE_PASSTHROUGH] = try_passthrough,
+                [CLOCHE_HOST_FINE_TIMES] = try_times,
         };
         static const struct cloche_host_report rows[CLOCHE_HOST_COUNT] = {
-#define CLOCHE_HOST(symbol, feature, release, instead) [CLOCHE_HOST_##symbol] = {.name = feature, .since = release, .without = instead},
+#define CLOCHE_HOST(symbol, feature, release, instead) \
+        [CLOCHE_HOST_##symbol] = {.name = feature, .since = release, .without = instead},
 #include <cloche/host.def>
 #undef CLOCHE_HOST
         };

@@ -32,8 +32,9 @@ int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret,
                 if (*value == 0)
                         *value = rows[i].preset;
                 if (*value != CLOCHE_UNLIMITED && (*value < rows[i].min || *value > rows[i].max))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the limit %s is %llu, expected %llu to %llu, or none",
-                                       rows[i].json, (unsigned long long)*value, (unsigned long long)rows[i].min,
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the limit %s is %llu, expected %llu to %llu, or none", rows[i].json,
+                                       (unsigned long long)*value, (unsigned long long)rows[i].min,
                                        (unsigned long long)rows[i].max);
         }
         *ret = limits;
@@ -60,7 +61,8 @@ json_t *limits_named(const struct cloche_limits *limits)
                 uint64_t value = *field(&copy, &rows[i]);
 
                 if (value)
-                        json_object_set_new(object, rows[i].json, json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
+                        json_object_set_new(object, rows[i].json,
+                                            json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
         }
         return object;
 }
@@ -104,11 +106,13 @@ struct unit {
 };
 
 /* Use the largest unit that gives at least 1, else the exact number. */
-static const char *quantity_text(double value, const struct unit *units, size_t count, const char *exact, char ret[LIMITS_TEXT_BYTES])
+static const char *quantity_text(double value, const struct unit *units, size_t count, const char *exact,
+                                 char ret[LIMITS_TEXT_BYTES])
 {
         for (size_t i = 0; i < count; i++)
                 if (value >= units[i].size) {
-                        snprintf(ret, LIMITS_TEXT_BYTES, "%.4g %s (%.0f %s)", value / units[i].size, units[i].name, value, exact);
+                        snprintf(ret, LIMITS_TEXT_BYTES, "%.4g %s (%.0f %s)", value / units[i].size, units[i].name,
+                                 value, exact);
                         return ret;
                 }
         snprintf(ret, LIMITS_TEXT_BYTES, "%.0f %s", value, exact);

@@ -61,8 +61,8 @@ static const char *sync_mode(const char *name)
 }
 
 /* Read a member that is absent or one of the names. */
-static int read_name(const json_t *object, const char *member, const char *(*among)(const char *), const char *full_name, const char *expected,
-                     const char **ret, struct cloche_err *e)
+static int read_name(const json_t *object, const char *member, const char *(*among)(const char *),
+                     const char *full_name, const char *expected, const char **ret, struct cloche_err *e)
 {
         const json_t *value = json_object_get(object, member);
 
@@ -70,20 +70,22 @@ static int read_name(const json_t *object, const char *member, const char *(*amo
         return *ret ? 0 : refuse(e, full_name, expected);
 }
 
-static int check_members(const json_t *object, const char *where, const char *const *known, size_t count, struct cloche_err *e)
+static int check_members(const json_t *object, const char *where, const char *const *known, size_t count,
+                         struct cloche_err *e)
 {
         const char *key;
         json_t *value;
 
         if (object && !json_is_object(object))
                 return refuse(e, where, "an object");
-        json_object_foreach((json_t *)object, key, value) {
+        json_object_foreach ((json_t *)object, key, value) {
                 size_t i = 0;
 
                 while (i < count && strcmp(known[i], key) != 0)
                         i++;
                 if (i == count)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount%s%s has no member \"%.60s\"", where[0] ? "." : "", where, key);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount%s%s has no member \"%.60s\"",
+                                       where[0] ? "." : "", where, key);
         }
         return 0;
 }
@@ -106,10 +108,13 @@ static int find_root(const struct mount_roots *roots, struct mount_option *row, 
         const char *rest;
 
         for (size_t i = 0; i < roots->count; i++)
-                if (path_is_at_or_below(row->source, roots->paths[i]) && (best == 0 || strlen(roots->paths[i]) > strlen(roots->paths[best - 1])))
+                if (path_is_at_or_below(row->source, roots->paths[i]) &&
+                    (best == 0 || strlen(roots->paths[i]) > strlen(roots->paths[best - 1])))
                         best = i + 1;
         if (best == 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is not beneath a directory that may be mounted (of a daemon: cloched --mount-root)",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: %.120s is not beneath a directory that may be mounted (of a daemon: "
+                               "cloched --mount-root)",
                                row->source);
         rest = row->source + (strlen(roots->paths[best - 1]) == 1 ? 0 : strlen(roots->paths[best - 1]));
         row->root = (uint32_t)best - 1;
@@ -146,7 +151,8 @@ static int check_loading(const json_t *loading, struct cloche_err *e)
 
 static int check_dir(const json_t *dir, struct cloche_err *e)
 {
-        static const char *const members[] = {"path", "kind", "permissions", "loading", "security", "onPermissionDenied"};
+        static const char *const members[] = {"path",    "kind",     "permissions",
+                                              "loading", "security", "onPermissionDenied"};
         int r = json_is_object(dir) ? check_members(dir, "dirs", members, COUNT(members), e) : 0;
 
         if (r == 0)
@@ -165,16 +171,20 @@ static int take_kind(const json_t *dir, struct mount_option *row, struct cloche_
         if (!kind || (text && strcmp(text, "directory") == 0))
                 return 0;
         if (!text || strcmp(text, "file") != 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': kind must be directory or file", row->target);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': kind must be directory or file",
+                               row->target);
         if (!row->path[0])
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is a directory that may be mounted (of a daemon: cloched --mount-root), not a file beneath one",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: %.120s is a directory that may be mounted (of a daemon: cloched "
+                               "--mount-root), not a file beneath one",
                                row->source);
         row->file = strdup(name);
         *(slash ? slash : row->path) = '\0';
         return row->file ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
 }
 
-static int take_place(const struct mount_roots *roots, const char *target, const json_t *dir, struct mount_option *ret, struct cloche_err *e)
+static int take_place(const struct mount_roots *roots, const char *target, const json_t *dir, struct mount_option *ret,
+                      struct cloche_err *e)
 {
         const json_t *given = json_is_object(dir) ? json_object_get(dir, "path") : dir;
         const char *path = json_string_value(given), *name;
@@ -183,9 +193,12 @@ static int take_place(const struct mount_roots *roots, const char *target, const
         while (size > 1 && target[size - 1] == '/')
                 size--;
         if (target[0] != '/' || size < 2 || size >= sizeof(ret->target))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' must be an absolute path of the box, of less than %d bytes", target, KEEPER_TARGET_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: '%.100s' must be an absolute path of the box, of less than %d bytes",
+                               target, KEEPER_TARGET_MAX);
         if (!path || path[0] != '/' || strlen(path) != json_string_length(given))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' must name an absolute path of the host, without NUL", target);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: '%.60s' must name an absolute path of the host, without NUL", target);
         memcpy(ret->target, target, size);
         /* Links in the host's path are followed. If this process gave up the rights to see them,
          * the keeper walks them. */
@@ -196,7 +209,10 @@ static int take_place(const struct mount_roots *roots, const char *target, const
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
         name = strrchr(ret->source, '/') + 1;
         if (reserved_is(name, strlen(name)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s: the name belongs to syncs, which keep their journal there: mount the directory above it", ret->source);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: %.120s: the name belongs to syncs, which keep their journal there: mount "
+                               "the directory above it",
+                               ret->source);
         return find_root(roots, ret, e);
 }
 
@@ -218,7 +234,8 @@ static json_t *configuration(const json_t *mount, const json_t *dir, const struc
 {
         static const char *const passed[] = {"permissions", "loading", "onPermissionDenied"};
         json_t *links = json_object_get(member_of(mount, dir, "security"), "followSymlinks");
-        json_t *configure = json_pack("{s:s, s:s, s:i, s:i}", "source", row->source, "target", row->target, "uid", GUEST_ID, "gid", GUEST_ID);
+        json_t *configure = json_pack("{s:s, s:s, s:i, s:i}", "source", row->source, "target", row->target, "uid",
+                                      GUEST_ID, "gid", GUEST_ID);
 
         for (size_t i = 0; i < COUNT(passed); i++)
                 if (member_of(mount, dir, passed[i]))
@@ -253,22 +270,27 @@ static int configure_file(struct mount_option *row, struct cloche_err *e)
         int r = json_object_set_new(row->configure, "file", json_string(row->file));
 
         if (json_object_get(row->configure, "loading"))
-                r |= json_object_set_new(row->configure, "loading", max ? json_pack("{s:O}", "maxFileSize", max) : json_object());
+                r |= json_object_set_new(row->configure, "loading",
+                                         max ? json_pack("{s:O}", "maxFileSize", max) : json_object());
         r |= json_object_set(row->configure, "permissions", row->permissions);
-        return r < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': the file's name on the host is no text", row->target) : 0;
+        return r < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "mount.dirs: '%.60s': the file's name on the host is no text", row->target)
+                     : 0;
 }
 
-static int take_rows(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
+static int take_rows(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret,
+                     struct cloche_err *e)
 {
         const char *target;
         json_t *dir;
         int r = 0;
 
-        json_object_foreach(json_object_get(mount, "dirs"), target, dir) {
+        json_object_foreach (json_object_get(mount, "dirs"), target, dir) {
                 struct mount_option *row = &ret->rows[ret->count];
 
                 if (ret->count == KEEPER_MOUNTS_MAX)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: at most %d directories are mounted at once", KEEPER_MOUNTS_MAX);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "mount.dirs: at most %d directories are mounted at once", KEEPER_MOUNTS_MAX);
                 ret->count++;
                 r = check_dir(dir, e);
                 if (r == 0)
@@ -291,7 +313,8 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 if (r < 0)
                         return r;
         }
-        return ret->count > 0 ? 0 : refuse(e, "dirs", "an object of at least one path of the box to a path of the host");
+        return ret->count > 0 ? 0
+                              : refuse(e, "dirs", "an object of at least one path of the box to a path of the host");
 }
 
 /* Find the closest mount that holds another one. */
@@ -300,7 +323,8 @@ static struct mount_option *find_outer(struct mount_options *options, const stru
         struct mount_option *best = NULL;
 
         for (struct mount_option *row = options->rows; row < options->rows + options->count; row++)
-                if (row != inner && path_is_at_or_below(inner->target, row->target) && (!best || strlen(row->target) > strlen(best->target)))
+                if (row != inner && path_is_at_or_below(inner->target, row->target) &&
+                    (!best || strlen(row->target) > strlen(best->target)))
                         best = row;
         return best;
 }
@@ -315,26 +339,36 @@ static int add_points(struct mount_options *options, struct cloche_err *e)
                 if (!outer)
                         continue;
                 if (outer->file)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it", row->target, outer->target);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "mount.dirs: '%.60s' cannot lie in '%.60s', which is a file: give it a place "
+                                       "beside it",
+                                       row->target, outer->target);
                 if (strcmp(outer->target, row->target) == 0)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' is given twice", row->target);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' is given twice",
+                                       row->target);
                 if (reserved_is_in(row->target + strlen(outer->target) + 1))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' lies in a place called " RESERVED_NAME ", where syncs keep their journal: choose another name", row->target);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "mount.dirs: '%.100s' lies in a place called " RESERVED_NAME
+                                       ", where syncs keep their journal: choose another name",
+                                       row->target);
                 if (!points && json_object_set_new(outer->configure, "points", points = json_array()) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
-                json_array_append_new(points, json_pack("{s:s, s:s}", "path", row->target + strlen(outer->target) + 1, "kind", row->file ? "file" : "directory"));
+                json_array_append_new(points, json_pack("{s:s, s:s}", "path", row->target + strlen(outer->target) + 1,
+                                                        "kind", row->file ? "file" : "directory"));
         }
         return 0;
 }
 
-const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below)
+const struct mount_option *mount_options_find(const struct mount_options *options, const char *path,
+                                              const char **ret_below)
 {
         const struct mount_option *best = NULL;
 
         for (const struct mount_option *row = options->rows; row < options->rows + options->count; row++) {
                 size_t size = strlen(row->target);
 
-                if (strncmp(path, row->target, size) != 0 || path[size] != (row->file ? '\0' : '/') || (best && strlen(best->target) > size))
+                if (strncmp(path, row->target, size) != 0 || path[size] != (row->file ? '\0' : '/') ||
+                    (best && strlen(best->target) > size))
                         continue;
                 best = row;
                 *ret_below = path + size + !row->file;
@@ -350,9 +384,11 @@ static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_e
         return 0;
 }
 
-int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
+int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret,
+                       struct cloche_err *e)
 {
-        static const char *const members[] = {"dirs", "permissions", "loading", "sync", "security", "onPermissionDenied"};
+        static const char *const members[] = {"dirs", "permissions", "loading",
+                                              "sync", "security",    "onPermissionDenied"};
         static const char *const sync_members[] = {"mode", "onError", "conflict", "links", "allowAbort"};
         const json_t *sync = json_object_get(mount, "sync");
         const char *mode = NULL;
@@ -371,9 +407,11 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
         if (r == 0)
                 r = read_name(sync, "mode", sync_mode, "sync.mode", "batch or manual", &mode, e);
         if (r == 0)
-                r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort", &ret->on_error, e);
+                r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort",
+                              &ret->on_error, e);
         if (r == 0)
-                r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite", &ret->conflict, e);
+                r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite",
+                              &ret->conflict, e);
         if (r == 0)
                 r = read_allow_abort(json_object_get(sync, "allowAbort"), &ret->abort_skips, e);
         if (r == 0)

@@ -21,7 +21,7 @@ struct mount_option {
         uint32_t root;                  /* index in struct mount_roots; path is below it */
         char path[KEEPER_PATH_MAX];     /* of a file: its directory */
         char *file;                     /* name of a file there; NULL: the mount is a directory */
-        int is_written; /* a rule permits create, modify or delete */
+        int is_written;                 /* a rule permits create, modify or delete */
         json_t *permissions;
         json_t *configure; /* params for cloche-fs */
 };
@@ -29,21 +29,23 @@ struct mount_option {
 struct mount_options {
         struct mount_option rows[KEEPER_MOUNTS_MAX];
         size_t count;
-        int is_manual;              /* writes to the host only on request */
+        int is_manual;                           /* writes to the host only on request */
         const char *on_error, *conflict, *links; /* static names of the contract */
         int abort_skips; /* allowAbort was false: an abort in beforeSync only skips its change */
 };
 
 /* Find the deepest mount that holds path, which is below its target or, for a mounted file, the
  * target itself. Sets *ret_below to the rest of path; NULL: no mount does. */
-const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below);
+const struct mount_option *mount_options_find(const struct mount_options *options, const char *path,
+                                              const char **ret_below);
 
 /* {dirs, permissions, loading, sync {mode, onError, conflict, links, allowAbort}, security
  * {followSymlinks}, onPermissionDenied}. A directory is a path of the host, or {path, kind:
  * "directory" or "file", permissions, loading, security, onPermissionDenied}, which override the
  * members of the whole. -CLOCHE_E_INVALID_ARGUMENT names the member. Call mount_options_done() on
  * ret, also on failure. */
-int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);
+int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret,
+                       struct cloche_err *e);
 void mount_options_done(struct mount_options *options);
 
 /* Return the static name if it is a valid action after a failure, for a file that the host changed

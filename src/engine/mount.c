@@ -16,15 +16,19 @@
 #include <sys/stat.h>
 
 #define CHANGES_PAGE 20000 /* changes in one answer: a few MB */
-#define CHANGES_BYTES_MAX (512u << 20) /* of all pages of a mount, some million changes: bounds the memory that a hijacked server can use */
+/* Of all pages of a mount, some million changes: bounds the memory that a hijacked server can use.
+ * */
+#define CHANGES_BYTES_MAX (512u << 20)
 #define PLACE_PATIENCE_MS 20000
-#define COLLECT_PATIENCE_MS 10000 /* timeout of one answer: a server hijacked by its guest must not hold the run for ever */
+/* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */
+#define COLLECT_PATIENCE_MS 10000
 
 enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret, struct cloche_err *e)
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret,
+               struct cloche_err *e)
 {
         struct mounts *mounts = calloc(1, sizeof(*mounts));
         int own_fd = -EBADF;
@@ -42,7 +46,11 @@ int mounts_new(struct cloche_engine *engine, struct mount_options *options, int 
         mounts->options = *options;
         *options = (struct mount_options){0};
         for (size_t i = 0; i < mounts->options.count; i++)
-                mounts->rows[i] = (struct mount){.all = mounts, .option = &mounts->options.rows[i], .channel.fd = -EBADF, .contents_fd = -EBADF, .place_fd = -EBADF};
+                mounts->rows[i] = (struct mount){.all = mounts,
+                                                 .option = &mounts->options.rows[i],
+                                                 .channel.fd = -EBADF,
+                                                 .contents_fd = -EBADF,
+                                                 .place_fd = -EBADF};
         *ret = mounts;
         return 0;
 }
@@ -172,8 +180,11 @@ static void fail(struct mount *mount, const struct cloche_err *e)
 static int ask_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
-        return channel_request(&mount->channel, ASK_CHANGES, "changes", json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE,
-                                                            "fileBytes", (int)FILES_CONTENT_MAX, "allBytes", (json_int_t)mount->values_max), e);
+        return channel_request(&mount->channel, ASK_CHANGES, "changes",
+                               json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes),
+                                         "limit", CHANGES_PAGE, "fileBytes", (int)FILES_CONTENT_MAX, "allBytes",
+                                         (json_int_t)mount->values_max),
+                               e);
 }
 
 static void keep_list(json_t **place, const json_t *result, const char *name)
@@ -196,10 +207,13 @@ static int keep_value(struct mount *mount, json_t *change, const struct frame *f
 
         if (!place)
                 return 0;
-        if (!mount->values || !json_is_string(name) || json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
-            (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at || n > FILES_CONTENT_MAX)
+        if (!mount->values || !json_is_string(name) ||
+            json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
+            (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at ||
+            n > FILES_CONTENT_MAX)
                 return -1;
-        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_value(f->attachments + at, (size_t)n)));
+        r = json_object_set_new(mount->values, json_string_value(name),
+                                json_pack("[I, o]", n, files_bytes_to_value(f->attachments + at, (size_t)n)));
         mount->all->contents_left -= (uint64_t)n < mount->all->contents_left ? (uint64_t)n : mount->all->contents_left;
         json_object_del(change, "bytes");
         return r;
@@ -212,7 +226,7 @@ static int keep_page(struct mount *mount, json_t *page, const struct frame *f)
 
         if (!json_is_array(page) || f->attachments_size > mount->values_max)
                 return -1;
-        json_array_foreach(page, i, change)
+        json_array_foreach (page, i, change)
                 if (keep_value(mount, change, f) < 0)
                         return -1;
         return json_array_extend(mount->changes, page);
@@ -227,9 +241,11 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
                 uv_timer_again(mount->all->timer);
         mount->changes_bytes += f->json_size;
         if (mount->changes_bytes > CHANGES_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB", mount->option->target, CHANGES_BYTES_MAX >> 20);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB",
+                               mount->option->target, CHANGES_BYTES_MAX >> 20);
         if (keep_page(mount, page, f) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes", mount->option->target);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes",
+                               mount->option->target);
         keep_list(&mount->denials, result, "denials");
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
@@ -244,7 +260,8 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         fd_close(&mount->contents_fd);
         mount->contents_fd = TAKE_FD(mount->channel.received_fd);
         if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents", mount->option->target);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
+                               mount->option->target);
         mount->waiting = 0;
         look_whether_collected(mount->all);
         return 0;
@@ -321,13 +338,20 @@ static void on_recovered(void *data, cloche_sync *sync)
 static int recover(struct mount *mount, struct cloche_err *e)
 {
         const struct mounts *mounts = mount->all;
-        struct cloche_sync_options opt = {.on_end = on_recovered, .data = mount, .has_caller = mounts->caller_fd >= 0, .caller_fd = mounts->caller_fd};
+        struct cloche_sync_options opt = {.on_end = on_recovered,
+                                          .data = mount,
+                                          .has_caller = mounts->caller_fd >= 0,
+                                          .caller_fd = mounts->caller_fd};
 
         mount->recovered = calloc(1, sizeof(*mount->recovered));
         if (!mount->recovered)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "recover the directory of a mount");
         mount->recovered->rows[0] = (struct changeset_row){
-                .target = (char *)mount->option->target, .source = mount->option->source, .root = mount->option->root, .path = (char *)mount->option->path, .contents_fd = -EBADF,
+                .target = (char *)mount->option->target,
+                .source = mount->option->source,
+                .root = mount->option->root,
+                .path = (char *)mount->option->path,
+                .contents_fd = -EBADF,
         };
         mount->recovered->count = 1;
         mount->recovered->on_error = mount_on_error(NULL);
@@ -339,18 +363,21 @@ static int recover(struct mount *mount, struct cloche_err *e)
 
 /* -- messages of a server ------------------------------------------------------------------------------------- */
 
-static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f, struct cloche_err *e)
+static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f,
+                       struct cloche_err *e)
 {
         if (id == ASK_CHANGES && mount->waiting)
                 return keep_changes(mount, result, f, e);
         if (id == ASK_CONTENTS && mount->waiting)
                 return keep_contents(mount, e);
         if (id == ASK_JOURNAL)
-                return json_is_true(json_object_get(result, "journal")) && !mount->recovery ? recover(mount, e) : configure(mount, e);
+                return json_is_true(json_object_get(result, "journal")) && !mount->recovery ? recover(mount, e)
+                                                                                            : configure(mount, e);
         if (id == ASK_CONFIGURE)
                 mount->is_configured = 1;
         else if (id != ASK_PLACE)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked", mount->option->target);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked",
+                               mount->option->target);
         else
                 tell_placed(mount, NULL);
         return 0;
@@ -368,8 +395,10 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_RESULT)
                 return keep_result(mount, json_integer_value(m->id), m->result, f, e);
         if (m->kind == RPC_ERROR)
-                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target, mount->option->source, m->error_message);
-        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target, m->method ? m->method : "");
+                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
+                               mount->option->source, m->error_message);
+        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target,
+                       m->method ? m->method : "");
 }
 
 static void on_end(void *data, const struct cloche_err *e)
@@ -396,7 +425,8 @@ static void on_served(void *data, struct keeper_reply *reply)
                 struct cloche_err e = *reply->error;
 
                 if (e.os_errno == ENOTDIR && !mount->option->file)
-                        err_set(&e, (enum cloche_code)e.code, "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
+                        err_set(&e, (enum cloche_code)e.code,
+                                "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
                 err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
                 fail(mount, &e);
         }
@@ -407,7 +437,8 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
 {
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         _cleanup_fd_ int server_fd = -EBADF;
-        int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
+        int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e)
+                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
 
         if (r == 0) {
                 mount->channel.takes = S_IFDIR;
@@ -424,7 +455,8 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 spec->root = mount->option->root;
                 spec->is_written = (uint32_t)mount->option->is_written;
                 strcpy(spec->path, mount->option->path);
-                r = keeper_serve_later(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd}, mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
+                r = keeper_serve_later(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
+                                       mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
         }
         if (r == 0) {
                 mount->is_asking = 1;
@@ -482,8 +514,8 @@ static const char *kind_of(uint32_t mode)
 
 static int describe_place(const char *below, int file_fd, uint32_t mode, json_t **ret, struct cloche_err *e)
 {
-        json_t *params = json_pack("{s:o, s:s, s:i}", "path", files_bytes_to_json(below, strlen(below)), "kind", kind_of(mode), "mode",
-                                   S_ISLNK(mode) ? 0777 : (int)(mode & 07777));
+        json_t *params = json_pack("{s:o, s:s, s:i}", "path", files_bytes_to_json(below, strlen(below)), "kind",
+                                   kind_of(mode), "mode", S_ISLNK(mode) ? 0777 : (int)(mode & 07777));
         char target[INIT_PATH_MAX] = "";
         ssize_t size;
 
@@ -500,8 +532,8 @@ static int describe_place(const char *below, int file_fd, uint32_t mode, json_t 
         return size > 0 ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
 }
 
-int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e), void *data,
-                struct cloche_err *e)
+int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode,
+                void (*done)(void *data, const struct cloche_err *e), void *data, struct cloche_err *e)
 {
         int own_fd = S_ISREG(mode) ? fcntl(file_fd, F_DUPFD_CLOEXEC, 3) : -EBADF, r = 0;
         json_t *params = NULL;
@@ -509,7 +541,9 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
         if (mount->all->error.code || mount->channel.fd < 0)
                 r = err_set(e, CLOCHE_E_MOUNT, "the mount %.60s: %.150s", mount->option->target, mount->all->error.msg);
         else if (mount->option->file)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no file of the call can stand at %.100s: a file of the host is mounted there", mount->option->target);
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "no file of the call can stand at %.100s: a file of the host is mounted there",
+                            mount->option->target);
         else if (S_ISREG(mode) && own_fd < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "place a file in the mount %.60s", mount->option->target);
         if (r == 0)
@@ -561,7 +595,8 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                 struct cloche_err e = {0};
 
                 if (mount->channel.fd < 0 || mount->channel.is_ended)
-                        err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost", mount->option->target);
+                        err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost",
+                                mount->option->target);
                 else if (mount->changes && mount->is_configuring)
                         (void)ask_changes(mount, &e);
                 if (e.code)

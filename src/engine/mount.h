@@ -19,16 +19,16 @@ struct mount {
         struct mounts *all;
         const struct mount_option *option;
         struct channel channel;
-        json_t *changes;  /* as cloche-fs lists them, once collected */
+        json_t *changes;        /* as cloche-fs lists them, once collected */
         uint64_t changes_bytes; /* size of the pages */
-        json_t *values;   /* contents that came with changes, by name; NULL: not requested */
-        uint64_t values_max; /* room for contents in the next page */
+        json_t *values;         /* contents that came with changes, by name; NULL: not requested */
+        uint64_t values_max;    /* room for contents in the next page */
         json_t *denials, *warnings;
-        char *notice;     /* warning of its start, for the result; or NULL */
-        cloche_sync *recovery; /* of a killed sync's work, before the mount is served; or NULL */
+        char *notice;                /* warning of its start, for the result; or NULL */
+        cloche_sync *recovery;       /* of a killed sync's work, before the mount is served; or NULL */
         cloche_changeset *recovered; /* the changeset of recovery */
-        int contents_fd;  /* directory with the contents that the guest wrote, once collected */
-        int is_asking;    /* the keeper is starting the server */
+        int contents_fd;             /* directory with the contents that the guest wrote, once collected */
+        int is_asking;               /* the keeper is starting the server */
         /* While a file is being placed. */
         void (*on_placed)(void *data, const struct cloche_err *e);
         void *place_data;
@@ -45,7 +45,7 @@ struct mounts {
         struct cloche_engine *engine;
         struct mount_options options;
         struct mount rows[KEEPER_MOUNTS_MAX];
-        int caller_fd; /* rights to use, as in struct cloche_run_options; owned, or -EBADF */
+        int caller_fd;           /* rights to use, as in struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first error, code 0: none */
         uint64_t contents_left;  /* room for contents with the changes */
         uv_timer_t *timer;       /* timeout of placing and of collecting */
@@ -57,7 +57,8 @@ struct mounts {
 };
 
 /* Takes options, also on failure. caller_fd: borrowed, or negative. */
-int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret, struct cloche_err *e);
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret,
+               struct cloche_err *e);
 struct mounts *mounts_ref(struct mounts *mounts);
 void mounts_unref(struct mounts *mounts); /* accepts NULL */
 /* Put the mount points into spec. */
@@ -72,8 +73,9 @@ struct mount *mounts_find(struct mounts *mounts, const char *path, const char **
 int mounts_are_awaited(const struct mounts *mounts);
 /* Put a virtual file there before the guest runs, one at a time. file_fd: its contents, or a link's
  * target; borrowed. done is called later, once. */
-CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e),
-                                  void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode,
+                                  void (*done)(void *data, const struct cloche_err *e), void *data,
+                                  struct cloche_err *e);
 /* Drop the callbacks with this data. */
 void mounts_forget_place(struct mounts *mounts, const void *data);
 

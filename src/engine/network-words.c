@@ -5,8 +5,17 @@
 const char *network_words_find(const char *text, size_t size)
 {
         static const char *const said[] = {
-                "ould not resolve host", "emporary failure in name resolution", "ailure resolving", "ame or service not known", "nable to resolve",
-                "EAI_AGAIN", "ENOTFOUND", "etwork is unreachable", "ENETUNREACH", "ame resolution", "rname not found",
+                "ould not resolve host",
+                "emporary failure in name resolution",
+                "ailure resolving",
+                "ame or service not known",
+                "nable to resolve",
+                "EAI_AGAIN",
+                "ENOTFOUND",
+                "etwork is unreachable",
+                "ENETUNREACH",
+                "ame resolution",
+                "rname not found",
         };
 
         const char *found = NULL;
@@ -24,7 +33,8 @@ static size_t least(size_t a, size_t b)
 void network_words_add(struct network_words *words, const char *piece, size_t size)
 {
         char seam[2 * NETWORK_WORDS_KEPT];
-        size_t head = least(size, NETWORK_WORDS_KEPT), whole = words->kept_size + head, kept = least(whole, NETWORK_WORDS_KEPT);
+        size_t head = least(size, NETWORK_WORDS_KEPT), whole = words->kept_size + head,
+               kept = least(whole, NETWORK_WORDS_KEPT);
 
         if (words->is_found)
                 return;

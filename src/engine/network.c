@@ -15,7 +15,7 @@
 #define FRAME_MAX (1u << 20)
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
-#define LOOK_MS 5000 /* between checks of the host's name servers */
+#define LOOK_MS 5000  /* between checks of the host's name servers */
 #define START_LOOKS 4 /* the gate must be ready by then: it waits for its box, and may be stopped */
 
 enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
@@ -120,9 +120,12 @@ static uint64_t count_of(const json_t *params, const char *name)
 static void keep_stats(struct network *network, const json_t *params)
 {
         network->stats = (struct network_stats){
-                .connections = count_of(params, "connections"), .connections_total = count_of(params, "connectionsTotal"),
-                .bytes_in = count_of(params, "bytesIn"), .bytes_out = count_of(params, "bytesOut"),
-                .queries = count_of(params, "queries"), .lost = count_of(params, "lost"),
+                .connections = count_of(params, "connections"),
+                .connections_total = count_of(params, "connectionsTotal"),
+                .bytes_in = count_of(params, "bytesIn"),
+                .bytes_out = count_of(params, "bytesOut"),
+                .queries = count_of(params, "queries"),
+                .lost = count_of(params, "lost"),
         };
 }
 
@@ -209,7 +212,8 @@ static void on_timer(uv_timer_t *timer)
         if (!network->is_ready && ++network->looks == START_LOOKS) {
                 err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
-        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
+        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
+                                                             json_pack("{s:s}", "servers", network->servers), &e) < 0)
                 fail(network, &e);
 }
 
@@ -239,7 +243,8 @@ static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_
         return channel_watch(&network->channel, loop, e);
 }
 
-static int begin(struct network *network, struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy, struct cloche_err *e)
+static int begin(struct network *network, struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                 struct cloche_err *e)
 {
         _cleanup_fd_ int gate_fd = -EBADF;
         int r = open_channel(network, loop, &gate_fd, e);
@@ -248,14 +253,15 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
                 r = serve(network, keeper, box, gate_fd, e);
         renew_servers(network);
         if (r == 0)
-                r = channel_request(&network->channel, ASK_START, "start", json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
+                r = channel_request(&network->channel, ASK_START, "start",
+                                    json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
         if (r == 0)
                 uv_timer_start(&network->timer, on_timer, LOOK_MS, LOOK_MS);
         return r;
 }
 
-int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy, const struct network_face *face, struct network **ret,
-                  struct cloche_err *e)
+int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                  const struct network_face *face, struct network **ret, struct cloche_err *e)
 {
         int r = network_policy_check(policy, e);
         struct network *network = r == 0 ? calloc(1, sizeof(*network)) : NULL;

@@ -45,8 +45,8 @@ CLOCHE_MUST_CHECK int network_policy_check(const json_t *policy, struct cloche_e
 /* policy: checked here, borrowed. keeper, loop: borrowed until network_stop. box: alive, made with
  * is_sandbox. Returns -CLOCHE_E_INVALID_ARGUMENT, _RESOURCE, _KEEPER; refusals of the keeper come
  * by on_end. */
-CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy, const struct network_face *face,
-                                    struct network **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                                    const struct network_face *face, struct network **ret, struct cloche_err *e);
 /* Replace the policy at once; also before on_ready. Open connections that it does not allow are
  * cut. */
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);

@@ -12,8 +12,9 @@
 #define CPU_NS_MAX UINT64_C(250000000)
 #define WORK_PER_LOOK (1u << 20) /* bytes that may be read between two checks of the clock */
 
-#define OPTIONS (PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS | \
-                 PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT)
+#define OPTIONS                                                                                                    \
+        (PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS | \
+         PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT)
 
 struct pattern {
         const json_t *source;
@@ -39,8 +40,8 @@ static int compile(const json_t *source, pcre2_code **ret)
         if (context) {
                 pcre2_set_max_pattern_length(context, SOURCE_BYTES_MAX);
                 pcre2_set_compile_extra_options(context, PCRE2_EXTRA_ALT_BSUX);
-                *ret = pcre2_compile((PCRE2_SPTR)json_string_value(source), json_string_length(source), OPTIONS, &code, &at,
-                                     context);
+                *ret = pcre2_compile((PCRE2_SPTR)json_string_value(source), json_string_length(source), OPTIONS, &code,
+                                     &at, context);
         }
         pcre2_compile_context_free(context);
         if (*ret)
@@ -95,8 +96,8 @@ static int match(struct patterns *patterns, const struct pattern *p, const json_
         pcre2_set_heap_limit(context, HEAP_KIB_MAX);
         pcre2_set_match_limit(context, UINT32_MAX); /* the clock bounds it */
         pcre2_set_callout(context, on_item, patterns);
-        r = pcre2_match(p->code, (PCRE2_SPTR)json_string_value(text), json_string_length(text), 0, PCRE2_NO_UTF_CHECK, p->match,
-                        context);
+        r = pcre2_match(p->code, (PCRE2_SPTR)json_string_value(text), json_string_length(text), 0, PCRE2_NO_UTF_CHECK,
+                        p->match, context);
         pcre2_match_context_free(context);
         patterns->spent_ns += cpu_now_ns() - begun_ns;
         if (r == PCRE2_ERROR_NOMEMORY)

@@ -9,8 +9,8 @@ struct placing {
         struct box *box;
         struct mounts *mounts; /* of the box, or NULL; a file in one becomes a virtual file */
         const struct kept_files *files;
-        size_t next_in_mount, next_in_box; /* next rows to check */
-        unsigned asked;                    /* answers missing from init */
+        size_t next_in_mount, next_in_box;                    /* next rows to check */
+        unsigned asked;                                       /* answers missing from init */
         void (*done)(void *data, const struct cloche_err *e); /* NULL: idle */
         void *data;
 };

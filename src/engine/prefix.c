@@ -74,14 +74,23 @@ static int make_key(struct setup *setup, struct cloche_err *e)
 static struct cloche_run_options as_run(const struct cloche_prefix_options *opt, const char *function)
 {
         return (struct cloche_run_options){
-                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .function = function, .files = opt->files,
-                .file_count = opt->file_count, .build = opt->build, .globals = opt->globals, .imports = opt->imports, .tenant = opt->tenant,
+                .code = opt->code,
+                .code_size = opt->code_size,
+                .filename = opt->filename,
+                .function = function,
+                .files = opt->files,
+                .file_count = opt->file_count,
+                .build = opt->build,
+                .globals = opt->globals,
+                .imports = opt->imports,
+                .tenant = opt->tenant,
         };
 }
 
 /* is_code: the set-up is the program of its runs, which call the function. */
-static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, int is_code,
-                     const char *function, const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
+static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt,
+                     const struct values *values, int is_code, const char *function, const struct runtime *runtime,
+                     struct setup **ret, struct cloche_err *e)
 {
         const struct cloche_run_options program = as_run(opt, function);
         struct setup *setup = calloc(1, sizeof(*setup));
@@ -127,7 +136,8 @@ int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err
         return -(int)t->error.code;
 }
 
-int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, struct cloche_err *e)
+int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,
+                        struct cloche_err *e)
 {
         const struct cloche_run_options texts = as_run(opt, NULL);
         struct values values;
@@ -139,7 +149,8 @@ int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         return r;
 }
 
-int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, cloche_prefix **ret, struct cloche_err *e)
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                        cloche_prefix **ret, struct cloche_err *e)
 {
         const struct cloche_run_options same = as_run(opt, NULL);
         const struct runtime *runtime;
@@ -179,8 +190,8 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         return 0;
 }
 
-int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, char **failure,
-                      struct cloche_err *e)
+int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,
+                      char **failure, struct cloche_err *e)
 {
         cloche_prefix *prefix;
         int r = cloche_prefix_start(engine, opt, &prefix, e);
@@ -207,12 +218,14 @@ void cloche_prefix_free(cloche_prefix *prefix)
         free(prefix);
 }
 
-int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const struct values *values,
-                   struct template **ret, struct cloche_err *e)
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   const struct values *values, struct template **ret, struct cloche_err *e)
 {
         char name[256];
         const struct cloche_prefix_options program = {
-                .code = opt->code, .code_size = opt->code_size, .filename = request_filename(opt, runtime, name, sizeof(name)),
+                .code = opt->code,
+                .code_size = opt->code_size,
+                .filename = request_filename(opt, runtime, name, sizeof(name)),
                 .tenant = opt->tenant,
         };
         struct setup *setup;

@@ -13,7 +13,7 @@ struct cloche_prefix {
 
 /* Find or add the template of a run's own program, in a compiled language; it is not started. Calls
  * of the same program are forked from it, loaded. */
-int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const struct values *values,
-                   struct template **ret, struct cloche_err *e);
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   const struct values *values, struct template **ret, struct cloche_err *e);
 
 #endif

@@ -59,7 +59,8 @@ static void on_reply(void *data, struct keeper_reply *reply)
 
         settle(outcome, reply->error);
         if (outcome->r == 0 && outcome->box)
-                outcome->r = box_adopt(outcome->box, outcome->engine->keeper, reply, &outcome->engine->loop, outcome->e);
+                outcome->r =
+                        box_adopt(outcome->box, outcome->engine->keeper, reply, &outcome->engine->loop, outcome->e);
 }
 
 static void on_init(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -81,7 +82,8 @@ int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
 {
         struct outcome outcome = {.engine = engine, .e = e};
 
-        return box_drop(box, on_reply, &outcome) ? await(&outcome, 0) : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
+        return box_drop(box, on_reply, &outcome) ? await(&outcome, 0)
+                                                 : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
 }
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */
@@ -95,8 +97,14 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = (struct keeper_box_limits){
-                .memory_bytes = 64u << 20, .pids = 64, .cpu_percent = 200, .cpu_ms = 20000,
-                .disk_bytes = 16u << 20, .disk_inodes = 512, .file_bytes = UINT64_MAX, .open_files = 256,
+                .memory_bytes = 64u << 20,
+                .pids = 64,
+                .cpu_percent = 200,
+                .cpu_ms = 20000,
+                .disk_bytes = 16u << 20,
+                .disk_inodes = 512,
+                .file_bytes = UINT64_MAX,
+                .open_files = 256,
         };
         spec->parent = parent;
         spec->shared_with = KEEPER_NO_BOX;
@@ -154,7 +162,8 @@ static int put_probe(cloche_engine *engine, struct box *box, struct cloche_err *
 
         if (engine->probe_fd < 0)
                 return err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir);
-        return await(&outcome, control_ask_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init, &outcome, e));
+        return await(&outcome,
+                     control_ask_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init, &outcome, e));
 }
 
 int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)
@@ -165,7 +174,8 @@ int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t f
         int r = put_probe(engine, box, e);
 
         if (r == 0)
-                r = await(&outcome, control_spawn(box->control, &request, strings.data, strings.size, fds, fd_count, on_init, &outcome, e));
+                r = await(&outcome, control_spawn(box->control, &request, strings.data, strings.size, fds, fd_count,
+                                                  on_init, &outcome, e));
         return r;
 }
 
@@ -174,7 +184,8 @@ int probe_fork(cloche_engine *engine, const struct box *box, const int *fds, siz
         struct outcome outcome = {.engine = engine, .e = e};
         uint32_t fork;
 
-        return await(&outcome, keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
+        return await(&outcome,
+                     keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
 }
 
 static int read_output(int fd, struct buf *ret, struct cloche_err *e)

@@ -9,7 +9,10 @@
 struct probe_streams {
         int null_fd, read_fd, write_fd;
 };
-#define PROBE_STREAMS_INIT {-EBADF, -EBADF, -EBADF}
+#define PROBE_STREAMS_INIT             \
+        {                              \
+                -EBADF, -EBADF, -EBADF \
+        }
 #define _cleanup_probe_streams_ __attribute__((cleanup(probe_streams_close)))
 
 int probe_streams_open(struct probe_streams *ret, struct cloche_err *e);

@@ -16,7 +16,13 @@
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static const char *const base_environment[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/cloche", "USER=cloche", "LANG=C.UTF-8", "TZ=UTC", "TMPDIR=/tmp", "CLOCHE=1",
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/home/cloche",
+        "USER=cloche",
+        "LANG=C.UTF-8",
+        "TZ=UTC",
+        "TMPDIR=/tmp",
+        "CLOCHE=1",
 };
 
 struct source request_source(const char *code, size_t size)
@@ -41,23 +47,32 @@ static int check_files(const struct cloche_run_options *opt, struct cloche_err *
         if (r < 0)
                 return err_wrap(e, "collect");
         if (opt->collect_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, at most %d are", opt->collect_count, FILES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, at most %d are", opt->collect_count,
+                               FILES_MAX);
         if (opt->file_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, at most %d are placed", opt->file_count, FILES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, at most %d are placed", opt->file_count,
+                               FILES_MAX);
         for (size_t i = 0; i < opt->file_count; i++) {
                 const struct cloche_file *file = &opt->files[i];
                 struct stat st;
 
                 /* Paths in mounts are checked once the mounts are known. */
-                r = (opt->mount ? files_normalise : files_resolve)(file->path, opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
+                r = (opt->mount ? files_normalise : files_resolve)(file->path, opt->workdir ? opt->workdir : FILES_ROOT,
+                                                                   path, sizeof(path), e);
                 if (r < 0)
                         return r;
                 if ((unsigned)file->kind > CLOCHE_FILE_SYMLINK)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the kind of %s is none there is", path);
-                if (file->kind == CLOCHE_FILE_SYMLINK && (!file->data || file->size == 0 || file->size >= INIT_PATH_MAX || memchr(file->data, '\0', file->size)))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %s must have a target of 1 to %d bytes", path, INIT_PATH_MAX - 1);
-                if (file->kind == CLOCHE_FILE_PLAIN && !file->data && (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode)))
-                        return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file for %s is not an open regular file", path);
+                if (file->kind == CLOCHE_FILE_SYMLINK &&
+                    (!file->data || file->size == 0 || file->size >= INIT_PATH_MAX ||
+                     memchr(file->data, '\0', file->size)))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the symbolic link %s must have a target of 1 to %d bytes", path,
+                                       INIT_PATH_MAX - 1);
+                if (file->kind == CLOCHE_FILE_PLAIN && !file->data &&
+                    (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode)))
+                        return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file for %s is not an open regular file",
+                                       path);
         }
         return 0;
 }
@@ -66,7 +81,8 @@ static int check_environment(const struct cloche_run_options *opt, struct cloche
 {
         for (size_t i = 0; i < opt->env_count; i++)
                 if (!strchr(opt->env[i], '=') || opt->env[i][0] == '=')
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the environment entry '%.60s' must be NAME=value", opt->env[i]);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the environment entry '%.60s' must be NAME=value",
+                                       opt->env[i]);
         return 0;
 }
 
@@ -75,9 +91,12 @@ static int check_terminal(const struct cloche_run_options *opt, struct cloche_er
         if (opt->cols == 0 && opt->rows == 0)
                 return 0;
         if (opt->kind != CLOCHE_SCRIPT || !opt->stream_fds || opt->prefix || opt->warm)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal is for a script with streams of the caller's, in a box of its own");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a terminal is for a script with streams of the caller's, in a box of its own");
         if (opt->cols < 1 || opt->cols > UINT16_MAX || opt->rows < 1 || opt->rows > UINT16_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal of %u columns and %u rows, expected 1 to %d each", opt->cols, opt->rows, UINT16_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a terminal of %u columns and %u rows, expected 1 to %d each", opt->cols, opt->rows,
+                               UINT16_MAX);
         return 0;
 }
 
@@ -91,9 +110,12 @@ static int check_filename(const struct cloche_run_options *opt, struct cloche_er
         while ((unsigned char)*c >= ' ' && *c != 0x7f)
                 c++;
         if (opt->kind == CLOCHE_EVALUATE && (*c || c == name || c - name > FILENAME_BYTES_MAX))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a file name must have 1 to %d bytes, and no control characters", FILENAME_BYTES_MAX);
-        if (opt->kind != CLOCHE_EVALUATE && (strchr(name, '/') || !name[0] || strlen(name) > FILENAME_BYTES_MAX || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a file name must have 1 to %d bytes, and no control characters", FILENAME_BYTES_MAX);
+        if (opt->kind != CLOCHE_EVALUATE && (strchr(name, '/') || !name[0] || strlen(name) > FILENAME_BYTES_MAX ||
+                                             strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'",
+                               name);
         return 0;
 }
 
@@ -114,7 +136,8 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
         return r < 0 ? err_wrap(e, "working directory") : 0;
 }
 
-int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e)
+int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  struct cloche_err *e)
 {
         int r;
 
@@ -123,9 +146,11 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
         if (request_source(opt->code, opt->code_size).size > CODE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
         if ((values->globals || values->imports) && runtime->has_no_host)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host", runtime->name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host",
+                               runtime->name);
         if (values->build && (!runtime->is_compiled || opt->kind != CLOCHE_CALL))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "build options are for calls and prefixes of compiled languages, not for %s",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "build options are for calls and prefixes of compiled languages, not for %s",
                                runtime->is_compiled ? "this" : runtime->name);
         r = check_names(opt, e);
         if (r == 0)
@@ -139,7 +164,8 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
 
 /* -- building ------------------------------------------------------------------------------------------------- */
 
-const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size)
+const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,
+                             size_t size)
 {
         if (opt->filename)
                 snprintf(ret, size, "%s", opt->filename);
@@ -152,11 +178,13 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
 {
         char name[256];
 
-        snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, request_filename(opt, runtime, name, sizeof(name)));
+        snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT,
+                 request_filename(opt, runtime, name, sizeof(name)));
 }
 
 /* value: held; if NULL, other is used. other is stolen. */
-static int add(json_t *params, const char *key, const json_t *value, json_t *other, struct buf *attachments, struct cloche_err *e)
+static int add(json_t *params, const char *key, const json_t *value, json_t *other, struct buf *attachments,
+               struct cloche_err *e)
 {
         json_t *written;
         int r = value_write(value ? value : other, VALUE_FRAME, attachments, &written, e);
@@ -164,7 +192,8 @@ static int add(json_t *params, const char *key, const json_t *value, json_t *oth
         json_decref(other);
         if (r < 0)
                 return err_wrap(e, "%s", key);
-        return json_object_set_new(params, key, written) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call") : 0;
+        return json_object_set_new(params, key, written) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call")
+                                                             : 0;
 }
 
 static int add_declarations(json_t *params, const struct values *values, struct buf *attachments, struct cloche_err *e)
@@ -176,16 +205,16 @@ static int add_declarations(json_t *params, const struct values *values, struct 
 
 /* The request for a script in a template: its path is its name, as with the interpreter's own
  * command. */
-static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct buf *attachments,
-                       struct cloche_err *e)
+static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct values *values,
+                       const struct runtime *runtime, struct buf *attachments, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         json_t *code = json_stringn(source.text, source.size), *argv = json_array();
         char path[INIT_PATH_MAX];
 
         request_script_path(opt, runtime, path, sizeof(path));
-        if (json_object_set_new(params, "code", code) < 0 || json_object_set_new(params, "filename", json_string(path)) < 0 ||
-            json_object_set(params, "argv", argv) < 0)
+        if (json_object_set_new(params, "code", code) < 0 ||
+            json_object_set_new(params, "filename", json_string(path)) < 0 || json_object_set(params, "argv", argv) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
         json_decref(argv);
         for (size_t i = 0; i < opt->argc; i++)
@@ -194,20 +223,22 @@ static int fill_script(json_t *params, const struct cloche_run_options *opt, con
         return add_declarations(params, values, attachments, e);
 }
 
-static int add_arguments(json_t *params, const struct values *values, const struct arguments *arguments, struct buf *attachments, struct cloche_err *e)
+static int add_arguments(json_t *params, const struct values *values, const struct arguments *arguments,
+                         struct buf *attachments, struct cloche_err *e)
 {
         int r = add(params, "args", arguments->args, NULL, attachments, e);
 
         if (r == 0)
                 r = add(params, "kwargs", arguments->kwargs, NULL, attachments, e);
-        if (r == 0 &&
-            (json_object_set(params, "holes", arguments->holes) < 0 || json_object_set(params, "order", arguments->order) < 0))
+        if (r == 0 && (json_object_set(params, "holes", arguments->holes) < 0 ||
+                       json_object_set(params, "order", arguments->order) < 0))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
         return r < 0 ? r : add(params, "build", values->build, json_null(), attachments, e);
 }
 
-static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
-                       const struct cloche_limits *limits, const struct arguments *arguments, struct buf *attachments, struct cloche_err *e)
+static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct values *values,
+                       const struct runtime *runtime, const struct cloche_limits *limits,
+                       const struct arguments *arguments, struct buf *attachments, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         json_t *code = json_stringn(source.text, source.size);
@@ -217,8 +248,10 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
 
         if (!code)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code is not UTF-8 text");
-        if (json_object_set_new(params, "code", code) < 0 || json_object_set_new(params, "language", json_string(runtime->name)) < 0 ||
-            json_object_set_new(params, "filename", json_string(request_filename(opt, runtime, name, sizeof(name)))) < 0 ||
+        if (json_object_set_new(params, "code", code) < 0 ||
+            json_object_set_new(params, "language", json_string(runtime->name)) < 0 ||
+            json_object_set_new(params, "filename", json_string(request_filename(opt, runtime, name, sizeof(name)))) <
+                    0 ||
             json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
             json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
@@ -237,13 +270,15 @@ int request_bind(const struct values *values, struct arguments *ret, struct misf
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "bind the arguments") : r;
 }
 
-int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, const struct cloche_limits *limits,
-                  const struct arguments *arguments, struct buf *ret, struct cloche_err *e)
+int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
+                  struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = json_object();
-        int r = opt->kind == CLOCHE_SCRIPT ? fill_script(params, opt, values, runtime, &attachments, e)
-                                           : fill_params(params, opt, values, runtime, limits, arguments, &attachments, e);
+        int r = opt->kind == CLOCHE_SCRIPT
+                        ? fill_script(params, opt, values, runtime, &attachments, e)
+                        : fill_params(params, opt, values, runtime, limits, arguments, &attachments, e);
         const char *method = opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
 
         if (r < 0) {
@@ -253,8 +288,8 @@ int request_build(const struct cloche_run_options *opt, const struct values *val
         return rpc_request(json_integer(REQUEST_CALL_ID), method, params, attachments.data, attachments.size, ret, e);
 }
 
-int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function, const struct runtime *runtime, struct buf *ret,
-                    struct cloche_err *e)
+int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
+                    const struct runtime *runtime, struct buf *ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct source source = request_source(opt->code, opt->code_size);
@@ -310,7 +345,8 @@ static int is_overridden(const struct cloche_run_options *opt, const char *entry
         return 0;
 }
 
-static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct runtime *runtime, uint32_t *count)
+static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct runtime *runtime,
+                           uint32_t *count)
 {
         const char *name;
         json_t *value;
@@ -319,7 +355,7 @@ static int add_environment(struct buf *ret, const struct cloche_run_options *opt
 
         for (size_t i = 0; r == 0 && i < sizeof(base_environment) / sizeof(base_environment[0]); i++)
                 r = is_overridden(opt, base_environment[i]) ? 0 : add_string(ret, base_environment[i], count);
-        json_object_foreach((json_t *)runtime->env, name, value) {
+        json_object_foreach ((json_t *)runtime->env, name, value) {
                 snprintf(entry, sizeof(entry), "%s=%s", name, json_is_string(value) ? json_string_value(value) : "");
                 if (r == 0 && !is_overridden(opt, entry))
                         r = add_string(ret, entry, count);
@@ -329,8 +365,8 @@ static int add_environment(struct buf *ret, const struct cloche_run_options *opt
         return r;
 }
 
-int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
-                    uint32_t *ret_envc, struct cloche_err *e)
+int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret,
+                    uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e)
 {
         char script[INIT_PATH_MAX];
         uint32_t none = 0;
@@ -347,6 +383,7 @@ int request_strings(const struct cloche_run_options *opt, const struct runtime *
         if (r == 0)
                 r = add_environment(ret, opt, runtime, ret_envc);
         if (r < 0)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "arguments and environment have more than %u bytes", INIT_STRINGS_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "arguments and environment have more than %u bytes",
+                               INIT_STRINGS_MAX);
         return 0;
 }

@@ -63,7 +63,8 @@ static void say_late(struct verdict *v, const char *type, double used_ms, const 
 {
         char used[LIMITS_TEXT_BYTES], limit[LIMITS_TEXT_BYTES];
 
-        say(v, CLOCHE_STATUS_TIMEOUT, type, "stopped after %s%s; the limit is %s", limits_ms_text(used_ms, used), of_what, limits_ms_text((double)limit_ms, limit));
+        say(v, CLOCHE_STATUS_TIMEOUT, type, "stopped after %s%s; the limit is %s", limits_ms_text(used_ms, used),
+            of_what, limits_ms_text((double)limit_ms, limit));
 }
 
 static void judge_end(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
@@ -80,10 +81,12 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
                 say_late(v, "CpuTimeLimit", (double)usage->cpu_ns / 1e6, " of processor time", run->limits.cpu_ms);
                 break;
         case RUN_END_CANCELLED:
-                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %s", limits_ms_text(run_ms(run), text));
+                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %s",
+                    limits_ms_text(run_ms(run), text));
                 break;
         case RUN_END_PROTOCOL:
-                say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s", run->problem.msg);
+                say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s",
+                    run->problem.msg);
                 break;
         case RUN_END_BRIDGE:
                 v->limit = run->bridge.calls > run->limits.bridge_calls ? "bridgeCalls" : "bridgeBytes";
@@ -104,7 +107,8 @@ static void judge_death(const struct cloche_run *run, const struct keeper_usage 
 
         if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
                 v->limit = "memoryBytes";
-                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %s", limits_bytes_text(run->limits.memory_bytes, text));
+                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %s",
+                    limits_bytes_text(run->limits.memory_bytes, text));
         } else if (!run->box.exited) {
                 say(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");
         } else if ((by_signal == SIGXCPU || by_signal == SIGKILL) && cpu_ms >= run->limits.cpu_ms) {
@@ -116,7 +120,8 @@ static void judge_death(const struct cloche_run *run, const struct keeper_usage 
                 if (run->kind == CLOCHE_SCRIPT)
                         v->exit_code = 128 + by_signal;
         } else if (run->kind == CLOCHE_CALL) {
-                say(v, CLOCHE_STATUS_CRASH, "NoResult", "the interpreter exited with %d before there was a result", WEXITSTATUS(status));
+                say(v, CLOCHE_STATUS_CRASH, "NoResult", "the interpreter exited with %d before there was a result",
+                    WEXITSTATUS(status));
         } else if (WEXITSTATUS(status) != 0) {
                 say(v, CLOCHE_STATUS_ERROR, "ExitStatus", "the script exited with %d", WEXITSTATUS(status));
                 v->exit_code = WEXITSTATUS(status);
@@ -165,7 +170,8 @@ static const char *evaluate_code(const struct cloche_run *run, const char *type,
 {
         *ret_name = "Error";
         if (run->end == RUN_END_BRIDGE)
-                return run->bridge.calls > run->limits.bridge_calls ? "ERR_BRIDGE_CALL_LIMIT_EXCEEDED" : "ERR_BRIDGE_PAYLOAD_TOO_LARGE";
+                return run->bridge.calls > run->limits.bridge_calls ? "ERR_BRIDGE_CALL_LIMIT_EXCEEDED"
+                                                                    : "ERR_BRIDGE_PAYLOAD_TOO_LARGE";
         for (size_t i = 0; i < sizeof(evaluate_codes) / sizeof(evaluate_codes[0]); i++)
                 if (strcmp(evaluate_codes[i].type, type) == 0) {
                         *ret_name = evaluate_codes[i].name;
@@ -185,7 +191,8 @@ static json_t *text_of(const char *text)
 /* Make {code, name, message, stack, fields}, and a type, as in every error. */
 static json_t *evaluate_error(const struct cloche_run *run, const struct verdict *v)
 {
-        const json_t *data = run->end == RUN_END_NONE && run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
+        const json_t *data =
+                run->end == RUN_END_NONE && run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
         json_t *error = json_is_object(data) ? json_deep_copy(data) : json_object();
         const char *name, *code = evaluate_code(run, v->type, &name);
 
@@ -224,9 +231,13 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
  * For an evaluation that was killed, subtract the CPU time at its begin from the box's. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
-        const json_t *from = run->end != RUN_END_NONE ? NULL : run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
+        const json_t *from = run->end != RUN_END_NONE ? NULL
+                             : run->answer_is_error   ? json_object_get(run->answer, "data")
+                                                      : run->answer;
         const json_t *cpu_ms = json_object_get(from, "cpuMs"), *heap_bytes = json_object_get(from, "heapBytes");
-        double own_ms = json_is_number(cpu_ms) ? json_number_value(cpu_ms) : run->began_cpu_ms > 0 ? box_ms - run->began_cpu_ms : -1;
+        double own_ms = json_is_number(cpu_ms)  ? json_number_value(cpu_ms)
+                        : run->began_cpu_ms > 0 ? box_ms - run->began_cpu_ms
+                                                : -1;
 
         if (run->kind != CLOCHE_EVALUATE)
                 return;
@@ -236,16 +247,21 @@ static void add_evaluation(json_t *usage, const struct cloche_run *run, double b
                 json_object_set(usage, "heapUsedBytes", (json_t *)heap_bytes);
 }
 
-static json_t *usage_object(const struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet)
+static json_t *usage_object(const struct cloche_run *run, const struct keeper_usage *usage,
+                            const struct init_answer *quiet)
 {
         /* Without a control group, the program's own CPU time is the best there is. */
-        double cpu_ms = usage->cpu_known ? (double)usage->cpu_ns / 1e6 : (double)(run->box.exit.user_us + run->box.exit.system_us) / 1e3;
+        double cpu_ms = usage->cpu_known ? (double)usage->cpu_ns / 1e6
+                                         : (double)(run->box.exit.user_us + run->box.exit.system_us) / 1e3;
 
-        json_t *made = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms, "memoryPeakBytes",
-                         (json_int_t)(usage->memory_known ? usage->memory_peak_bytes : run->box.exit.max_rss_bytes), "pidsPeak",
-                         (json_int_t)usage->pids_peak, "diskBytes", (json_int_t)quiet->disk_bytes_used, "diskInodes",
-                         (json_int_t)quiet->disk_inodes_used, "stdoutBytes", (json_int_t)run->streams[0].kept.total, "stderrBytes",
-                         (json_int_t)run->streams[1].kept.total);
+        json_t *made =
+                json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms,
+                          "memoryPeakBytes",
+                          (json_int_t)(usage->memory_known ? usage->memory_peak_bytes : run->box.exit.max_rss_bytes),
+                          "pidsPeak", (json_int_t)usage->pids_peak, "diskBytes", (json_int_t)quiet->disk_bytes_used,
+                          "diskInodes", (json_int_t)quiet->disk_inodes_used, "stdoutBytes",
+                          (json_int_t)run->streams[0].kept.total, "stderrBytes",
+                          (json_int_t)run->streams[1].kept.total);
 
         add_evaluation(made, run, cpu_ms);
         return made;
@@ -255,7 +271,8 @@ static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v,
                           const struct init_answer *quiet)
 {
         json_t *list = json_array();
-        int bounded_disk = run->limits.disk_bytes != CLOCHE_UNLIMITED, bounded_inodes = run->limits.disk_inodes != CLOCHE_UNLIMITED;
+        int bounded_disk = run->limits.disk_bytes != CLOCHE_UNLIMITED,
+            bounded_inodes = run->limits.disk_inodes != CLOCHE_UNLIMITED;
 
         if (v->limit)
                 json_array_append_new(list, json_string(v->limit));
@@ -291,15 +308,20 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
 {
         const json_t *answer = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
         json_t *source = json_object_get(answer, "signatureSource");
-        json_t *meta = json_pack("{s:f, s:o, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
-                                 run->schema ? json_string("schema") : is_signature_source(source) ? json_incref(source) : json_null(), "usage",
-                                 usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
-                                 run->warnings);
+        json_t *meta =
+                json_pack("{s:f, s:o, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
+                          run->schema                   ? json_string("schema")
+                          : is_signature_source(source) ? json_incref(source)
+                                                        : json_null(),
+                          "usage", usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet),
+                          "limits", limits_to_json(&run->limits), "warnings", run->warnings);
 
         if (meta && run->is_output_lost)
                 json_object_set_new(meta, "outputLost", json_true());
         if (meta && run->network.policy)
-                json_object_set_new(meta, "network", json_pack("{s:O, s:I}", "denied", run->network.denied, "lost", (json_int_t)run->network.lost));
+                json_object_set_new(meta, "network",
+                                    json_pack("{s:O, s:I}", "denied", run->network.denied, "lost",
+                                              (json_int_t)run->network.lost));
         return meta;
 }
 
@@ -334,7 +356,7 @@ static void add_denials(const struct cloche_run *run, json_t *denied)
         json_t *denial;
 
         for (size_t i = 0; i < run->mounts->options.count; i++)
-                json_array_foreach(run->mounts->rows[i].denials, k, denial)
+                json_array_foreach (run->mounts->rows[i].denials, k, denial)
                         json_array_append_new(denied, result_denial(&run->changeset->rows[i], denial));
 }
 
@@ -342,8 +364,9 @@ static void add_mounts(const struct cloche_run *run, json_t *files)
 {
         uint64_t left = FILES_CONTENTS_TOTAL_MAX;
 
-        if (!run->omit_changes && changeset_describe(run->changeset, run->omit_contents, &left, json_object_get(files, "created"),
-                                                     json_object_get(files, "modified"), json_object_get(files, "deleted")) < 0)
+        if (!run->omit_changes &&
+            changeset_describe(run->changeset, run->omit_contents, &left, json_object_get(files, "created"),
+                               json_object_get(files, "modified"), json_object_get(files, "deleted")) < 0)
                 json_array_append_new(run->warnings, json_string("no memory to list the changes of the mounts"));
         add_denials(run, json_object_get(files, "denied"));
 }
@@ -369,8 +392,8 @@ static int write_texts(cloche_result *result, const json_t *value)
         return result->json && (!value || result->value) ? 0 : -ENOMEM;
 }
 
-int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
-                cloche_result **ret, struct cloche_err *e)
+int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet,
+                json_t *changes, cloche_result **ret, struct cloche_err *e)
 {
         struct verdict v = judge(run, usage);
         cloche_result *result = calloc(1, sizeof(*result));
@@ -384,12 +407,15 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         result->exit_code = v.exit_code;
         for (int i = 0; i < 2; i++)
                 (void)output_text(&run->streams[i].kept, &result->out[i]);
-        result->root = json_pack("{s:s, s:b, s:O, s:o}", "status", cloche_status_name(v.status), "success", v.status == CLOCHE_STATUS_SUCCESS,
-                                 "result", value ? value : json_null(), "error", error_object(run, &v));
+        result->root = json_pack("{s:s, s:b, s:O, s:o}", "status", cloche_status_name(v.status), "success",
+                                 v.status == CLOCHE_STATUS_SUCCESS, "result", value ? value : json_null(), "error",
+                                 error_object(run, &v));
         add_output(result->root, "stdout", "stdoutBase64", &result->out[0]);
         add_output(result->root, "stderr", "stderrBase64", &result->out[1]);
         if (run->kind == CLOCHE_EVALUATE)
-                json_object_set_new(result->root, "console", json_pack("{s:O, s:O}", "stdout", run->console[0].lines, "stderr", run->console[1].lines));
+                json_object_set_new(result->root, "console",
+                                    json_pack("{s:O, s:O}", "stdout", run->console[0].lines, "stderr",
+                                              run->console[1].lines));
         if (value && json_object_get(run->answer, "late"))
                 json_object_set(result->root, "late", json_object_get(run->answer, "late"));
         json_object_set_new(result->root, "exitCode", json_integer(v.exit_code));

@@ -22,11 +22,13 @@ static void warn_of_mount(struct cloche_run *run, const struct mount *mount)
 
         if (mount->notice)
                 json_array_append_new(run->warnings, json_sprintf("%s: %s", mount->option->target, mount->notice));
-        json_array_foreach(mount->warnings, i, warning) {
-                const char *path = json_string_value(json_object_get(warning, "path")), *message = json_string_value(json_object_get(warning, "message"));
+        json_array_foreach (mount->warnings, i, warning) {
+                const char *path = json_string_value(json_object_get(warning, "path")),
+                           *message = json_string_value(json_object_get(warning, "message"));
 
-                json_array_append_new(run->warnings, json_sprintf("%s%s%s: %s", mount->option->target, path && *path ? "/" : "", path ? path : " (a name that is no text)",
-                                                                  message ? message : "?"));
+                json_array_append_new(run->warnings,
+                                      json_sprintf("%s%s%s: %s", mount->option->target, path && *path ? "/" : "",
+                                                   path ? path : " (a name that is no text)", message ? message : "?"));
         }
 }
 
@@ -36,7 +38,8 @@ static void on_synced(void *data, cloche_sync *sync)
         struct cloche_err e = {0};
 
         if (sync_result(sync, &run->synced, &e) < 0)
-                run->synced = json_pack("{s:[], s:[], s:[], s:{s:s, s:s}}", "synced", "failed", "skipped", "error", "name", cloche_code_name(e.code), "message", e.msg);
+                run->synced = json_pack("{s:[], s:[], s:[], s:{s:s, s:s}}", "synced", "failed", "skipped", "error",
+                                        "name", cloche_code_name(e.code), "message", e.msg);
         close_books(run);
 }
 
@@ -51,8 +54,15 @@ static int has_changes(const struct cloche_changeset *set)
 static int start_sync(struct cloche_run *run, struct cloche_err *e)
 {
         struct cloche_sync_options opt = {
-                .changes = run->changeset, .on_event = run->on_file_event, .event_data = run->file_event_data, .events = run->file_events,
-                .run = run, .on_end = on_synced, .data = run, .has_caller = run->mounts->caller_fd >= 0, .caller_fd = run->mounts->caller_fd,
+                .changes = run->changeset,
+                .on_event = run->on_file_event,
+                .event_data = run->file_event_data,
+                .events = run->file_events,
+                .run = run,
+                .on_end = on_synced,
+                .data = run,
+                .has_caller = run->mounts->caller_fd >= 0,
+                .caller_fd = run->mounts->caller_fd,
         };
 
         run->books = BOOKS_SYNCING;
@@ -85,14 +95,17 @@ static void on_collected(void *data)
         if (changeset_take(run->mounts, &run->changeset, &e) < 0)
                 run_warn(run, e.msg);
         else
-                run->may_sync = !run->mounts->error.code && !run->mounts->options.is_manual && has_changes(run->changeset);
+                run->may_sync =
+                        !run->mounts->error.code && !run->mounts->options.is_manual && has_changes(run->changeset);
         run_measure(run);
 }
 
 static void on_denied(void *data, const struct mount *mount, const json_t *denial)
 {
         struct cloche_run *run = data;
-        struct changeset_row row = {.target = (char *)mount->option->target, .source = mount->option->source, .file = mount->option->file};
+        struct changeset_row row = {.target = (char *)mount->option->target,
+                                    .source = mount->option->source,
+                                    .file = mount->option->file};
         json_t *told;
         char *text;
 
@@ -151,7 +164,8 @@ void run_cancel_sync(struct cloche_run *run)
                 return;
         cloche_sync_free(run->sync);
         run->sync = NULL;
-        run->synced = json_pack("{s:[], s:[], s:[], s:{s:s}}", "synced", "failed", "skipped", "aborted", "reason", "cancelled by the caller");
+        run->synced = json_pack("{s:[], s:[], s:[], s:{s:s}}", "synced", "failed", "skipped", "aborted", "reason",
+                                "cancelled by the caller");
         close_books(run);
 }
 
@@ -168,14 +182,17 @@ void run_collect_mounts(struct cloche_run *run)
 
 /* A box of a template can have new mount points only in its writable places; with others the run is
  * cold. */
-static int choose_origin(struct cloche_run *run, const struct cloche_run_options *opt, const struct mount_options *mounts, struct cloche_err *e)
+static int choose_origin(struct cloche_run *run, const struct cloche_run_options *opt,
+                         const struct mount_options *mounts, struct cloche_err *e)
 {
         for (size_t i = 0; i < mounts->count; i++) {
                 if (mount_is_below_writable(mounts->rows[i].target))
                         continue;
                 if (opt->prefix || opt->kind == CLOCHE_EVALUATE)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "mount.dirs: '%.100s': of a prefix mounts stand at or below /workspace, /tmp and /home/cloche", mounts->rows[i].target);
+                                       "mount.dirs: '%.100s': of a prefix mounts stand at or below /workspace, /tmp "
+                                       "and /home/cloche",
+                                       mounts->rows[i].target);
                 run->is_forked = 0;
         }
         return 0;

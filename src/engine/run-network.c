@@ -18,7 +18,9 @@ int run_take_network(struct cloche_run *run, const struct cloche_run_options *op
         if (r < 0)
                 return err_wrap(e, "network");
         if (opt->prefix || opt->warm)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: a run that is forked from a template has none: leave out %s", opt->prefix ? "the prefix" : "'warm'");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "network: a run that is forked from a template has none: leave out %s",
+                               opt->prefix ? "the prefix" : "'warm'");
         run->network.denied = json_array();
         return network_policy_check(run->network.policy, e);
 }
@@ -47,9 +49,10 @@ static void on_decision(void *data, const json_t *decision)
 
         if (!verdict || strcmp(verdict, "denied") != 0)
                 return;
-        json_array_foreach(run->network.denied, i, row)
+        json_array_foreach (run->network.denied, i, row)
                 if (is_same(row, decision)) {
-                        json_int_t count = json_integer_value(json_object_get(row, "count")) + json_integer_value(json_object_get(decision, "count"));
+                        json_int_t count = json_integer_value(json_object_get(row, "count")) +
+                                           json_integer_value(json_object_get(decision, "count"));
 
                         json_object_set_new(row, "count", json_integer(count));
                         return;
@@ -87,9 +90,13 @@ static void on_end(void *data, const struct cloche_err *e)
 
 int run_start_network(struct cloche_run *run, struct cloche_err *e)
 {
-        const struct network_face face = {.on_ready = on_ready, .on_decision = on_decision, .on_end = on_end, .data = run};
+        const struct network_face face = {.on_ready = on_ready,
+                                          .on_decision = on_decision,
+                                          .on_end = on_end,
+                                          .data = run};
 
-        return network_start(run->engine->keeper, run->box.id, &run->engine->loop, run->network.policy, &face, &run->network.gate, e);
+        return network_start(run->engine->keeper, run->box.id, &run->engine->loop, run->network.policy, &face,
+                             &run->network.gate, e);
 }
 
 int run_awaits_network(struct cloche_run *run)
@@ -117,8 +124,10 @@ void run_explain_network(struct cloche_run *run)
 
         if (run->network.policy || run->kind == CLOCHE_EVALUATE)
                 return;
-        if (run->network.words.is_found || has_words(json_object_get(failure, "message")) || has_words(json_object_get(failure, "stack")))
-                run_warn(run, "this run has no network, which its code asked for: rules permit connections (network; --network HOST:PORT on the command line)");
+        if (run->network.words.is_found || has_words(json_object_get(failure, "message")) ||
+            has_words(json_object_get(failure, "stack")))
+                run_warn(run, "this run has no network, which its code asked for: rules permit connections (network; "
+                              "--network HOST:PORT on the command line)");
 }
 
 void run_network_done(struct cloche_run *run)

@@ -12,9 +12,9 @@
 struct run_network {
         json_t *policy; /* NULL: no network */
         struct network *gate;
-        int is_ready, is_awaited; /* awaited: only the network is missing to start its program */
-        json_t *denied; /* from the gate, each row once with a count */
-        uint64_t lost;  /* denials beyond the most that are kept */
+        int is_ready, is_awaited;   /* awaited: only the network is missing to start its program */
+        json_t *denied;             /* from the gate, each row once with a count */
+        uint64_t lost;              /* denials beyond the most that are kept */
         struct network_words words; /* in stderr of a run without a network */
 };
 

@@ -3,8 +3,8 @@
  * starts the next. A run that ends meanwhile gets no answers. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/path.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "engine.h"
 
 #include <stdio.h>
@@ -57,7 +57,8 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
                 e = &missing;
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_SPAWN && e->os_errno == ENOENT) {
-                err_set(&missing, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", run->runtime->name, e->msg);
+                err_set(&missing, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)",
+                        run->runtime->name, e->msg);
                 e = &missing;
         }
         if (e) {
@@ -87,7 +88,8 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
                 size_t fd_count = run->has_terminal ? 0 : agent_fd >= 0 ? 4 : 3;
                 int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd};
 
-                r = control_spawn(run->box.control, &request, run->strings.data, run->strings.size, fds, fd_count, on_spawned, run, e);
+                r = control_spawn(run->box.control, &request, run->strings.data, run->strings.size, fds, fd_count,
+                                  on_spawned, run, e);
         }
         fd_close(&agent_fd);
         stdio_close_guest(&stdio);
@@ -145,7 +147,8 @@ static void on_placed(void *data, const struct cloche_err *error)
 
         if (error)
                 run_failed(run, error);
-        else if (run->omit_changes || run_is_root_mounted(run) || (!run->trunk && run->own_files.count == 0 && !run->mounts))
+        else if (run->omit_changes || run_is_root_mounted(run) ||
+                 (!run->trunk && run->own_files.count == 0 && !run->mounts))
                 run_go_on(run);
         else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);
@@ -187,7 +190,9 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
         spec->is_sandbox = run->has_terminal || run->network.policy;
-        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
+        r = engine_box_spec(run->engine,
+                            run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec,
+                            e);
         if (r == 0 && run->mounts)
                 mounts_describe(run->mounts, spec);
         if (r == 0)
@@ -202,7 +207,7 @@ static unsigned count_asked(const struct cloche_engine *engine, const struct clo
         const struct cloche_run *run;
         unsigned count = 0;
 
-        TAILQ_FOREACH(run, &engine->cold_asked, link)
+        TAILQ_FOREACH (run, &engine->cold_asked, link)
                 count += now_ns - run->asked_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
         return count;
 }
@@ -213,7 +218,7 @@ static struct cloche_run *next_cold(const struct cloche_engine *engine, uint64_t
         struct cloche_run *run, *next = NULL;
         unsigned least = COLD_AT_ONCE;
 
-        TAILQ_FOREACH(run, &engine->cold_waiting, link) {
+        TAILQ_FOREACH (run, &engine->cold_waiting, link) {
                 unsigned count = count_asked(engine, run, now_ns);
 
                 if (count < least) {

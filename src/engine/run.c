@@ -65,10 +65,10 @@ void loop_poll_close(uv_poll_t *poll)
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
-                (uv_handle_t *)&run->streams[0].poll, (uv_handle_t *)&run->streams[0].sink_poll,
-                (uv_handle_t *)&run->streams[1].poll, (uv_handle_t *)&run->streams[1].sink_poll,
+                (uv_handle_t *)&run->streams[0].poll,  (uv_handle_t *)&run->streams[0].sink_poll,
+                (uv_handle_t *)&run->streams[1].poll,  (uv_handle_t *)&run->streams[1].sink_poll,
                 (uv_handle_t *)&run->input.guest_poll, (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->wall_timer, (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->wall_timer,       (uv_handle_t *)&run->cpu_timer,
                 (uv_handle_t *)&run->exit_timer,
         };
 
@@ -102,7 +102,10 @@ static void on_wall(uv_timer_t *timer)
 /* 0: the run has no process to signal. */
 static int signal_program(struct cloche_run *run, int signal)
 {
-        const struct init_request request = {.op = INIT_KILL, .pid = run->box.pid, .signal = (uint32_t)signal, .flags = INIT_KILL_TREE};
+        const struct init_request request = {.op = INIT_KILL,
+                                             .pid = run->box.pid,
+                                             .signal = (uint32_t)signal,
+                                             .flags = INIT_KILL_TREE};
 
         if (run->kind != CLOCHE_SCRIPT || run->trunk || !run->is_live || run->box.pid <= 0)
                 return 0;
@@ -201,7 +204,8 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
                 return r > 0 ? keep_misfit(run, &misfit, e) : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
         }
         source = json_object_get(m->result, "signatureSource");
-        run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource", json_is_string(source) ? source : json_null());
+        run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource",
+                                json_is_string(source) ? source : json_null());
         for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++)
                 if (json_is_number(json_object_get(m->result, measured[i])))
                         json_object_set(run->answer, measured[i], json_object_get(m->result, measured[i]));
@@ -210,22 +214,26 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
 }
 
-static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f,
+                        struct cloche_err *e)
 {
         int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
         json_t *thrown;
 
         if (m->kind == RPC_RESULT && is_build)
                 return build_hear(run->engine, &run->build, m, f, e);
-        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID && !is_build)
+        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID &&
+            !is_build)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_REQUEST)
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
                 return keep_result(run, m, f, e);
-        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && (strcmp(m->method, "console") == 0 || strcmp(m->method, "lines") == 0))
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE &&
+            (strcmp(m->method, "console") == 0 || strcmp(m->method, "lines") == 0))
                 return console_receive(run, m, f, e);
-        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "began") == 0 && run->began_cpu_ms == 0) {
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "began") == 0 &&
+            run->began_cpu_ms == 0) {
                 run->began_cpu_ms = json_number_value(json_object_get(m->params, "cpuMs"));
                 return 0;
         }
@@ -315,7 +323,8 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
                                                  cloche_guard_name((enum cloche_guard)g));
         if (size == 0)
                 return 0;
-        return err_set(e, CLOCHE_E_GUARD_MISSING, "guards missing: %s (cloche selftest tells why; --optional permits it)", names);
+        return err_set(e, CLOCHE_E_GUARD_MISSING,
+                       "guards missing: %s (cloche selftest tells why; --optional permits it)", names);
 }
 
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -335,7 +344,8 @@ int engine_box_spec(const struct cloche_engine *engine, const struct runtime *ru
 
 uint64_t run_answer_bytes_max(const struct cloche_limits *limits)
 {
-        return limits->result_bytes > FRAME_BYTES_MAX - FRAME_OVERHEAD ? FRAME_BYTES_MAX : limits->result_bytes + FRAME_OVERHEAD;
+        return limits->result_bytes > FRAME_BYTES_MAX - FRAME_OVERHEAD ? FRAME_BYTES_MAX
+                                                                       : limits->result_bytes + FRAME_OVERHEAD;
 }
 
 static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb callback, uint64_t after_ms)
@@ -432,7 +442,8 @@ void run_failed(struct cloche_run *run, const struct cloche_err *e)
         if (run->ended)
                 return;
         run->problem = *e;
-        if (run->template && run->template->setup && run->template->setup->is_code && run->template->state == TEMPLATE_BROKEN)
+        if (run->template && run->template->setup && run->template->setup->is_code &&
+            run->template->state == TEMPLATE_BROKEN)
                 end(run, own_failure(run));
         else
                 end(run, RUN_END_FAILED);
@@ -482,8 +493,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         return 0;
 }
 
-static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run_options *opt, const struct runtime *runtime,
-                                  const struct cloche_limits *limits)
+static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run_options *opt,
+                                  const struct runtime *runtime, const struct cloche_limits *limits)
 {
         struct cloche_run *run = calloc(1, sizeof(*run));
 
@@ -525,20 +536,26 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         return run;
 }
 
-static int check_origin(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e)
+static int check_origin(const struct cloche_run_options *opt, const struct values *values,
+                        const struct runtime *runtime, struct cloche_err *e)
 {
-        if (opt->kind == CLOCHE_EVALUATE && (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a module is evaluated in JavaScript, warm or of a bare prefix");
+        if (opt->kind == CLOCHE_EVALUATE &&
+            (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a module is evaluated in JavaScript, warm or of a bare prefix");
         if (opt->kind != CLOCHE_EVALUATE && opt->prefix && opt->prefix->bare)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a bare prefix has modules evaluated, nothing called or run");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a bare prefix has modules evaluated, nothing called or run");
         if (!opt->prefix && !opt->warm)
                 return 0;
         if (runtime->is_cold_only)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
         if (opt->env_count || opt->workdir)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "environment and working directory are a template's, not a run's");
         if (opt->prefix && opt->prefix->template->runtime != runtime)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s", opt->prefix->template->runtime->name, runtime->name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s",
+                               opt->prefix->template->runtime->name, runtime->name);
         if (opt->prefix && (values->globals || values->imports))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "globals and imports are declared by the prefix");
         return 0;
@@ -552,7 +569,8 @@ static int ask_for_build(struct cloche_run *run, const struct cloche_run_options
         return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
 }
 
-static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments, struct cloche_err *e)
+static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments,
+                 struct cloche_err *e)
 {
         int r = 0;
 
@@ -586,7 +604,8 @@ static int keep_collect(struct cloche_run *run, const struct cloche_run_options 
 
         run->collect = calloc(opt->collect_count + 1, sizeof(char *));
         for (size_t i = 0; run->collect && i < opt->collect_count; i++) {
-                int r = files_normalise(opt->collect[i], opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
+                int r = files_normalise(opt->collect[i], opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path),
+                                        e);
 
                 if (r < 0)
                         return r;
@@ -595,11 +614,13 @@ static int keep_collect(struct cloche_run *run, const struct cloche_run_options 
                         break;
                 run->collect_count++;
         }
-        return run->collect && run->collect_count == opt->collect_count ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the paths to collect");
+        return run->collect && run->collect_count == opt->collect_count
+                       ? 0
+                       : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the paths to collect");
 }
 
-static int run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, int has_texts, cloche_run **ret,
-                     struct cloche_err *e)
+static int run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values,
+                     int has_texts, cloche_run **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct cloche_limits limits;
@@ -643,12 +664,14 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         return 0;
 }
 
-int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, cloche_run **ret, struct cloche_err *e)
+int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values,
+                     cloche_run **ret, struct cloche_err *e)
 {
         return run_start(engine, opt, values, 0, ret, e);
 }
 
-int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
+int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret,
+                     struct cloche_err *e)
 {
         struct values values;
         int r = values_read(opt, &values, e);
@@ -706,7 +729,8 @@ static void on_looked(void *data)
                 return;
         }
         if (run->aside_error.code)
-                run_warn(run, run->aside_error.code == CLOCHE_E_RESOURCE || (run->quiet.op == INIT_QUIESCE && !run->quiet.err.code)
+                run_warn(run, run->aside_error.code == CLOCHE_E_RESOURCE ||
+                                              (run->quiet.op == INIT_QUIESCE && !run->quiet.err.code)
                                       ? "the files could not be compared"
                                       : "the box did not survive the run: changes of files are not known");
         if (run->mounts)
@@ -727,7 +751,8 @@ static void take_before(struct cloche_run *run)
                 usage->pids_peak = usage->pids_known = 0;
         /* Version 2 has no reset of the memory peak either, so a peak not above the old one may be
          * an earlier run's. (Since Linux 6.12 a write resets it for one descriptor.) */
-        if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 && usage->memory_peak_bytes <= run->before.memory_peak_bytes)
+        if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 &&
+            usage->memory_peak_bytes <= run->before.memory_peak_bytes)
                 usage->memory_peak_bytes = usage->memory_known = 0;
 }
 
@@ -777,7 +802,8 @@ static int open_books(struct cloche_run *run)
         close_handles(run);
         run->books = BOOKS_LOOKING;
         box_take_control(&run->box);
-        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0) {
+        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
+            0) {
                 run->usage_error = run->aside_error; /* without its changes the run has no result */
                 on_looked(run);
         }
@@ -809,7 +835,8 @@ static void give_box_back(struct cloche_run *run)
         struct keeper_box_limits limits = limits_of_box(&run->limits);
         const struct keeper_usage *usage = &run->usage;
 
-        if (run->usage_error.code || run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
+        if (run->usage_error.code || run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 ||
+            usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
                 (void)box_drop(&run->box, NULL, NULL);
                 return;
         }
@@ -940,7 +967,8 @@ static const char *phase_before(const struct cloche_run *run)
 /* The compiler of a script has the channel, but the program does not. */
 static int is_compiling(const struct cloche_run *run)
 {
-        return run->build.is_asked || (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
+        return run->build.is_asked ||
+               (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
 }
 
 const char *cloche_run_phase(const cloche_run *run)

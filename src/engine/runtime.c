@@ -23,7 +23,8 @@ static int is_strings(const json_t *array)
 static int names_folder(const json_t *words)
 {
         for (size_t i = 0; i < json_array_size(words); i++)
-                if (json_is_string(json_array_get(words, i)) && strstr(json_string_value(json_array_get(words, i)), "/run/cloche/"))
+                if (json_is_string(json_array_get(words, i)) &&
+                    strstr(json_string_value(json_array_get(words, i)), "/run/cloche/"))
                         return 1;
         return 0;
 }
@@ -52,10 +53,12 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
         };
         if (!ret->template)
                 ret->template = ret->agent;
-        if (ret->name && ret->extension && is_strings(ret->agent) && is_strings(ret->script) && is_strings(ret->template))
+        if (ret->name && ret->extension && is_strings(ret->agent) && is_strings(ret->script) &&
+            is_strings(ret->template))
                 return 0;
         json_decref(manifest);
-        return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: expected name, extension, agent and script (and template)", path);
+        return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: expected name, extension, agent and script (and template)",
+                       path);
 }
 
 static int add(struct runtimes *runtimes, const char *directory, const char *name, struct cloche_err *e)
@@ -77,7 +80,8 @@ static int add(struct runtimes *runtimes, const char *directory, const char *nam
                 runtimes->rows = grown;
         runtime.directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (!grown || !runtime.directory || runtime.directory_fd < 0) {
-                r = err_os(e, CLOCHE_E_RESOURCE, runtime.directory_fd < 0 ? errno : ENOMEM, "load the runtime %s", path);
+                r = err_os(e, CLOCHE_E_RESOURCE, runtime.directory_fd < 0 ? errno : ENOMEM, "load the runtime %s",
+                           path);
                 json_decref(runtime.manifest);
                 free(runtime.directory);
                 fd_close(&runtime.directory_fd);
@@ -129,7 +133,8 @@ void runtimes_done(struct runtimes *runtimes)
 /* List the usual extension and the language's others. */
 static json_t *all_extensions(const struct runtime *runtime)
 {
-        json_t *all = json_pack("[s]", runtime->extension), *others = json_object_get(runtime->manifest, "otherExtensions");
+        json_t *all = json_pack("[s]", runtime->extension),
+               *others = json_object_get(runtime->manifest, "otherExtensions");
 
         if (all && others)
                 json_array_extend(all, others);
@@ -142,12 +147,15 @@ json_t *runtimes_describe(const struct runtimes *runtimes)
 
         for (size_t i = 0; i < runtimes->count; i++) {
                 const struct runtime *runtime = &runtimes->rows[i];
-                json_t *aliases = json_object_get(runtime->manifest, "aliases"), *interpreter = json_object_get(runtime->manifest, "interpreter");
+                json_t *aliases = json_object_get(runtime->manifest, "aliases"),
+                       *interpreter = json_object_get(runtime->manifest, "interpreter");
 
-                json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:o, s:O, s:b, s:b, s:b}", "name", runtime->name, "aliases",
-                                                      aliases ? aliases : json_null(), "extension", runtime->extension, "extensions",
-                                                      all_extensions(runtime), "interpreter", interpreter ? interpreter : json_null(), "warm", !runtime->is_cold_only, "build",
-                                                      runtime->is_compiled, "evaluate", runtime->has_realm));
+                json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:o, s:O, s:b, s:b, s:b}", "name", runtime->name,
+                                                      "aliases", aliases ? aliases : json_null(), "extension",
+                                                      runtime->extension, "extensions", all_extensions(runtime),
+                                                      "interpreter", interpreter ? interpreter : json_null(), "warm",
+                                                      !runtime->is_cold_only, "build", runtime->is_compiled, "evaluate",
+                                                      runtime->has_realm));
         }
         return list;
 }
@@ -175,7 +183,8 @@ int runtime_is(const struct runtime *runtime, const char *language)
         return 0;
 }
 
-int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e)
+int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret,
+                  struct cloche_err *e)
 {
         char known[160] = "";
         size_t size = 0;
@@ -186,6 +195,8 @@ int runtimes_find(const struct runtimes *runtimes, const char *language, const s
                         return 0;
                 }
         for (size_t i = 0; i < runtimes->count && size < sizeof(known); i++)
-                size += (size_t)snprintf(known + size, sizeof(known) - size, "%s%s", i ? ", " : "", runtimes->rows[i].name);
-        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "unknown language '%.40s', expected one of: %s", language ? language : "", known);
+                size += (size_t)snprintf(known + size, sizeof(known) - size, "%s%s", i ? ", " : "",
+                                         runtimes->rows[i].name);
+        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "unknown language '%.40s', expected one of: %s",
+                       language ? language : "", known);
 }

@@ -16,9 +16,9 @@ struct runtime {
         int directory_fd; /* of directory, for a process that may no longer open it by path */
         /* Borrowed from the manifest. */
         const char *name, *extension;
-        const char *notebook; /* set-up of contexts, in its directory; or NULL */
+        const char *notebook;               /* set-up of contexts, in its directory; or NULL */
         const json_t *agent, *script, *env; /* arrays of strings; object of strings */
-        const json_t *template; /* command of an agent that is to be forked */
+        const json_t *template;             /* command of an agent that is to be forked */
 };
 
 struct runtimes {
@@ -38,6 +38,7 @@ const char *runtime_argument_error(const struct runtime *runtime, int is_value);
 /* True if language is its name or an alias. */
 int runtime_is(const struct runtime *runtime, const char *language);
 /* Find it by name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists the known ones. */
-int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
+int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret,
+                  struct cloche_err *e);
 
 #endif

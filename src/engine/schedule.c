@@ -39,18 +39,19 @@ static struct seat *find_seat(struct template *t, const struct keeper_box_limits
 {
         struct seat *seat;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 if (seat->state == SEAT_READY && fits(seat, limits, mounts))
                         return seat;
         return NULL;
 }
 
-static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits, const struct mounts *mounts)
+static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits,
+                            const struct mounts *mounts)
 {
         const struct seat *seat;
         unsigned count = 0;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 count += fits(seat, limits, mounts);
         return count;
 }
@@ -60,7 +61,7 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
 {
         struct seat *seat;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 if (!seat->mounts && !same_limits(&seat->limits, limits)) {
                         TAILQ_REMOVE(&t->seats, seat, link);
                         t->seat_count--;
@@ -73,7 +74,7 @@ static int fits_who_waits(const struct template *t, const struct seat *seat)
 {
         const struct cloche_run *run;
 
-        TAILQ_FOREACH(run, &t->waiting, link) {
+        TAILQ_FOREACH (run, &t->waiting, link) {
                 struct keeper_box_limits limits = limits_of_box(&run->limits);
 
                 if (fits(seat, &limits, run->mounts))
@@ -86,7 +87,7 @@ int template_has_seat_to_come(const struct template *t)
 {
         const struct seat *seat;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 if (seat->state != SEAT_READY || fits_who_waits(t, seat))
                         return 1;
         return 0;
@@ -122,7 +123,7 @@ static void make_mounted_seats(struct template *t, unsigned free_runs)
 {
         struct cloche_run *run;
 
-        TAILQ_FOREACH(run, &t->waiting, link) {
+        TAILQ_FOREACH (run, &t->waiting, link) {
                 struct keeper_box_limits limits = limits_of_box(&run->limits);
 
                 if (free_runs-- == 0)
@@ -152,9 +153,10 @@ void templates_refill(struct cloche_engine *engine)
         if (engine->dispatching)
                 return;
         engine->dispatching = 1;
-        TAILQ_FOREACH(t, &engine->templates, link)
+        TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->state == TEMPLATE_READY && t->has_spare_limits)
-                        for (unsigned have = count_seats(t, &t->spare_limits, NULL) + t->active_count; have < engine->options.spares; have++)
+                        for (unsigned have = count_seats(t, &t->spare_limits, NULL) + t->active_count;
+                             have < engine->options.spares; have++)
                                 if (add_seat(t, &t->spare_limits, NULL) < 0)
                                         break;
         engine->dispatching = 0;
@@ -167,7 +169,7 @@ static struct template *longest_unused(struct cloche_engine *engine, uint64_t *r
         struct template *t, *found = NULL;
 
         *ret_bytes = 0;
-        TAILQ_FOREACH(t, &engine->templates, link)
+        TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->users == 0 && t->state == TEMPLATE_READY) {
                         *ret_bytes += t->memory_bytes;
                         if (!found || t->used_ns < found->used_ns)
@@ -222,7 +224,7 @@ void templates_tidy(struct cloche_engine *engine)
         uint64_t now_ns = clock_now_ns();
         struct template *t;
 
-        TAILQ_FOREACH(t, &engine->templates, link)
+        TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
                         template_drop_seats(t);
                         t->has_spare_limits = 0;
@@ -269,8 +271,9 @@ static struct template *next_in_turn(const struct cloche_engine *engine, uint64_
 {
         struct template *t, *next = NULL;
 
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->waiting_count > 0 && t->state == TEMPLATE_READY && t->turn > after && (!next || t->turn < next->turn))
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->waiting_count > 0 && t->state == TEMPLATE_READY && t->turn > after &&
+                    (!next || t->turn < next->turn))
                         next = t;
         return next;
 }
@@ -344,7 +347,7 @@ static void drop_seat_of(struct template *t, const struct mounts *mounts)
 {
         struct seat *seat;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 if (mounts && seat->mounts == mounts) {
                         TAILQ_REMOVE(&t->seats, seat, link);
                         t->seat_count--;

@@ -39,8 +39,9 @@ static const struct {
         const char *name;
         unsigned kinds;
 } types[] = {
-        {"string", OF(STRING)}, {"number", NUMBERS},    {"integer", OF(INTEGER)}, {"boolean", OF(BOOLEAN)}, {"array", OF(ARRAY)},
-        {"object", OF(OBJECT)}, {"null", OF(NULL)},     {"bytes", OF(BYTES)},     {"any", ANYTHING},
+        {"string", OF(STRING)},   {"number", NUMBERS},  {"integer", OF(INTEGER)},
+        {"boolean", OF(BOOLEAN)}, {"array", OF(ARRAY)}, {"object", OF(OBJECT)},
+        {"null", OF(NULL)},       {"bytes", OF(BYTES)}, {"any", ANYTHING},
 };
 
 /* Return the kinds of a type's name, 0 if there is no such type. */
@@ -134,7 +135,8 @@ static int check_enum(struct check *c, const json_t *rule, const json_t *value)
                 if (same != 0)
                         return same < 0 ? same : 0;
         }
-        return misfit_set(c->misfit, 1, "expected one of %s, got %s", misfit_json(rule, &allowed), misfit_value(value, &got));
+        return misfit_set(c->misfit, 1, "expected one of %s, got %s", misfit_json(rule, &allowed),
+                          misfit_value(value, &got));
 }
 
 static int check_const(struct check *c, const json_t *rule, const json_t *value)
@@ -173,7 +175,8 @@ static int check_alternatives(struct check *c, const json_t *rule, const json_t 
         if (fitting > 1)
                 return misfit_set(c->misfit, 1, "fits more than one of %s", keyword->name);
         last = *c->misfit;
-        return misfit_set(c->misfit, last.is_value, "fits none of %s, for the last%s: %s", keyword->name, last.where, last.what);
+        return misfit_set(c->misfit, last.is_value, "fits none of %s, for the last%s: %s", keyword->name, last.where,
+                          last.what);
 }
 
 static int check_all(struct check *c, const json_t *rule, const json_t *value)
@@ -192,7 +195,7 @@ static int check_properties(struct check *c, const json_t *rule, const json_t *v
         const char *key;
         size_t size;
 
-        json_object_keylen_foreach(properties, key, size, inner) {
+        json_object_keylen_foreach (properties, key, size, inner) {
                 const json_t *member = r == 0 ? json_object_getn(members, key, size) : NULL;
 
                 if (member)
@@ -212,7 +215,7 @@ static int check_additional(struct check *c, const json_t *rule, const json_t *v
         const char *key;
         size_t size;
 
-        json_object_keylen_foreach(members, key, size, member) {
+        json_object_keylen_foreach (members, key, size, member) {
                 if (r != 0 || json_object_getn(properties, key, size) || json_is_true(rule))
                         continue;
                 if (json_is_false(rule))
@@ -263,7 +266,8 @@ static int check_size(struct check *c, const json_t *bound, size_t size, const c
 
         if (is_least ? have >= wanted : have <= wanted)
                 return 0;
-        return misfit_set(c->misfit, 1, "expected at %s %lld %s, got %lld", is_least ? "least" : "most", wanted, what, have);
+        return misfit_set(c->misfit, 1, "expected at %s %lld %s, got %lld", is_least ? "least" : "most", wanted, what,
+                          have);
 }
 
 static int check_count(struct check *c, const json_t *rule, const json_t *value)
@@ -285,8 +289,8 @@ static int check_bound(struct check *c, const json_t *rule, const json_t *value)
 
         if (view_compare(value, rule, &order) && (k->sign * order > 0 || (order == 0 && !k->is_exclusive)))
                 return 0;
-        return misfit_set(c->misfit, 1, "expected %s %s, got %s", words[k->is_exclusive][k->sign > 0], misfit_value(rule, &bound),
-                          misfit_value(value, &got));
+        return misfit_set(c->misfit, 1, "expected %s %s, got %s", words[k->is_exclusive][k->sign > 0],
+                          misfit_value(rule, &bound), misfit_value(value, &got));
 }
 
 static int check_pattern(struct check *c, const json_t *rule, const json_t *value)
@@ -353,7 +357,7 @@ static int check(struct check *c, const json_t *schema, const json_t *value)
         const char *name;
         json_t *rule;
 
-        json_object_foreach((json_t *)schema, name, rule) {
+        json_object_foreach ((json_t *)schema, name, rule) {
                 const struct keyword *keyword = find_keyword(name);
                 int r;
 
@@ -380,8 +384,8 @@ int schema_fits(const json_t *schema, const json_t *value, struct misfit *m)
 int schema_is_annotation(const char *keyword)
 {
         static const char *const names[] = {
-                "title", "description", "examples", "$comment", "$schema", "$id", "format", "deprecated", "readOnly", "writeOnly",
-                "default", "name", "index",
+                "title",      "description", "examples",  "$comment", "$schema", "$id",   "format",
+                "deprecated", "readOnly",    "writeOnly", "default",  "name",    "index",
         };
 
         for (size_t i = 0; i < COUNT(names); i++)
@@ -424,7 +428,7 @@ static int check_members(const json_t *properties, struct misfit *m)
         const char *key;
         size_t size;
 
-        json_object_keylen_foreach(members, key, size, inner)
+        json_object_keylen_foreach (members, key, size, inner)
                 if (r == 0)
                         r = misfit_in_member(schema_check(inner, m), m, key, size);
         json_decref(members);
@@ -443,7 +447,8 @@ static int check_list(const json_t *list, struct misfit *m)
 static int check_inner(const json_t *schema, struct misfit *m)
 {
         static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
-        const json_t *items = json_object_get(schema, "items"), *additional = json_object_get(schema, "additionalProperties");
+        const json_t *items = json_object_get(schema, "items"),
+                     *additional = json_object_get(schema, "additionalProperties");
         int r = check_members(json_object_get(schema, "properties"), m);
 
         if (r == 0 && items)
@@ -463,7 +468,7 @@ int schema_check(const json_t *schema, struct misfit *m)
 
         if (!is_object(schema) || json_object_get(schema, "$"))
                 return misfit_set(m, 1, "must be an object");
-        json_object_foreach((json_t *)schema, name, rule) {
+        json_object_foreach ((json_t *)schema, name, rule) {
                 r = check_keyword(name, rule, m);
                 if (r != 0)
                         return r;

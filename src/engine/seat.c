@@ -73,7 +73,10 @@ void trunk_unref(struct trunk *trunk)
  * not read. */
 static void end_programs(struct trunk *trunk)
 {
-        const struct init_request request = {.op = INIT_KILL, .pid = 1, .signal = SIGKILL, .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
+        const struct init_request request = {.op = INIT_KILL,
+                                             .pid = 1,
+                                             .signal = SIGKILL,
+                                             .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
 
         trunk->is_dead = 1;
         (void)fd_send(trunk->box.control_fd, &request, sizeof(request), NULL, 0);
@@ -170,7 +173,8 @@ static void on_forked(void *data, struct keeper_reply *reply)
 static int ask_for_fork(struct seat *seat, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
-        int r = seat->is_template && !is_of_context(seat) ? stdio_open_null(&seat->stdio, e) : stdio_open(&seat->stdio, e);
+        int r = seat->is_template && !is_of_context(seat) ? stdio_open_null(&seat->stdio, e)
+                                                          : stdio_open(&seat->stdio, e);
 
         if (r == 0)
                 r = channel_open(&seat->channel, FRAME_BYTES_MAX, &agent_fd, e);
@@ -179,8 +183,8 @@ static int ask_for_fork(struct seat *seat, struct cloche_err *e)
         fds[3] = agent_fd;
         fds[4] = seat->box.fork_fd;
         if (r == 0)
-                r = keeper_box_fork_later(seat->box.keeper, seat->box.id, fds, seat->is_template ? 5 : 4, on_forked, seat,
-                                          &seat->fork, e);
+                r = keeper_box_fork_later(seat->box.keeper, seat->box.id, fds, seat->is_template ? 5 : 4, on_forked,
+                                          seat, &seat->fork, e);
         fd_close(&agent_fd);
         fd_close(&seat->box.fork_fd);
         stdio_close_guest(&seat->stdio);
@@ -233,7 +237,8 @@ static int ask_init(struct seat *seat, const struct init_request *request, struc
  * mounts is not reused, so its state is not recorded. */
 static void go_on(struct seat *seat)
 {
-        static const struct init_request mark = {.op = INIT_MARK}, nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
+        static const struct init_request mark = {.op = INIT_MARK},
+                                         nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
         int is_awaited = seat->shared_with != KEEPER_NO_BOX || mounts_are_awaited(seat->mounts);
         struct cloche_err e = {0};
 
@@ -259,7 +264,9 @@ static void on_placed(void *data, const struct cloche_err *error)
 /* Place the files of the set-up. */
 static void furnish(struct seat *seat)
 {
-        seat->furniture = is_of_context(seat) ? NULL : template_furniture(seat->of, seat); /* a context's owner places its files */
+        seat->furniture = is_of_context(seat)
+                                  ? NULL
+                                  : template_furniture(seat->of, seat); /* a context's owner places its files */
         seat->state = SEAT_FURNISHING;
         if (seat->furniture)
                 placing_begin(&seat->placing, &seat->box, seat->mounts, &seat->furniture->files, on_placed, seat);
@@ -285,7 +292,8 @@ static void on_made(void *data, struct keeper_reply *reply)
                 furnish(seat);
 }
 
-static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits, struct trunk *trunk)
+static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits,
+                            struct trunk *trunk)
 {
         struct seat *seat = calloc(1, sizeof(*seat));
 
@@ -302,8 +310,8 @@ static struct seat *seat_of(struct cloche_engine *engine, struct template *of, c
         return seat;
 }
 
-int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
-               struct cloche_err *e)
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk,
+               struct seat **ret, struct cloche_err *e)
 {
         static const struct init_request renew = {.op = INIT_RENEW};
         struct seat *seat = seat_of(of->engine, of, limits, trunk);
@@ -347,8 +355,8 @@ static int begin(struct seat *seat, struct cloche_err *e)
         return r;
 }
 
-int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with, int is_template, struct seat **ret,
-             struct cloche_err *e)
+int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with,
+             int is_template, struct seat **ret, struct cloche_err *e)
 {
         struct seat *seat;
         int r;
@@ -402,7 +410,9 @@ static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *
         if (!trunk->above)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "count the forks of a context");
         if (trunk->above->boxes >= SEAT_BRANCHES_MAX)
-                return err_set(e, CLOCHE_E_STATE, "%u forks of the context have not ended yet, or were not let go of by its interpreter; at most %d can be",
+                return err_set(e, CLOCHE_E_STATE,
+                               "%u forks of the context have not ended yet, or were not let go of by its interpreter; "
+                               "at most %d can be",
                                trunk->above->boxes, SEAT_BRANCHES_MAX);
         trunk->above->boxes++;
         trunk->above->refs++;
@@ -410,7 +420,8 @@ static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *
         return 0;
 }
 
-int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
+int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret,
+                struct cloche_err *e)
 {
         struct seat *seat = seat_of(engine, NULL, &order->limits, trunk);
         int r = seat ? count_in(trunk, &seat->counted_in, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");

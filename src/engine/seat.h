@@ -21,7 +21,7 @@ struct trunk {
         unsigned refs;
         struct box box;
         struct trunk *beneath; /* of the base, under a prefix's */
-        int is_dead; /* its interpreter is gone: exits of children are not reported any more */
+        int is_dead;           /* its interpreter is gone: exits of children are not reported any more */
         /* Only of a context. */
         struct tally *above, *counted_in; /* live boxes on it; the tally that counts its own box; or NULL */
 };
@@ -40,7 +40,7 @@ struct seat {
         struct cloche_engine *engine;
         struct template *of; /* invalid once abandoned; NULL: forked from a context */
         struct trunk *trunk;
-        struct trunk *own_trunk; /* of its own box, after seat_trunk */
+        struct trunk *own_trunk;  /* of its own box, after seat_trunk */
         struct tally *counted_in; /* as in the trunk */
         enum seat_state state;
         int abandoned; /* freed by its owner while the keeper's answer is missing */
@@ -58,9 +58,9 @@ struct seat {
         /* While its files are placed. */
         struct setup *furniture;
         struct placing placing;
-        int is_used; /* a run was in this box before */
+        int is_used;                /* a run was in this box before */
         struct keeper_usage before; /* the box's usage at the fork, to subtract from the run's */
-        uint32_t fork; /* the template's number for the child */
+        uint32_t fork;              /* the template's number for the child */
 };
 
 /* Start making a seat. mounts: NULL, or those of a run (takes a reference). template_seat_ready or
@@ -69,12 +69,12 @@ struct seat {
  * template: its maker sets told and owner at once; told is called when the seat is ready (e NULL)
  * or failed, and its receiver frees the seat, at the latest before the template. With is_template
  * the context can be forked (seat_trunk, seat_branch). */
-int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with, int is_template, struct seat **ret,
-             struct cloche_err *e);
+int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with,
+             int is_template, struct seat **ret, struct cloche_err *e);
 /* Make a seat in the box of a run that has ended, if the box turns out clean; else the seat fails.
  * Takes box and trunk, also on failure. */
-int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
-               struct cloche_err *e);
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk,
+               struct seat **ret, struct cloche_err *e);
 /* Drop the seat and the members that were not moved out; later, if it is still being made. If other
  * boxes stand on its own, only its programs are killed, and its box is dropped with the last of
  * them. Accepts NULL. */
@@ -101,7 +101,8 @@ struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e);
  * no request since. told is called later, never from here: with holds_fork once in state SEAT_MADE;
  * then in SEAT_READY, when the fork was requested. Then send the child `enter`: the request waits
  * in the channel for it. The receiver of an error, or of SEAT_READY, frees the seat. */
-int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret, struct cloche_err *e);
+int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret,
+                struct cloche_err *e);
 /* Go on from SEAT_MADE. A failure is only returned; told is not called. */
 int seat_fork(struct seat *seat, struct cloche_err *e);
 /* Call it when the context sends `failed` {fork, message} with seat->fork: told is called with that

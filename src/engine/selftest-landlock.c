@@ -27,7 +27,8 @@ static void note(void *data, char *line)
 /* Start the program by its descriptor: the user of this process may not reach its path. */
 static int start(const cloche_engine *engine, const struct probe_streams *streams, pid_t *ret, struct cloche_err *e)
 {
-        char path[32], *const argv[] = {(char *)"cloche-probe", (char *)"--landlock", NULL}, *const environment[] = {NULL};
+        char path[32], *const argv[] = {(char *)"cloche-probe", (char *)"--landlock", NULL},
+                              *const environment[] = {NULL};
         posix_spawn_file_actions_t actions;
         int code;
 

@@ -62,7 +62,8 @@ static int start_base(struct tree *tree, struct box **ret, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        r = probe_spawn(tree->engine, *ret, (int[]){tree->null_fd, tree->null_fd, tree->null_fd, tree->channel_fd, (*ret)->fork_fd}, 5, e);
+        r = probe_spawn(tree->engine, *ret,
+                        (int[]){tree->null_fd, tree->null_fd, tree->null_fd, tree->channel_fd, (*ret)->fork_fd}, 5, e);
         fd_close(&(*ret)->fork_fd);
         return r;
 }
@@ -74,34 +75,43 @@ static int fork_run(struct tree *tree, const struct box *parent, struct cloche_e
         struct box *box;
         int r = add_box(tree, parent->id, 0, &box, e);
 
-        return r < 0 ? r : probe_fork(tree->engine, box, (int[]){tree->null_fd, tree->null_fd, tree->null_fd, tree->channel_fd}, 4, e);
+        return r < 0 ? r
+                     : probe_fork(tree->engine, box,
+                                  (int[]){tree->null_fd, tree->null_fd, tree->null_fd, tree->channel_fd}, 4, e);
 }
 
-static int fork_template(struct tree *tree, const struct box *parent, int write_fd, struct box **ret, struct cloche_err *e)
+static int fork_template(struct tree *tree, const struct box *parent, int write_fd, struct box **ret,
+                         struct cloche_err *e)
 {
         int r = add_box(tree, parent->id, 1, ret, e);
 
         if (r < 0)
                 return r;
-        r = probe_fork(tree->engine, *ret, (int[]){tree->null_fd, write_fd, tree->null_fd, tree->channel_fd, (*ret)->fork_fd}, 5, e);
+        r = probe_fork(tree->engine, *ret,
+                       (int[]){tree->null_fd, write_fd, tree->null_fd, tree->channel_fd, (*ret)->fork_fd}, 5, e);
         fd_close(&(*ret)->fork_fd);
         return r;
 }
 
 static int check_tried(const struct notes *notes, struct cloche_err *e)
 {
-        static const char *const names[] = {[CLOCHE_HOLDER_SET_UP] = "set-up code", [CLOCHE_HOLDER_CONTEXT] = "a context"};
+        static const char *const names[] =
+                {[CLOCHE_HOLDER_SET_UP] = "set-up code", [CLOCHE_HOLDER_CONTEXT] = "a context"};
         char missed[160] = "";
         size_t size = 0;
 
         for (int right = 0; right < CLOCHE_RIGHT_COUNT && size < sizeof(missed); right++)
                 if (!notes->rows[right].trials[notes->holder].seen[0])
-                        size += (size_t)snprintf(missed + size, sizeof(missed) - size, "%s%s", size ? ", " : "", notes->rows[right].name);
-        return size == 0 ? 0 : err_set(e, CLOCHE_E_STATE, "%s could not try whether it has these rights: %s", names[notes->holder], missed);
+                        size += (size_t)snprintf(missed + size, sizeof(missed) - size, "%s%s", size ? ", " : "",
+                                                 notes->rows[right].name);
+        return size == 0 ? 0
+                         : err_set(e, CLOCHE_E_STATE, "%s could not try whether it has these rights: %s",
+                                   names[notes->holder], missed);
 }
 
 /* Start a template on the parent that tries everything. */
-static int try_holder(struct tree *tree, const struct box *parent, struct notes *notes, struct box **ret, struct cloche_err *e)
+static int try_holder(struct tree *tree, const struct box *parent, struct notes *notes, struct box **ret,
+                      struct cloche_err *e)
 {
         _cleanup_probe_streams_ struct probe_streams streams = PROBE_STREAMS_INIT;
         int r = probe_streams_open(&streams, e);
@@ -118,7 +128,8 @@ static int try_holder(struct tree *tree, const struct box *parent, struct notes 
 
 static int try_both(struct tree *tree, struct cloche_right_report *rows, struct cloche_err *e)
 {
-        struct notes set_up = {.rows = rows, .holder = CLOCHE_HOLDER_SET_UP}, context = {.rows = rows, .holder = CLOCHE_HOLDER_CONTEXT};
+        struct notes set_up = {.rows = rows, .holder = CLOCHE_HOLDER_SET_UP},
+                     context = {.rows = rows, .holder = CLOCHE_HOLDER_CONTEXT};
         struct box *base, *prefix, *last;
         int r = start_base(tree, &base, e);
 
@@ -145,7 +156,10 @@ int cloche_engine_rights(cloche_engine *engine, struct cloche_right_report *ret,
 {
         static const struct cloche_right_report rows[CLOCHE_RIGHT_COUNT] = {
 #define CLOCHE_RIGHT(symbol, row_name, set_up, context, row_doc) \
-        [CLOCHE_RIGHT_##symbol] = {.name = row_name, .doc = row_doc, .trials = {[CLOCHE_HOLDER_SET_UP] = {.may = set_up}, [CLOCHE_HOLDER_CONTEXT] = {.may = context}}},
+        [CLOCHE_RIGHT_##symbol] =                                \
+                {.name = row_name,                               \
+                 .doc = row_doc,                                 \
+                 .trials = {[CLOCHE_HOLDER_SET_UP] = {.may = set_up}, [CLOCHE_HOLDER_CONTEXT] = {.may = context}}},
 #include <cloche/rights.def>
 #undef CLOCHE_RIGHT
         };

@@ -20,7 +20,8 @@ static void note(void *data, char *line)
         for (int g = 0; line && g < CLOCHE_GUARD_COUNT; g++) {
                 struct cloche_guard_report *report = &reports[g];
 
-                if (strcmp(name, cloche_guard_name((enum cloche_guard)g)) != 0 || report->state != CLOCHE_GUARD_ENFORCED)
+                if (strcmp(name, cloche_guard_name((enum cloche_guard)g)) != 0 ||
+                    report->state != CLOCHE_GUARD_ENFORCED)
                         continue;
                 report->proven = strcmp(state, "enforced") == 0;
                 report->state = report->proven ? CLOCHE_GUARD_ENFORCED : CLOCHE_GUARD_ABSENT;
@@ -47,8 +48,8 @@ static int probe_cold(cloche_engine *engine, struct cloche_guard_report *reports
 }
 
 /* Fork the live template, whose box is trunk. */
-static int probe_child(cloche_engine *engine, const struct box *trunk, int channel_fd, struct cloche_guard_report *reports,
-                       struct cloche_err *e)
+static int probe_child(cloche_engine *engine, const struct box *trunk, int channel_fd,
+                       struct cloche_guard_report *reports, struct cloche_err *e)
 {
         _cleanup_probe_streams_ struct probe_streams streams = PROBE_STREAMS_INIT;
         struct box box;
@@ -95,7 +96,8 @@ static void compare(const struct cloche_guard_report *cold, struct cloche_guard_
                         forked[g] = cold[g];
                 } else if (cold[g].proven && !forked[g].proven && forked[g].state == CLOCHE_GUARD_ENFORCED) {
                         forked[g].state = CLOCHE_GUARD_ABSENT;
-                        snprintf(forked[g].reason, sizeof(forked[g].reason), "a run forked from a template could not try it");
+                        snprintf(forked[g].reason, sizeof(forked[g].reason),
+                                 "a run forked from a template could not try it");
                 }
         }
 }
@@ -108,7 +110,8 @@ int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *re
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
                 const char *reason;
 
-                ret[g] = (struct cloche_guard_report){.state = cloche_engine_guard(engine, (enum cloche_guard)g, &reason)};
+                ret[g] = (struct cloche_guard_report){
+                        .state = cloche_engine_guard(engine, (enum cloche_guard)g, &reason)};
                 snprintf(ret[g].reason, sizeof(ret[g].reason), "%s", reason);
                 cold[g] = ret[g];
         }

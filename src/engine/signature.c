@@ -60,7 +60,8 @@ static int place_indexed(struct given *g, const json_t *args, struct misfit *m)
         for (size_t i = 0; i < json_array_size(args); i++) {
                 const json_t *index = json_object_get(json_array_get(args, i), "index");
 
-                if (!json_is_integer(index) || json_integer_value(index) < 0 || json_integer_value(index) >= POSITIONS_MAX)
+                if (!json_is_integer(index) || json_integer_value(index) < 0 ||
+                    json_integer_value(index) >= POSITIONS_MAX)
                         return misfit_set(m, 0, "argument index %s is not a position", misfit_value(index, &shown));
                 if (json_integer_value(index) > last)
                         last = json_integer_value(index);
@@ -84,9 +85,10 @@ static int add_named(struct given *g, const json_t *object, struct misfit *m)
         const char *name;
         size_t size;
 
-        json_object_keylen_foreach(members, name, size, member) {
+        json_object_keylen_foreach (members, name, size, member) {
                 if (r == 0 && json_object_getn(g->named, name, size))
-                        r = misfit_set(m, 0, "argument '%s' is given twice, in args and in kwargs", misfit_name(name, size, &shown));
+                        r = misfit_set(m, 0, "argument '%s' is given twice, in args and in kwargs",
+                                       misfit_name(name, size, &shown));
                 else if (r == 0 && json_object_setn(g->named, name, size, member) < 0)
                         r = -ENOMEM;
         }
@@ -161,7 +163,8 @@ static int in_parameter(int r, struct misfit *m, const char *what, const json_t 
         struct misfit_text shown;
         char step[sizeof(shown) + 32];
 
-        snprintf(step, sizeof(step), "%s '%s'", what, misfit_name(json_string_value(name), json_string_length(name), &shown));
+        snprintf(step, sizeof(step), "%s '%s'", what,
+                 misfit_name(json_string_value(name), json_string_length(name), &shown));
         return misfit_in(r, m, step);
 }
 
@@ -221,7 +224,7 @@ static int fill_indexed(struct slot *slots, size_t count, json_t *members, struc
         json_t *schema;
         size_t size;
 
-        json_object_keylen_foreach(members, name, size, schema) {
+        json_object_keylen_foreach (members, name, size, schema) {
                 const json_t *index = json_object_get(schema, "index");
                 json_int_t at = json_integer_value(index);
 
@@ -230,8 +233,8 @@ static int fill_indexed(struct slot *slots, size_t count, json_t *members, struc
                 if (!index)
                         continue;
                 if (!json_is_integer(index) || at < 0 || at >= (json_int_t)count || slots[at].name)
-                        return misfit_set(m, 1, "schema of '%s': index %s is not a free position", misfit_name(name, size, &shown),
-                                          misfit_value(index, &other));
+                        return misfit_set(m, 1, "schema of '%s': index %s is not a free position",
+                                          misfit_name(name, size, &shown), misfit_value(index, &other));
                 slots[at] = (struct slot){name, size, schema};
         }
         return 0;
@@ -244,7 +247,7 @@ static void fill_others(struct slot *slots, json_t *members)
         json_t *schema;
         size_t size, at = 0;
 
-        json_object_keylen_foreach(members, name, size, schema) {
+        json_object_keylen_foreach (members, name, size, schema) {
                 if (json_object_get(schema, "index"))
                         continue;
                 while (slots[at].name)
@@ -307,7 +310,7 @@ static int check_members(const json_t *schema, struct misfit *m)
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)schema, name, value) {
+        json_object_foreach ((json_t *)schema, name, value) {
                 int is_known = schema_is_annotation(name);
 
                 for (size_t i = 0; i < 3; i++) {
@@ -316,7 +319,8 @@ static int check_members(const json_t *schema, struct misfit *m)
                         is_known |= strcmp(name, flags[i]) == 0 || strcmp(name, others[i]) == 0;
                 }
                 if (!is_known)
-                        return misfit_set(m, 1, "schema: '%s' is not supported", misfit_name(name, strlen(name), &shown));
+                        return misfit_set(m, 1, "schema: '%s' is not supported",
+                                          misfit_name(name, strlen(name), &shown));
         }
         return 0;
 }
@@ -332,7 +336,8 @@ static int read_schema(const json_t *schema, struct rules *rules, struct misfit 
                 rules->takes_keywords = json_is_true(json_object_get(schema, "acceptsKwargs"));
         }
         if (r == 0)
-                r = params ? declare_params(rules, params, m) : declare_input(rules, json_object_get(schema, "input"), m);
+                r = params ? declare_params(rules, params, m)
+                           : declare_input(rules, json_object_get(schema, "input"), m);
         if (r == 0 && output)
                 r = misfit_in(schema_check(output, m), m, "schema of the output");
         return r;
@@ -366,17 +371,17 @@ static int check_surplus(const struct given *g, const struct rules *rules, struc
 
         for (size_t i = rules->count; i < g->count && !rules->is_variadic; i++)
                 if (g->placed[i])
-                        return misfit_set(m, 0, "argument %zu is too many: the schema has %zu (%s)", i + 1, rules->count,
-                                          names_of(rules, &known));
-        json_object_keylen_foreach(g->named, name, size, value) {
+                        return misfit_set(m, 0, "argument %zu is too many: the schema has %zu (%s)", i + 1,
+                                          rules->count, names_of(rules, &known));
+        json_object_keylen_foreach (g->named, name, size, value) {
                 const json_t *place = json_object_getn(rules->places, name, size);
                 size_t at = (size_t)json_integer_value(place);
 
                 if (place && at < g->count && g->placed[at])
                         return misfit_set(m, 0, "argument '%s' is given twice", misfit_name(name, size, &shown));
                 if (!place && !rules->takes_keywords)
-                        return misfit_set(m, 0, "unknown argument '%s'; the schema has: %s", misfit_name(name, size, &shown),
-                                          names_of(rules, &known));
+                        return misfit_set(m, 0, "unknown argument '%s'; the schema has: %s",
+                                          misfit_name(name, size, &shown), names_of(rules, &known));
         }
         return 0;
 }
@@ -393,7 +398,9 @@ static int complete(struct given *g, size_t at, const struct parameter *p, struc
         if (value)
                 return in_parameter(schema_fits(p->schema, value, m), m, "argument", p->name);
         if (!fallback)
-                return p->is_required ? misfit_set(m, 0, "missing required argument '%s'", misfit_name(name, size, &shown)) : 0;
+                return p->is_required
+                               ? misfit_set(m, 0, "missing required argument '%s'", misfit_name(name, size, &shown))
+                               : 0;
         if (at >= g->count)
                 return json_object_setn(g->named, name, size, fallback) < 0 ? -ENOMEM : 0;
         g->placed[at] = fallback;
@@ -439,7 +446,8 @@ void arguments_done(struct arguments *arguments)
         *arguments = (struct arguments){0};
 }
 
-int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret, struct misfit *m)
+int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret,
+                   struct misfit *m)
 {
         struct rules rules = {0};
         struct given given = {0};

@@ -3,7 +3,8 @@
  * (wire/value.h). Pure.
  *
  *     {"params": [{"name", "type", "required", "default", …}], "variadic", "acceptsKwargs", "output"}
- *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default", …}}, "strict", "output"}
+ *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default", …}}, "strict",
+ * "output"}
  *
  * A parameter is a schema (schema.h) with a name, with "required" true or false, and with a
  * default. */
@@ -22,7 +23,8 @@ struct arguments {
 
 /* args: an array of values, an array of {index, value}, or an object of keywords; kwargs: an
  * object; schema: an object. Each may be NULL. Returns 0, 1 with *m filled, or -ENOMEM. */
-int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret, struct misfit *m);
+int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret,
+                   struct misfit *m);
 void arguments_done(struct arguments *arguments);
 
 /* Check a function's value against the output of the schema of its call; returns likewise. */

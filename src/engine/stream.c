@@ -45,7 +45,8 @@ static void lose_sink(struct stream *s, int error)
         fd_close(&s->sink_fd);
         if (error == EPIPE)
                 return;
-        snprintf(text, sizeof(text), "output was lost: cannot write to %s: %s", s == &s->run->streams[0] ? "stdout" : "stderr", strerror(error));
+        snprintf(text, sizeof(text), "output was lost: cannot write to %s: %s",
+                 s == &s->run->streams[0] ? "stdout" : "stderr", strerror(error));
         run_warn(s->run, text);
         s->run->is_output_lost = 1;
 }
@@ -169,7 +170,8 @@ static void stop_output(struct stream *s)
                  * reads. */
                 while (!flush_pending(s, 100) && run->end == RUN_END_NONE && !atomic_load(&run->cancelled))
                         ;
-        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, patience_ms) && read_some(s) > 0);
+        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, patience_ms) &&
+               read_some(s) > 0);
         (void)flush_pending(s, 0);
 }
 

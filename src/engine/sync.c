@@ -79,7 +79,8 @@ static void free_now(struct cloche_sync *sync)
 static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 {
         if (sync->in_step && sync->row > 0)
-                json_object_set_new(sync->result, "error", json_pack("{s:s, s:s}", "name", cloche_code_name(e->code), "message", e->msg));
+                json_object_set_new(sync->result, "error",
+                                    json_pack("{s:s, s:s}", "name", cloche_code_name(e->code), "message", e->msg));
         else
                 sync->error = *e;
 }
@@ -114,7 +115,8 @@ static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t 
 
 static json_t *path_of(const struct cloche_sync *sync, const json_t *path)
 {
-        json_t *change = json_pack("{s:O}", "path", path), *told = changeset_describe_one(&sync->set->rows[sync->row], change);
+        json_t *change = json_pack("{s:O}", "path", path),
+               *told = changeset_describe_one(&sync->set->rows[sync->row], change);
         json_t *whole = json_incref(json_object_get(told, "path"));
 
         json_decref(change);
@@ -135,7 +137,8 @@ static json_t *list_of(struct cloche_sync *sync, const char *name)
 
 static void add_skipped(struct cloche_sync *sync, const json_t *path, const char *reason)
 {
-        json_array_append_new(list_of(sync, "skipped"), json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
+        json_array_append_new(list_of(sync, "skipped"),
+                              json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
 }
 
 /* -- deciding before the first write -------------------------------------------------------------------------- */
@@ -153,7 +156,7 @@ static int is_in_skipped(const struct cloche_sync *sync, const json_t *path)
         size_t i;
         json_t *row;
 
-        json_array_foreach(skipped, i, row) {
+        json_array_foreach (skipped, i, row) {
                 const char *directory = json_string_value(row);
                 size_t size = strlen(directory);
 
@@ -176,7 +179,8 @@ static void choose(struct cloche_sync *sync)
 static void skip(struct cloche_sync *sync, const char *reason)
 {
         const json_t *change = current(sync), *path = json_object_get(change, "path");
-        const char *kind = json_string_value(json_object_get(change, "kind")), *type = json_string_value(json_object_get(change, "type"));
+        const char *kind = json_string_value(json_object_get(change, "kind")),
+                   *type = json_string_value(json_object_get(change, "type"));
 
         add_skipped(sync, path, reason);
         if (kind && type && strcmp(kind, "directory") == 0 && strcmp(type, "deleted") != 0 && json_is_string(path))
@@ -212,7 +216,7 @@ static void skip_all(struct cloche_sync *sync)
                 json_t *changes = sync->set->rows[row].changes, *change;
                 size_t i;
 
-                json_array_foreach(sync->chosen[row], i, change)
+                json_array_foreach (sync->chosen[row], i, change)
                         add_skipped(sync, json_object_get(change, "path"), "aborted");
                 for (i = row == sync->row ? sync->index : 0; row >= sync->row && i < json_array_size(changes); i++)
                         add_skipped(sync, json_object_get(json_array_get(changes, i), "path"), "aborted");
@@ -234,11 +238,13 @@ static struct cloche_sync *take_question(cloche_sync_question *question, struct 
 
 static void abort_all(struct cloche_sync *sync, const char *reason)
 {
-        sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason", reason);
+        sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason",
+                                  reason);
         skip_all(sync);
 }
 
-int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e)
+int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason,
+                       struct cloche_err *e)
 {
         struct cloche_sync *sync = take_question(question, e);
 
@@ -277,7 +283,8 @@ static int ask_next(struct cloche_sync *sync)
                 while (sync->index < json_array_size(changes)) {
                         if (sync->aborted)
                                 return 1;
-                        if (is_asked && !is_virtual(current(sync)) && is_in_skipped(sync, json_object_get(current(sync), "path")))
+                        if (is_asked && !is_virtual(current(sync)) &&
+                            is_in_skipped(sync, json_object_get(current(sync), "path")))
                                 skip(sync, "its directory was skipped");
                         else if (!is_asked || is_virtual(current(sync)))
                                 choose(sync);
@@ -301,7 +308,7 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
         while (sync->sent < end)
                 json_array_append(page, json_array_get(all, sync->sent++));
         return channel_request(&sync->channel, is_last ? ASK_LAST : ASK_PAGE, sync->is_dry ? "plan" : "apply",
-                            json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
+                               json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
 }
 
 /* Describe the present and the earlier state of a file for people. Nanoseconds exceed the numbers
@@ -312,9 +319,11 @@ static json_t *describe_identity(const json_t *identity)
 
         if (!json_is_object(identity))
                 return json_incref((json_t *)identity);
-        told = json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000, "size",
-                         json_integer_value(json_object_get(identity, "size")));
-        json_object_set_new(told, "inode", json_sprintf("%llu", (unsigned long long)json_integer_value(json_object_get(identity, "ino"))));
+        told = json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000,
+                         "size", json_integer_value(json_object_get(identity, "size")));
+        json_object_set_new(told, "inode",
+                            json_sprintf("%llu",
+                                         (unsigned long long)json_integer_value(json_object_get(identity, "ino"))));
         if (json_object_get(identity, "kind"))
                 json_object_set(told, "kind", json_object_get(identity, "kind"));
         return told;
@@ -328,7 +337,8 @@ static json_t *describe_entry(const struct cloche_sync *sync, const json_t *entr
         json_object_set_new(told, "path", path_of(sync, json_object_get(entry, "path")));
         for (size_t i = 0; i < sizeof(identities) / sizeof(identities[0]); i++)
                 if (json_object_get(told, identities[i]))
-                        json_object_set_new(told, identities[i], describe_identity(json_object_get(entry, identities[i])));
+                        json_object_set_new(told, identities[i],
+                                            describe_identity(json_object_get(entry, identities[i])));
         return told;
 }
 
@@ -338,7 +348,7 @@ static void extend(struct cloche_sync *sync, const json_t *result, const char *n
         json_t *from = json_object_get(result, name), *entry, *to = list_of(sync, name);
         size_t i;
 
-        json_array_foreach(from, i, entry) {
+        json_array_foreach (from, i, entry) {
                 int is_row = json_is_object(entry) && json_object_get(entry, "path");
 
                 json_array_append_new(to, is_row ? describe_entry(sync, entry) : path_of(sync, entry));
@@ -364,7 +374,7 @@ static const json_t *find_change(const struct cloche_sync *sync, const json_t *p
         size_t i;
         json_t *change;
 
-        json_array_foreach(sync->chosen[sync->row], i, change)
+        json_array_foreach (sync->chosen[sync->row], i, change)
                 if (json_equal(json_object_get(change, "path"), path))
                         return change;
         return NULL;
@@ -376,12 +386,14 @@ static void tell_progress(struct cloche_sync *sync, const json_t *progress)
         int success = json_is_true(json_object_get(progress, "success"));
         const json_t *change;
 
-        tell(sync, CLOCHE_SYNC_AFTER, json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
+        tell(sync, CLOCHE_SYNC_AFTER,
+             json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
         if (success || !(sync->events & 1u << CLOCHE_SYNC_ERROR))
                 return;
         change = find_change(sync, path);
-        tell(sync, CLOCHE_SYNC_ERROR, json_pack("{s:o*, s:O*}", "change", change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL,
-                                                "error", error));
+        tell(sync, CLOCHE_SYNC_ERROR,
+             json_pack("{s:o*, s:O*}", "change",
+                       change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL, "error", error));
 }
 
 /* True if another sync is writing to the directory. */
@@ -417,8 +429,10 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_ERROR) {
                 const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
 
-                return err_set(e, name && strcmp(name, "invalid_argument") == 0 ? CLOCHE_E_INVALID_ARGUMENT : CLOCHE_E_STATE, "sync %.80s: %s",
-                               sync->set->rows[sync->row].source, m->error_message);
+                return err_set(e,
+                               name && strcmp(name, "invalid_argument") == 0 ? CLOCHE_E_INVALID_ARGUMENT
+                                                                             : CLOCHE_E_STATE,
+                               "sync %.80s: %s", sync->set->rows[sync->row].source, m->error_message);
         }
         if (m->kind != RPC_RESULT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync asked \"%.40s\"", m->method ? m->method : "");
@@ -435,7 +449,9 @@ static void on_end(void *data, const struct cloche_err *e)
         struct cloche_err gone = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_STATE, "sync %.80s: it ended before it was done; the next one finishes or undoes it", sync->set->rows[sync->row].source);
+                err_set(&gone, CLOCHE_E_STATE,
+                        "sync %.80s: it ended before it was done; the next one finishes or undoes it",
+                        sync->set->rows[sync->row].source);
                 e = &gone;
         }
         finish(sync, e);
@@ -457,7 +473,8 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         const struct changeset_row *row = &sync->set->rows[sync->row];
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         /* Without contents any directory does: none of its files will be opened. */
-        _cleanup_fd_ int no_fd = row->contents_fd < 0 ? open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
+        _cleanup_fd_ int no_fd =
+                row->contents_fd < 0 ? open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
         int fds[] = {row->contents_fd < 0 ? no_fd : row->contents_fd, server_fd, sync->caller_fd}, r;
 
         if (!spec)
@@ -466,7 +483,8 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         spec->root = row->root;
         spec->is_written = !sync->is_dry;
         strcpy(spec->path, row->path);
-        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served, sync, e);
+        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
+                               sync, e);
         sync->keeper_asked = r == 0;
         free(spec);
         return r;
@@ -485,10 +503,13 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
                 r = channel_watch(&sync->channel, &sync->engine->loop, e);
         if (r == 0)
                 r = channel_request(&sync->channel, ASK_CONFIGURE, "configure",
-                                 json_pack("{s:O*, s:s, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict,
-                                           "links", sync->links), e);
+                                    json_pack("{s:O*, s:s, s:s, s:s}", "permissions",
+                                              sync->set->rows[sync->row].permissions, "onError", sync->on_error,
+                                              "conflict", sync->conflict, "links", sync->links),
+                                    e);
         if (r == 0)
-                r = sync->is_recovery ? channel_request(&sync->channel, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
+                r = sync->is_recovery ? channel_request(&sync->channel, ASK_LAST, "recover", json_object(), e)
+                                      : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }
 
@@ -527,7 +548,8 @@ static void step(struct cloche_sync *sync)
 
 /* -- the caller's side ---------------------------------------------------------------------------------------- */
 
-int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e)
+int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
+                      struct cloche_err *e)
 {
         const char *on_error = opt->on_error ? mount_on_error(opt->on_error) : opt->changes->on_error;
         const char *conflict = opt->conflict ? mount_conflict(opt->conflict) : opt->changes->conflict;
@@ -535,23 +557,37 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
         struct cloche_sync *sync;
 
         if (!on_error)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "onError must be rollback, continue or abort, not '%.40s'", opt->on_error);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "onError must be rollback, continue or abort, not '%.40s'",
+                               opt->on_error);
         if (!conflict)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "conflict must be refuse, keepBoth or overwrite, not '%.40s'", opt->conflict);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "conflict must be refuse, keepBoth or overwrite, not '%.40s'", opt->conflict);
         if (!links)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links must be inside or any, not '%.40s'", opt->links);
         sync = calloc(1, sizeof(*sync));
         if (!sync)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
         *sync = (struct cloche_sync){
-                .engine = engine, .set = opt->changes, .on_error = on_error, .conflict = conflict, .links = links, .is_dry = opt->dry_run,
-                .on_event = opt->on_event, .event_data = opt->event_data, .events = opt->events, .run = opt->run,
-                .on_end = opt->on_end, .data = opt->data, .channel.fd = -EBADF, .channel.received_fd = -EBADF,
+                .engine = engine,
+                .set = opt->changes,
+                .on_error = on_error,
+                .conflict = conflict,
+                .links = links,
+                .is_dry = opt->dry_run,
+                .on_event = opt->on_event,
+                .event_data = opt->event_data,
+                .events = opt->events,
+                .run = opt->run,
+                .on_end = opt->on_end,
+                .data = opt->data,
+                .channel.fd = -EBADF,
+                .channel.received_fd = -EBADF,
                 .caller_fd = opt->has_caller ? fcntl(opt->caller_fd, F_DUPFD_CLOEXEC, 3) : -EBADF,
         };
         sync->later = malloc(sizeof(*sync->later));
         sync->result = opt->dry_run ? json_pack("{s:[], s:[], s:[], s:[]}", "steps", "denied", "conflicts", "skipped")
-                                    : json_pack("{s:[], s:[], s:[], s:[], s:[]}", "synced", "failed", "skipped", "conflicts", "kept");
+                                    : json_pack("{s:[], s:[], s:[], s:[], s:[]}", "synced", "failed", "skipped",
+                                                "conflicts", "kept");
         if (!sync->later || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
                 free(sync->later);
                 free_now(sync);

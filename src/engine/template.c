@@ -4,14 +4,14 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
-#include "wire/value.h"
 #include "handle.h"
+#include "wire/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CRASHES_MAX 3 /* in a row; then the waiting runs fail */
+#define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
 #define FREEZE_ID 2
@@ -31,17 +31,20 @@ void setup_free(struct setup *setup)
         free(setup);
 }
 
-static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, const struct setup *setup)
+static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
+                             const struct setup *setup)
 {
         struct template *t;
 
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->runtime == runtime && t->tenant == tenant && !t->is_retired && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->runtime == runtime && t->tenant == tenant && !t->is_retired && !t->setup == !setup &&
+                    (!setup || strcmp(t->setup->key, setup->key) == 0))
                         return t;
         return NULL;
 }
 
-static int add(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e)
+static int add(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
+               struct cloche_err *e)
 {
         struct template *t = calloc(1, sizeof(*t));
 
@@ -63,7 +66,8 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, int6
         return 0;
 }
 
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e)
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
+                  struct cloche_err *e)
 {
         *ret = find(engine, runtime, tenant, NULL);
         return *ret ? 0 : add(engine, runtime, tenant, ret, e);
@@ -87,8 +91,8 @@ void template_replace(struct template *base)
         engine_refill_later(base->engine);
 }
 
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup, struct template **ret,
-                    struct cloche_err *e)
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
+                    struct template **ret, struct cloche_err *e)
 {
         struct template *base;
         int r;
@@ -176,7 +180,7 @@ static void tell_beneath(struct template *t)
 {
         struct template *other;
 
-        TAILQ_FOREACH(other, &t->engine->templates, link)
+        TAILQ_FOREACH (other, &t->engine->templates, link)
                 if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->trunk)
                         advance(other);
 }
@@ -185,7 +189,7 @@ static int is_waited_for(const struct template *t)
 {
         const struct template *other;
 
-        TAILQ_FOREACH(other, &t->engine->templates, link)
+        TAILQ_FOREACH (other, &t->engine->templates, link)
                 if (other->parent == t && other->state == TEMPLATE_STARTING && !other->trunk)
                         return 1;
         return 0;
@@ -213,7 +217,7 @@ static void crash(struct template *t, const struct cloche_err *e)
                 return;
         }
         take_down(t);
-        TAILQ_FOREACH(run, &t->active, link)
+        TAILQ_FOREACH (run, &t->active, link)
                 run_template_died(run);
         t->state = TEMPLATE_IDLE;
         if (t->waiting_count > 0 || is_waited_for(t) || !TAILQ_EMPTY(&t->waits))
@@ -233,7 +237,8 @@ void template_forget_failure(struct template *t)
 /* CLOCHE_E_TEMPLATE: its interpreter ended, which its own code caused. */
 int template_failed_by_host(const struct template *t)
 {
-        return t->state == TEMPLATE_BROKEN && t->error.code != CLOCHE_E_TEMPLATE && cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
+        return t->state == TEMPLATE_BROKEN && t->error.code != CLOCHE_E_TEMPLATE &&
+               cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
 }
 
 /* -- messages of a template ----------------------------------------------------------------------------------- */
@@ -241,14 +246,19 @@ int template_failed_by_host(const struct template *t)
 static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
         const json_t *data = json_object_get(m->error, "data");
-        const char *type = json_string_value(json_object_get(data, "type")), *code = json_string_value(json_object_get(data, "code"));
+        const char *type = json_string_value(json_object_get(data, "type")),
+                   *code = json_string_value(json_object_get(data, "code"));
         struct cloche_err e = {0};
 
         t->failure = value_failure_read(json_is_object(data) ? data : m->error, VALUE_FRAME, f->attachments,
                                         f->attachments_size);
         json_object_del(t->failure, "cpuMs");
         json_object_del(t->failure, "heapBytes");
-        err_set(&e, CLOCHE_E_PREFIX, "%s%s%.200s", type ? type : code ? code : "", type || code ? ": " : "", m->error_message);
+        err_set(&e, CLOCHE_E_PREFIX, "%s%s%.200s",
+                type   ? type
+                : code ? code
+                       : "",
+                type || code ? ": " : "", m->error_message);
         break_down(t, &e);
 }
 
@@ -330,7 +340,7 @@ static struct cloche_run *find_run(struct template *t, json_int_t fork)
 {
         struct cloche_run *run;
 
-        TAILQ_FOREACH(run, &t->active, link)
+        TAILQ_FOREACH (run, &t->active, link)
                 if (run->fork == fork)
                         return run;
         return NULL;
@@ -341,7 +351,7 @@ static void lose_seat(struct template *t, json_int_t fork)
 {
         struct seat *seat;
 
-        TAILQ_FOREACH(seat, &t->seats, link)
+        TAILQ_FOREACH (seat, &t->seats, link)
                 if (seat->fork == fork) {
                         TAILQ_REMOVE(&t->seats, seat, link);
                         t->seat_count--;
@@ -361,7 +371,7 @@ static struct template_child *find_child(struct template *t, uint64_t fork)
 {
         struct template_child *child;
 
-        TAILQ_FOREACH(child, &t->children, link)
+        TAILQ_FOREACH (child, &t->children, link)
                 if (child->fork == fork)
                         return child;
         return NULL;
@@ -507,7 +517,8 @@ static int watch(struct template *t, struct cloche_err *e)
         t->channel.on_message = on_message;
         t->channel.on_end = on_end;
         t->channel.data = t;
-        t->channel.reader.max_bytes = t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX : TEMPLATE_FRAME_MAX;
+        t->channel.reader.max_bytes =
+                t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX : TEMPLATE_FRAME_MAX;
         return channel_watch(&t->channel, &t->engine->loop, e);
 }
 
@@ -583,7 +594,8 @@ static void on_trunk(void *data, struct keeper_reply *reply)
 static int start_base(struct template *t, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r = spec ? engine_box_spec(t->engine, t->runtime, spec, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        int r = spec ? engine_box_spec(t->engine, t->runtime, spec, e)
+                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
 
         if (r == 0) {
                 spec->limits = template_limits(t);
@@ -691,7 +703,7 @@ static struct template *find_by_own_seat(struct cloche_engine *engine, const str
 {
         struct template *t;
 
-        TAILQ_FOREACH(t, &engine->templates, link)
+        TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->own_seat == seat)
                         return t;
         return NULL;
@@ -727,7 +739,7 @@ static void fail_mounted(struct template *t, const struct mounts *mounts, const 
 {
         struct cloche_run *run;
 
-        TAILQ_FOREACH(run, &t->waiting, link)
+        TAILQ_FOREACH (run, &t->waiting, link)
                 if (run->mounts == mounts) {
                         TAILQ_REMOVE(&t->waiting, run, link);
                         t->waiting_count--;

@@ -44,11 +44,12 @@ struct template_child {
 
 enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN };
 
-struct template {
+struct template
+{
         TAILQ_ENTRY(template) link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
-        int64_t tenant; /* a template serves one tenant: its forks share addresses, canaries and hash seeds */
+        int64_t tenant;          /* a template serves one tenant: its forks share addresses, canaries and hash seeds */
         struct template *parent; /* the base of a prefix */
         struct setup *setup;     /* of a prefix */
         enum template_state state;
@@ -61,11 +62,11 @@ struct template {
         int is_retired;          /* replaced by another; freed with its last user */
         unsigned users;          /* prefixes of the caller, prefixes on it, runs */
         uint64_t used_ns;
-        uint64_t turn; /* order of the last dispatch */
-        uint64_t memory_bytes;   /* when it became ready */
-        struct trunk *trunk; /* once its box is made; NULL if broken */
+        uint64_t turn;         /* order of the last dispatch */
+        uint64_t memory_bytes; /* when it became ready */
+        struct trunk *trunk;   /* once its box is made; NULL if broken */
         struct channel channel;
-        uv_timer_t *timer; /* timeout of the set-up */
+        uv_timer_t *timer;     /* timeout of the set-up */
         struct seat *own_seat; /* of a prefix, while it is forked from its base */
         TAILQ_HEAD(seats, seat) seats;
         unsigned seat_count;
@@ -81,9 +82,10 @@ struct template {
 
 /* Find or add a tenant's base of a runtime, or the prefix with that setup (takes its reference,
  * also on failure). Does not start it. */
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e);
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup, struct template **ret,
-                    struct cloche_err *e);
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
+                  struct cloche_err *e);
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
+                    struct template **ret, struct cloche_err *e);
 void setup_free(struct setup *setup);
 
 /* Start it if it is idle. Failures end in TEMPLATE_BROKEN. */

@@ -12,7 +12,10 @@ static const struct {
         size_t text, value; /* offsets in the options and in struct values */
         int is_list_too;
 } rows[] = {
-#define ROW(name, is_list_too) {#name, offsetof(struct cloche_run_options, name), offsetof(struct values, name), is_list_too}
+#define ROW(name, is_list_too)                                                                               \
+        {                                                                                                    \
+#name, offsetof(struct cloche_run_options, name), offsetof(struct values, name), is_list_too \
+        }
         ROW(args, 1), ROW(kwargs, 0), ROW(schema, 0), ROW(build, 0), ROW(globals, 0), ROW(imports, 0),
 #undef ROW
 };
@@ -53,7 +56,8 @@ int values_check(const struct values *values, struct cloche_err *e)
                 const json_t *value = *value_of(values, i);
 
                 if (value && !json_is_object(value) && !(rows[i].is_list_too && json_is_array(value)))
-                        return err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", rows[i].name, rows[i].is_list_too ? "array or object" : "object");
+                        return err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", rows[i].name,
+                                       rows[i].is_list_too ? "array or object" : "object");
         }
         return 0;
 }

@@ -43,7 +43,9 @@ int answer_frame(int fd, const struct frame *frame)
 {
         struct buf out = BUF_INIT(FRAME_BYTES_MAX);
 
-        return write_frame(fd, &out, frame_build(&out, frame->json, frame->json_size, frame->attachments, frame->attachments_size, NULL));
+        return write_frame(fd, &out,
+                           frame_build(&out, frame->json, frame->json_size, frame->attachments, frame->attachments_size,
+                                       NULL));
 }
 
 int answer_result(int fd, struct request *q)
@@ -83,7 +85,8 @@ static int tell_error(int fd, const json_t *id, int code, enum cloche_code name,
         strncpy(text, message, sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';
         make_utf8(text);
-        r = rpc_error(json_incref((json_t *)id), code, text, json_pack("{s:s}", "name", cloche_code_name(name)), &out, NULL);
+        r = rpc_error(json_incref((json_t *)id), code, text, json_pack("{s:s}", "name", cloche_code_name(name)), &out,
+                      NULL);
         return write_frame(fd, &out, r);
 }
 
@@ -100,7 +103,8 @@ int answer_unknown(int fd, const json_t *id, const char *method)
         return tell_error(fd, id, CODE_UNKNOWN_METHOD, e.code, e.msg);
 }
 
-int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about, const struct buf *attached, struct cloche_err *e)
+int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about, const struct buf *attached,
+                 struct cloche_err *e)
 {
         json_t *params = json_pack("{s:O, s:s, s:o}", "id", q->id, "event", event, "about", about);
 

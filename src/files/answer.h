@@ -14,6 +14,7 @@ int answer_unknown(int fd, const json_t *id, const char *method);
 
 /* Append the notification `event` {id, event, about} to out. Steals about; copies the attached
  * bytes. -CLOCHE_E_RESOURCE. */
-CLOCHE_MUST_CHECK int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about, const struct buf *attached, struct cloche_err *e);
+CLOCHE_MUST_CHECK int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about,
+                                   const struct buf *attached, struct cloche_err *e);
 
 #endif

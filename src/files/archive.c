@@ -46,7 +46,8 @@ static int fail(struct archive *archive, const char *path, struct cloche_err *e)
 
         if (archive_errno(archive) == ENOMEM)
                 return request_no_memory(e);
-        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%s cannot be read as an archive: %s", path, text ? text : "it is damaged");
+        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%s cannot be read as an archive: %s", path,
+                       text ? text : "it is damaged");
 }
 
 int archive_open(int fd, const char *path, struct archive **ret, struct cloche_err *e)
@@ -98,7 +99,8 @@ int archive_next(struct archive *archive, const char *path, struct archive_entry
         return 1;
 }
 
-int archive_piece(struct archive *archive, const char *path, const void **ret_data, size_t *ret_size, int64_t *ret_at, struct cloche_err *e)
+int archive_piece(struct archive *archive, const char *path, const void **ret_data, size_t *ret_size, int64_t *ret_at,
+                  struct cloche_err *e)
 {
         la_int64_t at;
         int r = archive_read_data_block(archive, ret_data, ret_size, &at);
@@ -148,10 +150,12 @@ static int ends_in(const char *name, const char *ending)
 
 static int is_format(size_t i, const char *format, const char *name)
 {
-        return format ? strcmp(format, formats[i].format) == 0 : ends_in(name, formats[i].endings[0]) || ends_in(name, formats[i].endings[1]);
+        return format ? strcmp(format, formats[i].format) == 0
+                      : ends_in(name, formats[i].endings[0]) || ends_in(name, formats[i].endings[1]);
 }
 
-int archive_begin(int fd, const char *format, const char *name, struct archive **ret, int *ret_is_zip, struct cloche_err *e)
+int archive_begin(int fd, const char *format, const char *name, struct archive **ret, int *ret_is_zip,
+                  struct cloche_err *e)
 {
         _cleanup_archive_ struct archive *archive = NULL;
         size_t i = 0, count = sizeof(formats) / sizeof(formats[0]);
@@ -159,13 +163,15 @@ int archive_begin(int fd, const char *format, const char *name, struct archive *
         while (i < count && !is_format(i, format, name))
                 i++;
         if (i == count)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %.80s is no format, expected tar, tar.gz, tar.zst or zip", format ? "\"format\"" : "the ending of",
-                               format ? format : name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s %.80s is no format, expected tar, tar.gz, tar.zst or zip",
+                               format ? "\"format\"" : "the ending of", format ? format : name);
         archive = archive_write_new();
         if (!archive)
                 return request_no_memory(e);
         if (formats[i].set_format(archive) != ARCHIVE_OK || formats[i].add_filter(archive) != ARCHIVE_OK ||
-            archive_write_set_bytes_in_last_block(archive, 1) != ARCHIVE_OK || archive_write_open_fd(archive, fd) != ARCHIVE_OK)
+            archive_write_set_bytes_in_last_block(archive, 1) != ARCHIVE_OK ||
+            archive_write_open_fd(archive, fd) != ARCHIVE_OK)
                 return err_set(e, CLOCHE_E_RESOURCE, "begin an archive: %s", archive_error_string(archive));
         *ret_is_zip = formats[i].is_zip;
         *ret = archive;

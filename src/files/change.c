@@ -70,7 +70,8 @@ static int read_way(const struct request *q, struct way *way, struct cloche_err 
                 return r;
         name = path_name(way->from);
         if (!*name || strcmp(name, "..") == 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"from\" is %s, expected a path that ends in a name", way->from);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"from\" is %s, expected a path that ends in a name",
+                               way->from);
         way->overwrites = request_is_true(q, "overwrite", 1);
         return into_directory(way, e);
 }
@@ -136,9 +137,12 @@ static int remove_one(const struct request *q, const char *path, uint64_t *count
         int r;
 
         if (lstat(path, &status) < 0)
-                return (errno == ENOENT || errno == ENOTDIR) && request_is_true(q, "force", 0) ? 0 : files_os(e, errno, "remove %s", path);
+                return (errno == ENOENT || errno == ENOTDIR) && request_is_true(q, "force", 0)
+                               ? 0
+                               : files_os(e, errno, "remove %s", path);
         if (S_ISDIR(status.st_mode) && !request_is_true(q, "recursive", 0))
-                return err_set(e, CLOCHE_E_FILE_KIND, "%s is a directory: it is removed with \"recursive\": true", path);
+                return err_set(e, CLOCHE_E_FILE_KIND, "%s is a directory: it is removed with \"recursive\": true",
+                               path);
         r = tree_check_removable(path, q->directory, e);
         return r < 0 ? r : tree_remove(path, count, e);
 }

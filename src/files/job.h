@@ -17,7 +17,8 @@ struct job {
 
 /* Call run in the new process, which exits with its result: 0 after an answer. The new process
  * closes channel_fd. */
-CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd, struct cloche_err *e);
+CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd,
+                                struct cloche_err *e);
 /* Read available bytes and pass each whole frame to hand_on. 1: the job still runs; 0: it has
  * exited and is reaped; *ret_answered: with exit code 0. */
 int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *frame), void *data, int *ret_answered);

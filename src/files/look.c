@@ -4,8 +4,8 @@
 #include "base/fd.h"
 #include "entry.h"
 #include "path.h"
-#include "wire/base64.h"
 #include "walk.h"
+#include "wire/base64.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -35,7 +35,10 @@ int file_exists(struct request *q, struct cloche_err *e)
         if (r < 0)
                 return r;
         if (stat(path, &status) == 0)
-                return request_answer(q, json_pack("{s:s, s:b, s:s}", "path", path, "exists", 1, "type", entry_type(status.st_mode)), e);
+                return request_answer(q,
+                                      json_pack("{s:s, s:b, s:s}", "path", path, "exists", 1, "type",
+                                                entry_type(status.st_mode)),
+                                      e);
         if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG)
                 return files_os(e, errno, "look at %s", path);
         return request_answer(q, json_pack("{s:s, s:b}", "path", path, "exists", 0), e);
@@ -65,7 +68,9 @@ static int take(void *data, enum walk_event event, const struct walk_entry *entr
         path = path_join(list->path, entry->path);
         free(list->last);
         list->last = strdup(entry->path);
-        if (!path || !list->last || json_array_append_new(list->entries, entry_describe(list->q, entry->dir_fd, entry->name, path, entry->path, entry->status)) < 0)
+        if (!path || !list->last ||
+            json_array_append_new(list->entries, entry_describe(list->q, entry->dir_fd, entry->name, path, entry->path,
+                                                                entry->status)) < 0)
                 return request_no_memory(e);
         return WALK_ON;
 }
@@ -90,7 +95,8 @@ static int read_cursor(const char *text, char **ret, struct cloche_err *e)
 
         if (!text)
                 return 0;
-        if (*text == '/' && (base64_decode(&bytes, text + 1, strlen(text + 1)) < 0 || memchr(bytes.data ? bytes.data : "", '\0', bytes.size)))
+        if (*text == '/' && (base64_decode(&bytes, text + 1, strlen(text + 1)) < 0 ||
+                             memchr(bytes.data ? bytes.data : "", '\0', bytes.size)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"after\" is not what an earlier page answered as next");
         *ret = *text == '/' ? strndup(bytes.data ? bytes.data : "", bytes.size) : strdup(text);
         return *ret ? 0 : request_no_memory(e);
@@ -101,7 +107,8 @@ static int read_limit(const struct request *q, size_t *ret, struct cloche_err *e
         uint64_t limit = request_count(q, "limit", LIST_ABSENT);
 
         if (limit < 1 || limit > LIST_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"limit\" is %llu, expected 1 to %d", (unsigned long long)limit, LIST_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"limit\" is %llu, expected 1 to %d",
+                               (unsigned long long)limit, LIST_MAX);
         *ret = (size_t)limit;
         return 0;
 }
@@ -109,8 +116,14 @@ static int read_limit(const struct request *q, size_t *ret, struct cloche_err *e
 static int list_directory(struct list *list, const char *after, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(list->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct walk_options walk = {.visit = take, .data = list, .is_by_path = 1, .is_flat = !request_is_true(list->q, "recursive", 0),
-                                    .skips_hidden = !request_is_true(list->q, "hidden", 0), .skips_denied = 1, .after = after, .limit = list->limit + 1};
+        struct walk_options walk = {.visit = take,
+                                    .data = list,
+                                    .is_by_path = 1,
+                                    .is_flat = !request_is_true(list->q, "recursive", 0),
+                                    .skips_hidden = !request_is_true(list->q, "hidden", 0),
+                                    .skips_denied = 1,
+                                    .after = after,
+                                    .limit = list->limit + 1};
 
         if (fd < 0)
                 return files_os(e, errno, "list %s", list->path);
@@ -137,7 +150,10 @@ int file_list(struct request *q, struct cloche_err *e)
         list.entries = json_array();
         r = list_directory(&list, after, e);
         if (r == 0)
-                r = request_answer(q, json_pack("{s:s, s:O, s:o*}", "path", path, "entries", list.entries, "next", list.is_more ? cursor_of(list.last) : NULL), e);
+                r = request_answer(q,
+                                   json_pack("{s:s, s:O, s:o*}", "path", path, "entries", list.entries, "next",
+                                             list.is_more ? cursor_of(list.last) : NULL),
+                                   e);
         json_decref(list.entries);
         free(list.last);
         return r;

@@ -28,7 +28,8 @@ static int say(const struct cloche_err *e)
 
 static int usage(void)
 {
-        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY [EMPTIED]; all are absolute paths\n");
+        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY "
+                        "[EMPTIED]; all are absolute paths\n");
         return 2;
 }
 

@@ -90,11 +90,13 @@ static int take(int dir_fd, const struct dirent *entry, const struct names_wante
 {
         int r = 0;
 
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || (wanted->skips_hidden && entry->d_name[0] == '.'))
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (wanted->skips_hidden && entry->d_name[0] == '.'))
                 return 0;
         if (!wanted->after || is_behind(wanted, entry->d_name, "", 0))
                 r = add(names, entry->d_name, "");
-        if (r == 0 && wanted->with_descents && is_directory(dir_fd, entry) && (!wanted->after || is_behind(wanted, entry->d_name, "/", 1)))
+        if (r == 0 && wanted->with_descents && is_directory(dir_fd, entry) &&
+            (!wanted->after || is_behind(wanted, entry->d_name, "/", 1)))
                 r = add(names, entry->d_name, "/");
         return r;
 }

@@ -29,5 +29,6 @@ const struct operation *operation_find(const char *method)
 
 int operation_is_long(const struct operation *operation, const json_t *params)
 {
-        return operation->length == LONG || (operation->length == LONG_IF_RECURSIVE && json_is_true(json_object_get(params, "recursive")));
+        return operation->length == LONG ||
+               (operation->length == LONG_IF_RECURSIVE && json_is_true(json_object_get(params, "recursive")));
 }

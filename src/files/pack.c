@@ -28,12 +28,12 @@ struct pack {
         struct archive_entry_linkresolver *links; /* for tar: a file with several names is stored once */
         struct sieve sieve;
         int is_zip;
-        int refuses_links;  /* refuse links that lead out of the tree */
-        int is_saving;      /* give the owner, who packs, the rights to read */
+        int refuses_links;   /* refuse links that lead out of the tree */
+        int is_saving;       /* give the owner, who packs, the rights to read */
         struct modes opened; /* of the directories on the way */
-        dev_t saved_device; /* of the first saved directory; 0: none yet */
-        const char *prefix; /* prefix of members' names: "" or ends in a slash */
-        dev_t device[2]; /* the archive file itself: the new one and the one it replaces */
+        dev_t saved_device;  /* of the first saved directory; 0: none yet */
+        const char *prefix;  /* prefix of members' names: "" or ends in a slash */
+        dev_t device[2];     /* the archive file itself: the new one and the one it replaces */
         ino_t inode[2];
         uint64_t files, bytes;
         char part[PART_BYTES];
@@ -67,7 +67,8 @@ static void describe_holes(struct archive_entry *entry, int fd, const struct sta
 
         if ((uint64_t)status->st_blocks * 512 >= (uint64_t)status->st_size)
                 return;
-        while (hole < status->st_size && (data = lseek(fd, hole, SEEK_DATA)) >= 0 && (hole = lseek(fd, data, SEEK_HOLE)) > data)
+        while (hole < status->st_size && (data = lseek(fd, hole, SEEK_DATA)) >= 0 &&
+               (hole = lseek(fd, data, SEEK_HOLE)) > data)
                 archive_entry_sparse_add_entry(entry, data, hole - data);
         if (archive_entry_sparse_count(entry) == 0)
                 archive_entry_sparse_add_entry(entry, status->st_size, 0);
@@ -114,7 +115,8 @@ static int write_member(struct pack *p, struct archive_entry *entry, int fd, con
         return write_contents(p, fd, path, (uint64_t)archive_entry_size(entry), e);
 }
 
-static int describe(struct archive_entry *entry, int dir_fd, const char *name, const char *path, const struct stat *status)
+static int describe(struct archive_entry *entry, int dir_fd, const char *name, const char *path,
+                    const struct stat *status)
 {
         char target[PATH_MAX];
         ssize_t size;
@@ -139,8 +141,8 @@ static int is_passed_over(const struct pack *p, int reason)
         return reason == ENOENT || (p->is_saving && (reason == EACCES || reason == EPERM || reason == ELOOP));
 }
 
-static int write_described(struct pack *p, struct archive_entry *entry, int dir_fd, const char *name, const char *path, int fd, const struct stat *status,
-                           struct cloche_err *e)
+static int write_described(struct pack *p, struct archive_entry *entry, int dir_fd, const char *name, const char *path,
+                           int fd, const struct stat *status, struct cloche_err *e)
 {
         int r = describe(entry, dir_fd, name, path, status);
 
@@ -150,7 +152,8 @@ static int write_described(struct pack *p, struct archive_entry *entry, int dir_
                 const char *fault = link_fault(path, archive_entry_symlink(entry));
 
                 if (fault)
-                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.200s %s, which \"links\": \"inside\" refuses", path, fault);
+                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.200s %s, which \"links\": \"inside\" refuses", path,
+                                       fault);
         }
         if (fd >= 0 && !p->is_zip)
                 describe_holes(entry, fd, status);
@@ -173,7 +176,8 @@ static int open_readable(const struct pack *p, int dir_fd, const char *name, con
         const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
         int fd = openat(dir_fd, name, flags);
 
-        if (fd >= 0 || errno != EACCES || !p->is_saving || fchmodat(dir_fd, name, (status->st_mode & 07777) | S_IRUSR, 0) < 0)
+        if (fd >= 0 || errno != EACCES || !p->is_saving ||
+            fchmodat(dir_fd, name, (status->st_mode & 07777) | S_IRUSR, 0) < 0)
                 return fd;
         fd = openat(dir_fd, name, flags);
         put_mode_back(dir_fd, name, status->st_mode);
@@ -354,7 +358,10 @@ int archive_create(struct request *q, struct cloche_err *e)
                 r = place_commit(&place, to, e);
         if (r < 0)
                 return r;
-        return request_answer(q, json_pack("{s:s, s:s, s:I, s:I}", "path", path, "to", to, "files", (json_int_t)p.files, "bytes", (json_int_t)p.bytes), e);
+        return request_answer(q,
+                              json_pack("{s:s, s:s, s:I, s:I}", "path", path, "to", to, "files", (json_int_t)p.files,
+                                        "bytes", (json_int_t)p.bytes),
+                              e);
 }
 
 /* -- saving --------------------------------------------------------------------------------------------------- */
@@ -373,7 +380,8 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
                 (void)chmod(path, (status.st_mode & 07777) | S_IRWXU); /* open reports the error */
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
-                return errno == ENOENT || is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+                return errno == ENOENT || is_passed_over(p, errno) ? 0
+                                                                   : files_os(e, errno, "open the directory %s", path);
         if (fstat(fd, &status) < 0)
                 return files_os(e, errno, "look at the directory %s", path);
         p->saved_device = p->saved_device ? p->saved_device : status.st_dev;

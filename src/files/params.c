@@ -37,7 +37,7 @@ static int is_texts(const json_t *value)
 
         if (!json_is_array(value))
                 return 0;
-        json_array_foreach((json_t *)value, i, item)
+        json_array_foreach ((json_t *)value, i, item)
                 if (!is_text(item))
                         return 0;
         return 1;
@@ -95,9 +95,11 @@ static int check_field(size_t field, const char *method, const json_t *value, st
                         continue;
                 if (types[i].holds(value))
                         return 0;
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" of %s must be %s", fields[field].name, method, types[i].expected);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" of %s must be %s", fields[field].name, method,
+                               types[i].expected);
         }
-        return err_set(e, CLOCHE_E_INTERNAL, "\"%s\" of %s has a type that files do not know", fields[field].name, method);
+        return err_set(e, CLOCHE_E_INTERNAL, "\"%s\" of %s has a type that files do not know", fields[field].name,
+                       method);
 }
 
 static int is_field(enum operation operation, const char *name)
@@ -113,7 +115,7 @@ static int check_names(enum operation operation, const json_t *params, struct cl
         const json_t *value;
         const char *name;
 
-        json_object_foreach((json_t *)params, name, value)
+        json_object_foreach ((json_t *)params, name, value)
                 if (!is_field(operation, name))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no \"%.60s\"", methods[operation], name);
         return 0;

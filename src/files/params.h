@@ -8,6 +8,7 @@
 
 /* params: an object in frame form (spec/values.md). -CLOCHE_E_INVALID_ARGUMENT names the method's
  * field, the expected and the actual value. */
-CLOCHE_MUST_CHECK int params_check(const char *method, const json_t *params, size_t attachments_size, struct cloche_err *e);
+CLOCHE_MUST_CHECK int params_check(const char *method, const json_t *params, size_t attachments_size,
+                                   struct cloche_err *e);
 
 #endif

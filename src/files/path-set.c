@@ -27,8 +27,8 @@ static void mix(uint64_t v[4])
 /* SipHash-2-4 (Aumasson, Bernstein 2012): an archive's author cannot make its paths collide. Never 0. */
 static uint64_t hash(const uint64_t key[2], const char *path, size_t size)
 {
-        uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d), key[0] ^ UINT64_C(0x6c7967656e657261),
-                         key[1] ^ UINT64_C(0x7465646279746573)};
+        uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                         key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
         size_t at = 0;
 
         for (int last = 0; !last; at += 8) {

@@ -35,14 +35,16 @@ int path_absolute(const char *directory, const char *given, char **ret, struct c
         if (!given || !*given)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path is empty");
         if (strlen(given) > PATH_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, at most %d are taken", strlen(given), PATH_BYTES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, at most %d are taken",
+                               strlen(given), PATH_BYTES_MAX);
         path = *given == '/' ? path_join("/", given) : path_join(directory, given);
         if (!path)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a path");
         tidy(path);
         if (strlen(path) > PATH_BYTES_MAX) {
                 free(path);
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has more than %d bytes below %s", PATH_BYTES_MAX, directory);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has more than %d bytes below %s", PATH_BYTES_MAX,
+                               directory);
         }
         *ret = path;
         return 0;

@@ -43,7 +43,8 @@ static int compile(const char *text, size_t size, uint32_t options, pcre2_code *
                 PCRE2_UCHAR message[160];
 
                 pcre2_get_error_message(code, message, sizeof(message));
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"pattern\" is no regular expression: %s, at %zu", (char *)message, (size_t)at);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"pattern\" is no regular expression: %s, at %zu",
+                               (char *)message, (size_t)at);
         }
         return 0;
 }
@@ -72,14 +73,16 @@ static int compile_both(struct pattern *p, const char *text, size_t size, int ig
 
 int pattern_open(const struct request *q, struct pattern **ret, struct cloche_err *e)
 {
-        const char *text = request_text(q, "text"), *expression = request_text(q, "pattern"), *given = text ? text : expression;
+        const char *text = request_text(q, "text"), *expression = request_text(q, "pattern"),
+                   *given = text ? text : expression;
         int ignores_case = request_is_true(q, "ignoreCase", 0), r;
         _cleanup_pattern_ struct pattern *p = NULL;
 
         if (!text == !expression)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected one of \"text\" and \"pattern\"");
         if (!*given || strlen(given) > PATTERN_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu bytes, expected 1 to %u", text ? "text" : "pattern", strlen(given), PATTERN_BYTES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu bytes, expected 1 to %u",
+                               text ? "text" : "pattern", strlen(given), PATTERN_BYTES_MAX);
         p = calloc(1, sizeof(*p));
         if (!p)
                 return request_no_memory(e);
@@ -104,13 +107,15 @@ static int fail(int code, struct cloche_err *e)
         if (code == PCRE2_ERROR_NOMEMORY)
                 return request_no_memory(e);
         if (code == PCRE2_ERROR_MATCHLIMIT || code == PCRE2_ERROR_HEAPLIMIT || code == PCRE2_ERROR_DEPTHLIMIT)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"pattern\" takes more than %d steps or %u MiB for one match: it backtracks too much",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"pattern\" takes more than %d steps or %u MiB for one match: it backtracks too much",
                                PATTERN_STEPS_MAX, PATTERN_MEMORY_KIB >> 10);
         pcre2_get_error_message(code, message, sizeof(message));
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"pattern\" or \"replacement\": %s", (char *)message);
 }
 
-int pattern_find(const struct pattern *p, const char *subject, size_t size, size_t at, int is_utf8, size_t *ret_from, size_t *ret_to, struct cloche_err *e)
+int pattern_find(const struct pattern *p, const char *subject, size_t size, size_t at, int is_utf8, size_t *ret_from,
+                 size_t *ret_to, struct cloche_err *e)
 {
         const PCRE2_SIZE *found;
         int code;
@@ -124,7 +129,8 @@ int pattern_find(const struct pattern *p, const char *subject, size_t size, size
                 *ret_to = *ret_from + p->text_size;
                 return 1;
         }
-        code = pcre2_match(is_utf8 ? p->utf : p->invalid, (PCRE2_SPTR)subject, size, at, is_utf8 ? PCRE2_NO_UTF_CHECK : 0, p->match, p->limits);
+        code = pcre2_match(is_utf8 ? p->utf : p->invalid, (PCRE2_SPTR)subject, size, at,
+                           is_utf8 ? PCRE2_NO_UTF_CHECK : 0, p->match, p->limits);
         if (code == PCRE2_ERROR_NOMATCH)
                 return 0;
         if (code < 0)
@@ -141,8 +147,8 @@ static int no_room(const struct buf *out, struct cloche_err *e)
         return err_set(e, CLOCHE_E_TOO_LARGE, "it would have more than %zu bytes with the text replaced", out->max);
 }
 
-static int64_t replace_text(const struct pattern *p, const char *subject, size_t size, const char *replacement, size_t replacement_size, struct buf *out,
-                            struct cloche_err *e)
+static int64_t replace_text(const struct pattern *p, const char *subject, size_t size, const char *replacement,
+                            size_t replacement_size, struct buf *out, struct cloche_err *e)
 {
         size_t at = 0;
         int64_t count = 0;
@@ -151,7 +157,8 @@ static int64_t replace_text(const struct pattern *p, const char *subject, size_t
                 const char *here = memmem(subject + at, size - at, p->text, p->text_size);
                 size_t end = here ? (size_t)(here - subject) : size;
 
-                if (buf_append(out, subject + at, end - at) < 0 || (here && buf_append(out, replacement, replacement_size) < 0))
+                if (buf_append(out, subject + at, end - at) < 0 ||
+                    (here && buf_append(out, replacement, replacement_size) < 0))
                         return no_room(out, e);
                 if (!here)
                         return count;
@@ -160,8 +167,8 @@ static int64_t replace_text(const struct pattern *p, const char *subject, size_t
         }
 }
 
-int64_t pattern_replace(const struct pattern *p, const char *subject, size_t size, int is_utf8, const char *replacement, size_t replacement_size,
-                        struct buf *out, struct cloche_err *e)
+int64_t pattern_replace(const struct pattern *p, const char *subject, size_t size, int is_utf8, const char *replacement,
+                        size_t replacement_size, struct buf *out, struct cloche_err *e)
 {
         uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH | PCRE2_SUBSTITUTE_UNSET_EMPTY;
         PCRE2_SIZE room = size + size / 4 + 4096;
@@ -175,8 +182,8 @@ int64_t pattern_replace(const struct pattern *p, const char *subject, size_t siz
 
                 if (!at)
                         return no_room(out, e);
-                code = pcre2_substitute(is_utf8 ? p->utf : p->invalid, (PCRE2_SPTR)subject, size, 0, options, p->match, p->limits, (PCRE2_SPTR)replacement,
-                                        replacement_size, (PCRE2_UCHAR *)at, &room);
+                code = pcre2_substitute(is_utf8 ? p->utf : p->invalid, (PCRE2_SPTR)subject, size, 0, options, p->match,
+                                        p->limits, (PCRE2_SPTR)replacement, replacement_size, (PCRE2_UCHAR *)at, &room);
         }
         if (code < 0)
                 return fail(code, e);

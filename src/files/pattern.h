@@ -19,12 +19,13 @@ void pattern_free(struct pattern **p);
 
 /* Find the first match at or after at. is_utf8: the whole subject is UTF-8. 1: found, 0: none,
  * -CLOCHE_E_INVALID_ARGUMENT: over a limit. */
-CLOCHE_MUST_CHECK int pattern_find(const struct pattern *p, const char *subject, size_t size, size_t at, int is_utf8, size_t *ret_from, size_t *ret_to,
-                                   struct cloche_err *e);
+CLOCHE_MUST_CHECK int pattern_find(const struct pattern *p, const char *subject, size_t size, size_t at, int is_utf8,
+                                   size_t *ret_from, size_t *ret_to, struct cloche_err *e);
 /* Append subject with all matches replaced to out; with an expression, replacement may use $1 and
  * ${name}. Returns the number of matches or an error. */
-CLOCHE_MUST_CHECK int64_t pattern_replace(const struct pattern *p, const char *subject, size_t size, int is_utf8, const char *replacement, size_t replacement_size,
-                                          struct buf *out, struct cloche_err *e);
+CLOCHE_MUST_CHECK int64_t pattern_replace(const struct pattern *p, const char *subject, size_t size, int is_utf8,
+                                          const char *replacement, size_t replacement_size, struct buf *out,
+                                          struct cloche_err *e);
 
 #define _cleanup_pattern_ __attribute__((cleanup(pattern_free)))
 

@@ -39,7 +39,9 @@ int place_follow(char **path, struct cloche_err *e)
                 ssize_t size = readlink(*path, target, sizeof(target) - 1);
 
                 if (size < 0)
-                        return errno == EINVAL || errno == ENOENT || errno == ENOTDIR ? 0 : files_os(e, errno, "look at %s", *path);
+                        return errno == EINVAL || errno == ENOENT || errno == ENOTDIR
+                                       ? 0
+                                       : files_os(e, errno, "look at %s", *path);
                 target[size] = '\0';
                 next = resolve(*path, target);
                 if (!next)
@@ -143,7 +145,8 @@ int place_open_at(struct place *p, int dir_fd, const char *name, const char *pat
         if (p->fd < 0) {
                 r = errno;
                 p->temporary[0] = '\0';
-                return exists && (r == EACCES || r == EPERM) ? open_in_place(p, path, e) : files_os(e, r, "write %s", path);
+                return exists && (r == EACCES || r == EPERM) ? open_in_place(p, path, e)
+                                                             : files_os(e, r, "write %s", path);
         }
         return fchmod(p->fd, mode) < 0 ? files_os(e, errno, "set the mode of %s", path) : 0;
 }

@@ -58,7 +58,8 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
 }
 
 /* Open a regular file; never block on a pipe or device. */
-static int open_plain(const char *path, int flags, mode_t mode, struct stat *ret_status, int *ret_fd, struct cloche_err *e)
+static int open_plain(const char *path, int flags, mode_t mode, struct stat *ret_status, int *ret_fd,
+                      struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
 
@@ -79,11 +80,13 @@ static void shorten(int fd, const struct stat *before, size_t size)
 {
         struct stat now;
 
-        if (fstat(fd, &now) == 0 && now.st_size > before->st_size && (uint64_t)(now.st_size - before->st_size) < size && ftruncate(fd, before->st_size) < 0)
+        if (fstat(fd, &now) == 0 && now.st_size > before->st_size && (uint64_t)(now.st_size - before->st_size) < size &&
+            ftruncate(fd, before->st_size) < 0)
                 return;
 }
 
-static int write_into(const struct request *q, const char *path, const struct bytes *b, mode_t mode, struct cloche_err *e)
+static int write_into(const struct request *q, const char *path, const struct bytes *b, mode_t mode,
+                      struct cloche_err *e)
 {
         int is_append = request_is_true(q, "append", 0), r;
         uint64_t offset = request_count(q, "offset", 0);
@@ -91,8 +94,10 @@ static int write_into(const struct request *q, const char *path, const struct by
         struct stat status;
 
         if (offset > (uint64_t)INT64_MAX - b->size)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"offset\" is %llu, which no file reaches", (unsigned long long)offset);
-        r = open_plain(path, O_WRONLY | (request_is_true(q, "create", 1) ? O_CREAT : 0) | (is_append ? O_APPEND : 0), mode ? mode : 0644, &status, &fd, e);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"offset\" is %llu, which no file reaches",
+                               (unsigned long long)offset);
+        r = open_plain(path, O_WRONLY | (request_is_true(q, "create", 1) ? O_CREAT : 0) | (is_append ? O_APPEND : 0),
+                       mode ? mode : 0644, &status, &fd, e);
         if (r < 0)
                 return r;
         if (mode && fchmod(fd, mode) < 0)
@@ -112,9 +117,12 @@ int file_write(struct request *q, struct cloche_err *e)
         int r;
 
         if (!is_append && !has_offset && !request_is_true(q, "create", 1))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"create\" is false, expected \"append\" or \"offset\" with it: what is written whole is made");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"create\" is false, expected \"append\" or \"offset\" with it: what is written whole "
+                               "is made");
         if (is_append && has_offset)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"append\" and \"offset\" were both given, expected at most one");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"append\" and \"offset\" were both given, expected at most one");
         r = request_path(q, "path", &path, e);
         if (r == 0)
                 r = request_mode(q, "mode", 0, &mode, e);
@@ -127,7 +135,8 @@ int file_write(struct request *q, struct cloche_err *e)
         if (r == 0 && request_is_true(q, "create", 1))
                 r = place_make_directories(target, 0, 0755, NULL, e);
         if (r == 0)
-                r = is_append || has_offset ? write_into(q, target, &content, mode, e) : replace_whole(target, &content, mode, e);
+                r = is_append || has_offset ? write_into(q, target, &content, mode, e)
+                                            : replace_whole(target, &content, mode, e);
         if (r < 0)
                 return r;
         return request_answer(q, json_pack("{s:s, s:I}", "path", path, "bytes", (json_int_t)content.size), e);
@@ -146,7 +155,9 @@ static int read_into(int fd, const char *path, uint64_t offset, uint64_t limit, 
                 if (!at && out->size + part <= out->max)
                         return request_no_memory(e);
                 if (!at)
-                        return err_set(e, CLOCHE_E_TOO_LARGE, "%s has more than %u bytes: read it with \"offset\" and \"limit\"", path, READ_BYTES_MAX);
+                        return err_set(e, CLOCHE_E_TOO_LARGE,
+                                       "%s has more than %u bytes: read it with \"offset\" and \"limit\"", path,
+                                       READ_BYTES_MAX);
                 n = pread(fd, at, part, (off_t)(offset + out->size));
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -164,10 +175,12 @@ static int check_read(const char *path, uint64_t size, uint64_t offset, uint64_t
         uint64_t wanted = offset < size ? size - offset : 0;
 
         if (offset > INT64_MAX / 2)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"offset\" is %llu, which no file reaches", (unsigned long long)offset);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"offset\" is %llu, which no file reaches",
+                               (unsigned long long)offset);
         if ((limit < wanted ? limit : wanted) > READ_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "%s: %llu bytes are wanted, at most %u are read at once: use \"offset\" and \"limit\"", path,
-                               (unsigned long long)(limit < wanted ? limit : wanted), READ_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "%s: %llu bytes are wanted, at most %u are read at once: use \"offset\" and \"limit\"",
+                               path, (unsigned long long)(limit < wanted ? limit : wanted), READ_BYTES_MAX);
         return 0;
 }
 
@@ -191,10 +204,12 @@ int file_read(struct request *q, struct cloche_err *e)
                 r = read_into(fd, path, offset, limit, &data, e);
         if (r < 0)
                 return r;
-        total = (uint64_t)status.st_size > offset + data.size || data.size == 0 ? (uint64_t)status.st_size : offset + data.size;
+        total = (uint64_t)status.st_size > offset + data.size || data.size == 0 ? (uint64_t)status.st_size
+                                                                                : offset + data.size;
         content = request_text_or_bytes(q, data.data ? data.data : "", data.size);
-        return request_answer(q, json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "path", path, "content", content, "offset", (json_int_t)offset, "bytes",
-                                           (json_int_t)data.size, "total", (json_int_t)total, "mimeType",
-                                           contents_type(path, data.data, data.size, json_is_string(content))),
+        return request_answer(q,
+                              json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "path", path, "content", content, "offset",
+                                        (json_int_t)offset, "bytes", (json_int_t)data.size, "total", (json_int_t)total,
+                                        "mimeType", contents_type(path, data.data, data.size, json_is_string(content))),
                               e);
 }

@@ -23,14 +23,16 @@ struct replace {
 static int read_whole(int fd, const char *path, const struct stat *status, struct buf *out, struct cloche_err *e)
 {
         if (status->st_size > (off_t)FILE_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "%s has %lld bytes, text is replaced in files of at most %u: exclude it", path, (long long)status->st_size,
-                               FILE_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "%s has %lld bytes, text is replaced in files of at most %u: exclude it", path,
+                               (long long)status->st_size, FILE_BYTES_MAX);
         for (;;) {
                 char *at = buf_reserve(out, 64u << 10);
                 ssize_t n;
 
                 if (!at)
-                        return err_set(e, CLOCHE_E_TOO_LARGE, "%s has more than %u bytes, or there is no memory for it", path, FILE_BYTES_MAX);
+                        return err_set(e, CLOCHE_E_TOO_LARGE, "%s has more than %u bytes, or there is no memory for it",
+                                       path, FILE_BYTES_MAX);
                 n = read(fd, at, 64u << 10);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -53,7 +55,8 @@ static int rewrite(const struct walk_entry *entry, const char *path, const struc
 
 static int replace_in_file(void *data, int fd, const char *path, const struct walk_entry *entry, struct cloche_err *e)
 {
-        _cleanup_buf_ struct buf before = BUF_INIT(FILE_BYTES_MAX + (64u << 10)), after = BUF_INIT(FILE_BYTES_MAX + (64u << 10));
+        _cleanup_buf_ struct buf before = BUF_INIT(FILE_BYTES_MAX + (64u << 10)),
+                                 after = BUF_INIT(FILE_BYTES_MAX + (64u << 10));
         const json_t *replacement;
         struct replace *s = data;
         int64_t count;
@@ -63,8 +66,8 @@ static int replace_in_file(void *data, int fd, const char *path, const struct wa
         if (r < 0 || before.size == 0 || memchr(before.data, '\0', before.size))
                 return r;
         replacement = json_object_get(s->q->params, "replacement");
-        count = pattern_replace(s->pattern, before.data, before.size, utf8_is_valid(before.data, before.size), json_string_value(replacement),
-                                json_string_length(replacement), &after, e);
+        count = pattern_replace(s->pattern, before.data, before.size, utf8_is_valid(before.data, before.size),
+                                json_string_value(replacement), json_string_length(replacement), &after, e);
         if (count < 0)
                 return err_wrap(e, "%s", path);
         if (count == 0)
@@ -73,7 +76,9 @@ static int replace_in_file(void *data, int fd, const char *path, const struct wa
         if (r < 0)
                 return r;
         s->count += count;
-        if (json_array_append_new(s->files, json_pack("{s:o, s:I}", "path", request_text_or_bytes(s->q, path, strlen(path)), "count", (json_int_t)count)) < 0)
+        if (json_array_append_new(s->files,
+                                  json_pack("{s:o, s:I}", "path", request_text_or_bytes(s->q, path, strlen(path)),
+                                            "count", (json_int_t)count)) < 0)
                 return request_no_memory(e);
         return WALK_ON;
 }

@@ -46,7 +46,9 @@ int request_mode(const struct request *q, const char *name, mode_t absent, mode_
         uint64_t mode = request_count(q, name, absent);
 
         if (json_object_get(q->params, name) && mode > 07777)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" is %llu, expected permission bits: 0 to 4095 (07777)", name, (unsigned long long)mode);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"%s\" is %llu, expected permission bits: 0 to 4095 (07777)", name,
+                               (unsigned long long)mode);
         *ret = (mode_t)mode;
         return 0;
 }
@@ -92,14 +94,26 @@ static const struct {
         enum cloche_code code;
 } codes[] = {
         {ENOENT, CLOCHE_E_FILE_NOT_FOUND},
-        {EEXIST, CLOCHE_E_FILE_EXISTS},       {ENOTEMPTY, CLOCHE_E_FILE_EXISTS},
-        {ENOTDIR, CLOCHE_E_FILE_KIND},        {EISDIR, CLOCHE_E_FILE_KIND},       {ELOOP, CLOCHE_E_FILE_KIND},
-        {ENXIO, CLOCHE_E_FILE_KIND},          {ENODEV, CLOCHE_E_FILE_KIND},       {ESPIPE, CLOCHE_E_FILE_KIND},
-        {EACCES, CLOCHE_E_FILE_DENIED},       {EPERM, CLOCHE_E_FILE_DENIED},      {EROFS, CLOCHE_E_FILE_DENIED},
-        {EBUSY, CLOCHE_E_FILE_DENIED},        {ETXTBSY, CLOCHE_E_FILE_DENIED},
-        {ENOSPC, CLOCHE_E_DISK_FULL},         {EDQUOT, CLOCHE_E_DISK_FULL},
-        {EFBIG, CLOCHE_E_TOO_LARGE},          {EOVERFLOW, CLOCHE_E_TOO_LARGE},
-        {ENAMETOOLONG, CLOCHE_E_INVALID_ARGUMENT}, {EINVAL, CLOCHE_E_INVALID_ARGUMENT}, {EOPNOTSUPP, CLOCHE_E_INVALID_ARGUMENT},
+        {EEXIST, CLOCHE_E_FILE_EXISTS},
+        {ENOTEMPTY, CLOCHE_E_FILE_EXISTS},
+        {ENOTDIR, CLOCHE_E_FILE_KIND},
+        {EISDIR, CLOCHE_E_FILE_KIND},
+        {ELOOP, CLOCHE_E_FILE_KIND},
+        {ENXIO, CLOCHE_E_FILE_KIND},
+        {ENODEV, CLOCHE_E_FILE_KIND},
+        {ESPIPE, CLOCHE_E_FILE_KIND},
+        {EACCES, CLOCHE_E_FILE_DENIED},
+        {EPERM, CLOCHE_E_FILE_DENIED},
+        {EROFS, CLOCHE_E_FILE_DENIED},
+        {EBUSY, CLOCHE_E_FILE_DENIED},
+        {ETXTBSY, CLOCHE_E_FILE_DENIED},
+        {ENOSPC, CLOCHE_E_DISK_FULL},
+        {EDQUOT, CLOCHE_E_DISK_FULL},
+        {EFBIG, CLOCHE_E_TOO_LARGE},
+        {EOVERFLOW, CLOCHE_E_TOO_LARGE},
+        {ENAMETOOLONG, CLOCHE_E_INVALID_ARGUMENT},
+        {EINVAL, CLOCHE_E_INVALID_ARGUMENT},
+        {EOPNOTSUPP, CLOCHE_E_INVALID_ARGUMENT},
 };
 
 int files_os(struct cloche_err *e, int os_errno, const char *format, ...)

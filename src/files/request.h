@@ -35,7 +35,8 @@ const char *request_text(const struct request *q, const char *name);
 uint64_t request_count(const struct request *q, const char *name, uint64_t absent);
 int request_is_true(const struct request *q, const char *name, int absent);
 /* Permission bits, or absent. -CLOCHE_E_INVALID_ARGUMENT over 07777. */
-CLOCHE_MUST_CHECK int request_mode(const struct request *q, const char *name, mode_t absent, mode_t *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int request_mode(const struct request *q, const char *name, mode_t absent, mode_t *ret,
+                                   struct cloche_err *e);
 
 /* Text if the bytes are UTF-8, otherwise the bytes form with the bytes attached; a new reference,
  * NULL when out of memory. */

@@ -28,11 +28,14 @@ static int take_found(void *data, enum walk_event event, const struct walk_entry
                 return WALK_ON;
         if (sieve_excludes(each->sieve, entry->path))
                 return WALK_PASS_OVER;
-        if (!S_ISREG(entry->status->st_mode) || path_is_temporary(entry->name) || !sieve_includes(each->sieve, entry->path))
+        if (!S_ISREG(entry->status->st_mode) || path_is_temporary(entry->name) ||
+            !sieve_includes(each->sieve, entry->path))
                 return WALK_ON;
         fd = openat(entry->dir_fd, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
-                return errno == EACCES || errno == EPERM || errno == ENOENT || errno == ELOOP ? WALK_ON : files_os(e, errno, "open %s", entry->path);
+                return errno == EACCES || errno == EPERM || errno == ENOENT || errno == ELOOP
+                               ? WALK_ON
+                               : files_os(e, errno, "open %s", entry->path);
         path = path_join(each->path, entry->path);
         return path ? each->take(each->data, fd, path, entry, e) : request_no_memory(e);
 }
@@ -56,7 +59,10 @@ static int take_one(const struct each *each, char **path, struct cloche_err *e)
                 return files_os(e, errno, "open %s", *path);
         if (!S_ISREG(status.st_mode))
                 return err_set(e, CLOCHE_E_FILE_KIND, "%s is no plain file or directory", *path);
-        entry = (struct walk_entry){.path = path_name(*path), .name = path_name(*path), .dir_fd = dir_fd, .status = &status};
+        entry = (struct walk_entry){.path = path_name(*path),
+                                    .name = path_name(*path),
+                                    .dir_fd = dir_fd,
+                                    .status = &status};
         r = each->take(each->data, fd, each->path, &entry, e);
         return r < 0 ? r : 0;
 }

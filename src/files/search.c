@@ -48,7 +48,8 @@ static size_t cut_line(const char *line, size_t size)
         return cut < 4 * LINE_CHARACTERS_MAX ? cut : 4 * LINE_CHARACTERS_MAX;
 }
 
-static int add_match(struct search *s, struct place_in_file *at, const char *text, size_t size, size_t from, size_t *ret_line_end, struct cloche_err *e)
+static int add_match(struct search *s, struct place_in_file *at, const char *text, size_t size, size_t from,
+                     size_t *ret_line_end, struct cloche_err *e)
 {
         const char *before = from ? memrchr(text, '\n', from) : NULL, *line = before ? before + 1 : text;
         const char *end = memchr(text + from, '\n', size - from);
@@ -57,14 +58,18 @@ static int add_match(struct search *s, struct place_in_file *at, const char *tex
         at->line += count_lines(text + at->counted, text + from);
         at->counted = from;
         *ret_line_end = (size_t)(line - text) + line_size;
-        if (json_array_append_new(s->matches, json_pack("{s:o, s:I, s:I, s:o}", "path", request_text_or_bytes(s->q, at->path, strlen(at->path)), "line",
-                                                        (json_int_t)at->line, "column", (json_int_t)utf8_count(line, (size_t)(text + from - line)) + 1, "text",
-                                                        request_text_or_bytes(s->q, line, cut_line(line, line_size)))) < 0)
+        if (json_array_append_new(s->matches,
+                                  json_pack("{s:o, s:I, s:I, s:o}", "path",
+                                            request_text_or_bytes(s->q, at->path, strlen(at->path)), "line",
+                                            (json_int_t)at->line, "column",
+                                            (json_int_t)utf8_count(line, (size_t)(text + from - line)) + 1, "text",
+                                            request_text_or_bytes(s->q, line, cut_line(line, line_size)))) < 0)
                 return request_no_memory(e);
         return 0;
 }
 
-static int search_window(struct search *s, struct place_in_file *at, const char *text, size_t size, struct cloche_err *e)
+static int search_window(struct search *s, struct place_in_file *at, const char *text, size_t size,
+                         struct cloche_err *e)
 {
         int is_utf8 = utf8_is_valid(text, size), r = 0;
         size_t from, to, next = 0;
@@ -153,7 +158,8 @@ int file_search(struct request *q, struct cloche_err *e)
         int r;
 
         if (limit < 1 || limit > LIMIT_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"limit\" is %llu, expected 1 to %d", (unsigned long long)limit, LIMIT_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"limit\" is %llu, expected 1 to %d",
+                               (unsigned long long)limit, LIMIT_MAX);
         r = pattern_open(q, &pattern, e);
         if (r < 0)
                 return r;
@@ -161,7 +167,10 @@ int file_search(struct request *q, struct cloche_err *e)
         s.matches = json_array();
         r = search_each(q, search_file, &s, e);
         if (r == 0)
-                r = request_answer(q, json_pack("{s:O, s:I, s:b}", "matches", s.matches, "files", (json_int_t)s.files, "truncated", s.is_truncated), e);
+                r = request_answer(q,
+                                   json_pack("{s:O, s:I, s:b}", "matches", s.matches, "files", (json_int_t)s.files,
+                                             "truncated", s.is_truncated),
+                                   e);
         json_decref(s.matches);
         return r;
 }

@@ -37,7 +37,8 @@ static int begin_job(struct server *s, struct request *q, struct cloche_err *e)
         int r;
 
         if (s->job_count == JOBS_MAX)
-                return err_set(e, CLOCHE_E_RESOURCE, "%d watches and long jobs run already, which is the most", JOBS_MAX);
+                return err_set(e, CLOCHE_E_RESOURCE, "%d watches and long jobs run already, which is the most",
+                               JOBS_MAX);
         r = job_start(&s->jobs[s->job_count], q, run_in_job, s->channel_fd, e);
         s->job_count += r == 0;
         return r;
@@ -126,8 +127,13 @@ static int cancel(struct server *s, const struct rpc_message *m)
 
 static int work(struct server *s, const struct rpc_message *m, const struct frame *frame)
 {
-        struct request q = {.directory = s->directory, .id = m->id, .method = m->method, .params = m->params, .attachments = frame->attachments,
-                            .out_fd = -EBADF, .attached = BUF_INIT(REQUEST_ATTACHED_MAX)};
+        struct request q = {.directory = s->directory,
+                            .id = m->id,
+                            .method = m->method,
+                            .params = m->params,
+                            .attachments = frame->attachments,
+                            .out_fd = -EBADF,
+                            .attached = BUF_INIT(REQUEST_ATTACHED_MAX)};
         const struct operation *operation = operation_find(m->method);
         struct cloche_err e = {0};
         int r;

@@ -55,12 +55,13 @@ static int read_list(struct sieve_list *list, const json_t *given, const char *n
         int r = 0;
 
         if (json_array_size(given) > SIEVE_GLOBS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu globs, at most %d are taken", name, json_array_size(given), SIEVE_GLOBS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu globs, at most %d are taken", name,
+                               json_array_size(given), SIEVE_GLOBS_MAX);
         list->is_given = 1;
         list->globs = calloc(json_array_size(given) + 1, sizeof(*list->globs));
         if (!list->globs)
                 return request_no_memory(e);
-        json_array_foreach((json_t *)given, i, item)
+        json_array_foreach ((json_t *)given, i, item)
                 if (r == 0 && (r = add(list, json_string_value(item), e)) < 0)
                         err_wrap(e, "\"%s\"[%zu]", name, i);
         return r;

@@ -19,7 +19,8 @@ struct sieve {
 
 /* absent: globs excluded when "exclude" is absent, ends with NULL. -CLOCHE_E_INVALID_ARGUMENT names
  * the glob. */
-CLOCHE_MUST_CHECK int sieve_open(struct sieve *s, const struct request *q, const char *const *absent, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sieve_open(struct sieve *s, const struct request *q, const char *const *absent,
+                                 struct cloche_err *e);
 void sieve_done(struct sieve *s);
 /* 1: skip this path and everything below. */
 int sieve_excludes(const struct sieve *s, const char *path);

@@ -68,7 +68,8 @@ int tree_copy_data(int from_fd, int to_fd)
         return r;
 }
 
-static int copy_file(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path, const struct stat *status, struct cloche_err *e)
+static int copy_file(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path,
+                     const struct stat *status, struct cloche_err *e)
 {
         _cleanup_fd_ int from_fd = openat(from_dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct timespec times[2] = {status->st_atim, status->st_mtim};
@@ -97,7 +98,8 @@ static int put_special(int from_dir_fd, const char *name, int to_dir_fd, const c
         if (size < 0)
                 return -errno;
         for (int attempt = 0; attempt < 2; attempt++) {
-                int r = S_ISLNK(status->st_mode) ? symlinkat(target, to_dir_fd, to_name) : mknodat(to_dir_fd, to_name, status->st_mode, 0);
+                int r = S_ISLNK(status->st_mode) ? symlinkat(target, to_dir_fd, to_name)
+                                                 : mknodat(to_dir_fd, to_name, status->st_mode, 0);
 
                 if (r == 0)
                         return 0;
@@ -107,7 +109,8 @@ static int put_special(int from_dir_fd, const char *name, int to_dir_fd, const c
         return -EEXIST;
 }
 
-static int copy_special(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path, const struct stat *status, struct cloche_err *e)
+static int copy_special(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path,
+                        const struct stat *status, struct cloche_err *e)
 {
         struct timespec times[2] = {status->st_atim, status->st_mtim};
         int r;
@@ -121,7 +124,8 @@ static int copy_special(int from_dir_fd, const char *name, int to_dir_fd, const 
         return 0;
 }
 
-static int copy_one(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path, const struct stat *status, struct cloche_err *e)
+static int copy_one(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const char *path,
+                    const struct stat *status, struct cloche_err *e)
 {
         return S_ISREG(status->st_mode) ? copy_file(from_dir_fd, name, to_dir_fd, to_name, path, status, e)
                                         : copy_special(from_dir_fd, name, to_dir_fd, to_name, path, status, e);
@@ -191,7 +195,8 @@ static int copy_found(void *data, enum walk_event event, const struct walk_entry
 
 static int copy_directory(const char *from, const char *to, const struct stat *status, struct cloche_err *e)
 {
-        _cleanup_fd_ int from_fd = open(from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), to_fd = -EBADF, at_fd = -EBADF;
+        _cleanup_fd_ int from_fd = open(from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), to_fd = -EBADF,
+                         at_fd = -EBADF;
         struct walk_options walk = {.visit = copy_found, .data = &at_fd};
         int r;
 
@@ -217,7 +222,8 @@ int tree_check_outside(const struct stat *status, const char *from, const char *
                 char *parent;
 
                 if (stat(at, &above) == 0 && above.st_dev == status->st_dev && above.st_ino == status->st_ino)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is in %s, or is it: a directory cannot go into itself", to, from);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "%s is in %s, or is it: a directory cannot go into itself", to, from);
                 if (strcmp(at, "/") == 0)
                         break;
                 parent = path_parent(at);

@@ -70,8 +70,11 @@ int tree_check_removable(const char *path, const char *directory, struct cloche_
                 return files_os(e, errno, "look at %s", path);
         for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
                 if (stat(kept[i], &other) == 0 && other.st_dev == status.st_dev && other.st_ino == status.st_ino)
-                        return err_set(e, CLOCHE_E_FILE_DENIED, "%s stays where it is: only what is in it can be moved or removed", path);
-        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &more) == 0 && (more.stx_attributes & more.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
-                return err_set(e, CLOCHE_E_FILE_DENIED, "%s is mounted: only what is in it can be moved or removed", path);
+                        return err_set(e, CLOCHE_E_FILE_DENIED,
+                                       "%s stays where it is: only what is in it can be moved or removed", path);
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &more) == 0 &&
+            (more.stx_attributes & more.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
+                return err_set(e, CLOCHE_E_FILE_DENIED, "%s is mounted: only what is in it can be moved or removed",
+                               path);
         return 0;
 }

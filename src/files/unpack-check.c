@@ -12,7 +12,8 @@
 
 int unpack_open_below(int top_fd, const char *path)
 {
-        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                               .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
         int fd = (int)syscall(SYS_openat2, top_fd, *path ? path : ".", &how, sizeof(how));
 
         return fd < 0 ? -errno : fd;
@@ -100,7 +101,9 @@ static int check_way(struct check *c, const struct member *m, struct cloche_err 
                         return -CLOCHE_E_RESOURCE;
         }
         if (m->kind != MEMBER_DIRECTORY && path_set_has(&c->parents, m->path, strlen(m->path)))
-                return refuse(m, e, m->kind == MEMBER_LINK ? "is a link, and a directory too" : "is a file, and a directory too");
+                return refuse(m, e,
+                              m->kind == MEMBER_LINK ? "is a link, and a directory too"
+                                                     : "is a file, and a directory too");
         if (c->top_fd < 0 || (strncmp(c->looked_at, m->path, last) == 0 && c->looked_at[last] == '\0'))
                 return 0;
         memcpy(c->looked_at, m->path, last);
@@ -122,9 +125,13 @@ static int check_member(struct check *c, const struct member *m, struct cloche_e
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the archive has more than %d members", UNPACK_MEMBERS_MAX);
         if (m->kind == MEMBER_HARD_LINK && !path_set_has(&c->files, m->link, strlen(m->link)))
                 return refuse(m, e, "is a hard link to no file before it in the archive");
-        if (m->kind == MEMBER_DIRECTORY && (path_set_has(&c->links, m->path, size) || path_set_has(&c->files, m->path, size)))
+        if (m->kind == MEMBER_DIRECTORY &&
+            (path_set_has(&c->links, m->path, size) || path_set_has(&c->files, m->path, size)))
                 return refuse(m, e, "is a directory, and a file or link too");
-        return note(m->kind == MEMBER_LINK ? &c->links : m->kind == MEMBER_DIRECTORY ? &c->parents : &c->files, m->path, size, e);
+        return note(m->kind == MEMBER_LINK        ? &c->links
+                    : m->kind == MEMBER_DIRECTORY ? &c->parents
+                                                  : &c->files,
+                    m->path, size, e);
 }
 
 /* Unpack all contents, so that damage at the end is found before anything is written. */
@@ -138,8 +145,10 @@ static int check_contents(struct check *c, struct archive *archive, const char *
         while ((r = archive_piece(archive, path, &data, &size, &at, e)) > 0) {
                 c->bytes += size;
                 if (c->bytes > c->bytes_max)
-                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "unpacked %s has more than %llu bytes: %d times its own size beyond %llu MiB", path,
-                                       (unsigned long long)c->bytes_max, UNPACK_RATIO_MAX, (unsigned long long)(UNPACK_FREE_BYTES >> 20));
+                        return err_set(e, CLOCHE_E_BAD_ARCHIVE,
+                                       "unpacked %s has more than %llu bytes: %d times its own size beyond %llu MiB",
+                                       path, (unsigned long long)c->bytes_max, UNPACK_RATIO_MAX,
+                                       (unsigned long long)(UNPACK_FREE_BYTES >> 20));
         }
         return r;
 }
@@ -171,7 +180,8 @@ int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err
 
         if (fstat(archive_fd, &status) < 0)
                 return files_os(e, errno, "look at %s", path);
-        c = (struct check){.top_fd = top_fd, .bytes_max = UNPACK_FREE_BYTES + UNPACK_RATIO_MAX * (uint64_t)status.st_size};
+        c = (struct check){.top_fd = top_fd,
+                           .bytes_max = UNPACK_FREE_BYTES + UNPACK_RATIO_MAX * (uint64_t)status.st_size};
         r = archive_open(archive_fd, path, &archive, e);
         if (r == 0)
                 r = check_all(&c, archive, path, e);

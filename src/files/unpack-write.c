@@ -19,7 +19,7 @@ struct later {
 
 struct unpack {
         int top_fd;
-        int dir_fd;                       /* directory of the last member; owned */
+        int dir_fd; /* directory of the last member; owned */
         char dir_path[MEMBER_PATH_MAX + 1];
         struct later *later;
         size_t later_count, later_room;
@@ -37,8 +37,9 @@ static mode_t mode_of(const struct member *m)
 
 static struct timespec time_of(const struct member *m)
 {
-        return archive_entry_mtime_is_set(m->entry) ? (struct timespec){archive_entry_mtime(m->entry), archive_entry_mtime_nsec(m->entry)}
-                                                    : (struct timespec){.tv_nsec = UTIME_NOW};
+        return archive_entry_mtime_is_set(m->entry)
+                       ? (struct timespec){archive_entry_mtime(m->entry), archive_entry_mtime_nsec(m->entry)}
+                       : (struct timespec){.tv_nsec = UTIME_NOW};
 }
 
 /* -- directories ---------------------------------------------------------------------------------------------- */
@@ -114,7 +115,8 @@ static int finish_directories(struct unpack *u, struct cloche_err *e)
                 struct later *later = &u->later[--u->later_count];
                 _cleanup_text_ char *path = later->path;
                 struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, later->time};
-                _cleanup_fd_ int at_fd = unpack_open_below(u->top_fd, path), fd = at_fd < 0 ? at_fd : openat(at_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                _cleanup_fd_ int at_fd = unpack_open_below(u->top_fd, path),
+                                 fd = at_fd < 0 ? at_fd : openat(at_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
                 if (fd >= 0 && fchmod(fd, later->mode) == 0 && futimens(fd, times) == 0)
                         continue;
@@ -142,7 +144,8 @@ static int write_piece(int fd, const char *data, size_t size, int64_t at)
         return 0;
 }
 
-static int write_contents(struct unpack *u, struct archive *archive, const struct member *m, int fd, struct cloche_err *e)
+static int write_contents(struct unpack *u, struct archive *archive, const struct member *m, int fd,
+                          struct cloche_err *e)
 {
         const void *data;
         size_t size;
@@ -156,12 +159,14 @@ static int write_contents(struct unpack *u, struct archive *archive, const struc
                 u->bytes += size;
                 end = at + (int64_t)size > end ? at + (int64_t)size : end;
         }
-        if (r == 0 && archive_entry_size_is_set(m->entry) && archive_entry_size(m->entry) > end && ftruncate(fd, archive_entry_size(m->entry)) < 0)
+        if (r == 0 && archive_entry_size_is_set(m->entry) && archive_entry_size(m->entry) > end &&
+            ftruncate(fd, archive_entry_size(m->entry)) < 0)
                 return files_os(e, errno, "write %s", m->path);
         return r;
 }
 
-static int write_file(struct unpack *u, struct archive *archive, const struct member *m, const char *name, struct cloche_err *e)
+static int write_file(struct unpack *u, struct archive *archive, const struct member *m, const char *name,
+                      struct cloche_err *e)
 {
         struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, time_of(m)};
         _cleanup_fd_ int fd = openat(u->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -212,7 +217,9 @@ static int remove_directory(void *data, enum walk_event event, const struct walk
 static int remove_fresh(int dir_fd, const char *name, const struct stat *status, struct cloche_err *e)
 {
         const struct walk_options walk = {.visit = remove_directory};
-        _cleanup_fd_ int fd = S_ISDIR(status->st_mode) ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -EBADF;
+        _cleanup_fd_ int fd = S_ISDIR(status->st_mode)
+                                      ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                      : -EBADF;
         int r = fd < 0 ? 0 : walk_tree(fd, &walk, e);
 
         if (r == 0 && unlinkat(dir_fd, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != EBUSY)
@@ -232,7 +239,8 @@ static int clear_root(const struct unpack *u, struct cloche_err *e)
         if (!dir || fstat(fd, &root) < 0)
                 r = files_os(e, errno, "list the new root");
         for (struct dirent *entry; r == 0 && (entry = readdir(dir)) != NULL;) {
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                    fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
                 if (status.st_dev == root.st_dev)
                         r = remove_fresh(fd, entry->d_name, &status, e);
@@ -296,7 +304,8 @@ static int write_member(struct unpack *u, struct archive *archive, const struct 
         return write_directory(u, m, name, e);
 }
 
-static int write_all(struct unpack *u, struct member *m, struct archive *archive, const char *path, struct cloche_err *e)
+static int write_all(struct unpack *u, struct member *m, struct archive *archive, const char *path,
+                     struct cloche_err *e)
 {
         struct archive_entry *entry;
         int r;

@@ -31,7 +31,8 @@ static int check(int archive_fd, const char *path, const char *to, struct cloche
 }
 
 /* A new directory is removed again if the unpacking fails. */
-static int write_below(int archive_fd, const char *path, const char *to, uint64_t *files, uint64_t *bytes, struct cloche_err *e)
+static int write_below(int archive_fd, const char *path, const char *to, uint64_t *files, uint64_t *bytes,
+                       struct cloche_err *e)
 {
         _cleanup_fd_ int top_fd = -EBADF;
         uint64_t removed = 0;
@@ -41,7 +42,8 @@ static int write_below(int archive_fd, const char *path, const char *to, uint64_
         if (r < 0)
                 return r;
         top_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        r = top_fd < 0 ? files_os(e, errno, "open the directory %s", to) : unpack_write(archive_fd, path, top_fd, files, bytes, e);
+        r = top_fd < 0 ? files_os(e, errno, "open the directory %s", to)
+                       : unpack_write(archive_fd, path, top_fd, files, bytes, e);
         if (r < 0 && is_new) {
                 int ignored = tree_remove(to, &removed, NULL); /* the error to return is that of unpacking */
 
@@ -66,5 +68,9 @@ int archive_extract(struct request *q, struct cloche_err *e)
                 r = check(fd, path, to, e);
         if (r == 0)
                 r = write_below(fd, path, to, &files, &bytes, e);
-        return r < 0 ? r : request_answer(q, json_pack("{s:s, s:s, s:I, s:I}", "path", path, "to", to, "files", (json_int_t)files, "bytes", (json_int_t)bytes), e);
+        return r < 0 ? r
+                     : request_answer(q,
+                                      json_pack("{s:s, s:s, s:I, s:I}", "path", path, "to", to, "files",
+                                                (json_int_t)files, "bytes", (json_int_t)bytes),
+                                      e);
 }

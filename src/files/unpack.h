@@ -16,8 +16,8 @@ enum member_kind { MEMBER_FILE, MEMBER_DIRECTORY, MEMBER_LINK, MEMBER_HARD_LINK 
 struct member {
         char path[MEMBER_PATH_MAX + 1]; /* "": the top itself */
         enum member_kind kind;
-        int is_own; /* set by the caller: a saved box. Links keep their targets, modes are complete */
-        const char *link;               /* symbolic link: target; hard link: link_path */
+        int is_own;       /* set by the caller: a saved box. Links keep their targets, modes are complete */
+        const char *link; /* symbolic link: target; hard link: link_path */
         char link_path[MEMBER_PATH_MAX + 1];
         struct archive_entry *entry;
 };
@@ -28,7 +28,8 @@ CLOCHE_MUST_CHECK int unpack_member(struct archive_entry *entry, struct member *
 /* First pass. top_fd: the destination, or -EBADF if it does not exist yet. */
 CLOCHE_MUST_CHECK int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err *e);
 /* Second pass; adds to files and bytes. */
-CLOCHE_MUST_CHECK int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, uint64_t *bytes, struct cloche_err *e);
+CLOCHE_MUST_CHECK int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, uint64_t *bytes,
+                                   struct cloche_err *e);
 
 /* Unpack a stream of pack_save() into a directory; members are checked one by one as they are
  * written. Existing directories stay; their modes and times are set where permitted. */

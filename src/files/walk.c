@@ -55,8 +55,11 @@ static struct level *add_level(struct walk *w)
 /* w->path is the directory's path with a trailing slash, or "". Takes fd. */
 static int enter(struct walk *w, int fd, struct cloche_err *e)
 {
-        struct names_wanted wanted = {.with_descents = w->options->is_by_path && !w->options->is_flat, .skips_hidden = w->options->skips_hidden,
-                                      .prefix = w->path.data, .after = w->options->after, .limit = w->options->limit};
+        struct names_wanted wanted = {.with_descents = w->options->is_by_path && !w->options->is_flat,
+                                      .skips_hidden = w->options->skips_hidden,
+                                      .prefix = w->path.data,
+                                      .after = w->options->after,
+                                      .limit = w->options->limit};
         struct level *level = add_level(w);
         struct stat status;
         int r;
@@ -72,10 +75,13 @@ static int enter(struct walk *w, int fd, struct cloche_err *e)
         level->device = status.st_dev;
         level->inode = status.st_ino;
         r = names_read(fd, &wanted, &level->names);
-        return r == 0 || r == -ENOENT || (r == -EACCES && w->options->skips_denied) ? 0 : files_os(e, -r, "list %s", w->path.data);
+        return r == 0 || r == -ENOENT || (r == -EACCES && w->options->skips_denied)
+                       ? 0
+                       : files_os(e, -r, "list %s", w->path.data);
 }
 
-static int visit(struct walk *w, enum walk_event event, const char *name, int dir_fd, const struct stat *status, struct cloche_err *e)
+static int visit(struct walk *w, enum walk_event event, const char *name, int dir_fd, const struct stat *status,
+                 struct cloche_err *e)
 {
         struct walk_entry entry = {.path = w->path.data, .name = name, .dir_fd = dir_fd, .status = status};
 
@@ -87,7 +93,8 @@ static int descend(struct walk *w, const char *name, const struct stat *status, 
         struct level *above = &w->levels[w->depth - 1];
         int fd = openat(above->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
 
-        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || (errno == EACCES && w->options->skips_denied)))
+        if (fd < 0 &&
+            (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || (errno == EACCES && w->options->skips_denied)))
                 return 0;
         if (fd < 0)
                 return files_os(e, errno, "open the directory %s", w->path.data);

@@ -15,7 +15,7 @@ enum walk_event {
 struct walk_entry {
         const char *path; /* below the walked directory */
         const char *name;
-        int dir_fd;       /* the directory that contains name */
+        int dir_fd; /* the directory that contains name */
         const struct stat *status;
 };
 
@@ -26,12 +26,12 @@ struct walk_options {
          * Negative: the walk fails. */
         int (*visit)(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e);
         void *data;
-        unsigned is_by_path : 1;     /* sort by bytes of the path; contents may follow later; no ENTER, no LEAVE */
-        unsigned is_flat : 1;        /* do not descend */
-        unsigned skips_hidden : 1;   /* skip names that begin with a dot and their contents */
-        unsigned skips_denied : 1;   /* unreadable directories count as empty */
-        const char *after;           /* with is_by_path: only paths after this one; NULL: all */
-        size_t limit;                /* with is_by_path: the caller needs at most this many; 0: all */
+        unsigned is_by_path : 1;   /* sort by bytes of the path; contents may follow later; no ENTER, no LEAVE */
+        unsigned is_flat : 1;      /* do not descend */
+        unsigned skips_hidden : 1; /* skip names that begin with a dot and their contents */
+        unsigned skips_denied : 1; /* unreadable directories count as empty */
+        const char *after;         /* with is_by_path: only paths after this one; NULL: all */
+        size_t limit;              /* with is_by_path: the caller needs at most this many; 0: all */
 };
 
 /* dir_fd: borrowed. 0, also after WALK_STOP; errors of files_os(). */

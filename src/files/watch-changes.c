@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char *const names[] = {
-        [CHANGE_CREATE] = "create", [CHANGE_MODIFY] = "modify", [CHANGE_DELETE] = "delete", [CHANGE_MOVE] = "move", [CHANGE_ATTRIB] = "attrib",
+        [CHANGE_CREATE] = "create", [CHANGE_MODIFY] = "modify", [CHANGE_DELETE] = "delete",
+        [CHANGE_MOVE] = "move",     [CHANGE_ATTRIB] = "attrib",
 };
 
 static void forget(struct changes *c)
@@ -34,7 +35,8 @@ static int is_said(const struct changes *c, enum change_type type, const char *p
                         continue;
                 if (before->type == CHANGE_CREATE)
                         return type == CHANGE_CREATE || type == CHANGE_MODIFY || type == CHANGE_ATTRIB;
-                return before->type == type && (type == CHANGE_MODIFY || type == CHANGE_ATTRIB || type == CHANGE_DELETE);
+                return before->type == type &&
+                       (type == CHANGE_MODIFY || type == CHANGE_ATTRIB || type == CHANGE_DELETE);
         }
         return 0;
 }
@@ -68,14 +70,16 @@ static json_t *full_path(struct request *q, const char *root, const char *path)
         return full ? request_text_or_bytes(q, full, strlen(full)) : NULL;
 }
 
-static int tell_one(const struct change *change, struct request *q, const char *root, struct buf *out, struct cloche_err *e)
+static int tell_one(const struct change *change, struct request *q, const char *root, struct buf *out,
+                    struct cloche_err *e)
 {
         json_t *about;
         int r;
 
         q->attached.size = 0;
-        about = json_pack("{s:s, s:o, s:o*, s:b, s:o}", "type", names[change->type], "path", full_path(q, root, change->path), "from",
-                          full_path(q, root, change->from), "isDirectory", change->is_directory, "timestamp", request_time(&change->time));
+        about = json_pack("{s:s, s:o, s:o*, s:b, s:o}", "type", names[change->type], "path",
+                          full_path(q, root, change->path), "from", full_path(q, root, change->from), "isDirectory",
+                          change->is_directory, "timestamp", request_time(&change->time));
         r = about ? answer_event(out, q, "change", about, &q->attached, e) : request_no_memory(e);
         q->attached.size = 0;
         return r;

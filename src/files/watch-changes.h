@@ -22,9 +22,11 @@ struct changes {
 };
 
 /* from: NULL except for a move. When full, all pending changes are dropped and marked lost. 0 or -ENOMEM. */
-CLOCHE_MUST_CHECK int changes_add(struct changes *c, enum change_type type, const char *path, const char *from, int is_directory);
+CLOCHE_MUST_CHECK int changes_add(struct changes *c, enum change_type type, const char *path, const char *from,
+                                  int is_directory);
 void changes_lose(struct changes *c);
 /* Append all as notifications (spec/sandbox.md) to out, with paths below root; then clear them. */
-CLOCHE_MUST_CHECK int changes_tell(struct changes *c, struct request *q, const char *root, struct buf *out, struct cloche_err *e);
+CLOCHE_MUST_CHECK int changes_tell(struct changes *c, struct request *q, const char *root, struct buf *out,
+                                   struct cloche_err *e);
 
 #endif

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/inotify.h>
 
-#define WATCHED (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
+#define WATCHED                                                                                                        \
+        (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | \
+         IN_ONLYDIR | IN_EXCL_UNLINK)
 
 /* -- nodes ---------------------------------------------------------------------------------------------------- */
 
@@ -33,7 +35,7 @@ struct watch_node *watch_node_child(const struct watch_node *node, const char *n
 {
         struct watch_node *child;
 
-        LIST_FOREACH(child, &node->children, siblings)
+        LIST_FOREACH (child, &node->children, siblings)
                 if (strcmp(child->name, name) == 0)
                         return child;
         return NULL;
@@ -112,7 +114,8 @@ static struct watch_node *add_node(struct watch_tree *t, struct watch_node *pare
 
 /* Watch through a descriptor, so that path length and links do not matter. fchdir() is safe: this
  * process does not otherwise use its working directory. */
-static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const char *name, struct watch_node **ret, struct cloche_err *e)
+static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const char *name, struct watch_node **ret,
+                 struct cloche_err *e)
 {
         struct watch_node *node;
         int wd, r;
@@ -125,12 +128,18 @@ static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const 
                 return files_os(e, errno, "go to /");
         errno = r;
         if (wd < 0 && errno == ENOSPC)
-                return err_set(e, CLOCHE_E_RESOURCE, "the kernel's limit of watches (fs.inotify.max_user_watches) is used up after %zu directories", t->count);
+                return err_set(e, CLOCHE_E_RESOURCE,
+                               "the kernel's limit of watches (fs.inotify.max_user_watches) is used up after %zu "
+                               "directories",
+                               t->count);
         if (wd < 0)
-                return parent && (errno == EACCES || errno == ENOENT) ? 0 : files_os(e, errno, "watch the directory %s", name);
+                return parent && (errno == EACCES || errno == ENOENT)
+                               ? 0
+                               : files_os(e, errno, "watch the directory %s", name);
         node = watch_tree_find(t, wd);
         if (node && node->parent != parent)
-                return err_set(e, CLOCHE_E_FILE_KIND, "the directory %s is met in two places, which cannot be watched", name);
+                return err_set(e, CLOCHE_E_FILE_KIND, "the directory %s is met in two places, which cannot be watched",
+                               name);
         *ret = node ? node : add_node(t, parent, name, wd);
         return *ret ? 1 : request_no_memory(e);
 }
@@ -180,11 +189,13 @@ static int meet(void *data, enum walk_event event, const struct walk_entry *entr
         return is_directory && !s->t->is_flat ? meet_directory(s, entry, e) : WALK_ON;
 }
 
-int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name, watch_told told, void *data, struct cloche_err *e)
+int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name, watch_told told,
+                    void *data, struct cloche_err *e)
 {
         struct scan scan = {.t = t, .at = node, .told = told, .data = data};
         struct walk_options walk = {.visit = meet, .data = &scan, .skips_denied = 1, .is_flat = t->is_flat};
-        _cleanup_text_ char *relative = watch_node_path(node, name ? name : ""), *path = relative ? path_join(root, relative) : NULL;
+        _cleanup_text_ char *relative = watch_node_path(node, name ? name : ""),
+                            *path = relative ? path_join(root, relative) : NULL;
         _cleanup_fd_ int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (name ? O_NOFOLLOW : 0)) : -EBADF;
         int r = 1;
 
@@ -209,7 +220,8 @@ int watch_tree_open(struct watch_tree *t, const char *path, struct cloche_err *e
                 return files_os(e, errno, "watch %s", path);
         t->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         if (t->inotify_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "watch files (fs.inotify.max_user_instances may be used up)");
+                return err_os(e, CLOCHE_E_RESOURCE, errno,
+                              "watch files (fs.inotify.max_user_instances may be used up)");
         r = watch(t, fd, NULL, "", &t->root, e);
         if (r == 0)
                 return files_os(e, EACCES, "watch %s", path);

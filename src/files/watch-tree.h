@@ -33,8 +33,8 @@ void watch_tree_done(struct watch_tree *t);
 
 /* Watch a subdirectory and all below it; existing watches stay. told may be NULL. name NULL: node is
  * the root, which is scanned itself. */
-CLOCHE_MUST_CHECK int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name, watch_told told, void *data,
-                                      struct cloche_err *e);
+CLOCHE_MUST_CHECK int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name,
+                                      watch_told told, void *data, struct cloche_err *e);
 
 struct watch_node *watch_tree_find(const struct watch_tree *t, int wd); /* or NULL */
 struct watch_node *watch_node_child(const struct watch_node *node, const char *name);

@@ -37,9 +37,9 @@ struct move {
 
 struct watch {
         struct request *q;
-        char *root;            /* the watched directory */
-        char *only_name;       /* for a watched file: its name there */
-        char *own_name;        /* for a watched directory: its name in the parent, watched for removal only */
+        char *root;      /* the watched directory */
+        char *only_name; /* for a watched file: its name there */
+        char *own_name;  /* for a watched directory: its name in the parent, watched for removal only */
         int above_wd;
         struct sieve sieve;
         struct watch_tree tree;
@@ -47,7 +47,7 @@ struct watch {
         struct move moves[MOVES_MAX];
         size_t move_count;
         struct buf out;
-        uint64_t due_ns; /* 0: no change is pending */
+        uint64_t due_ns;                      /* 0: no change is pending */
         unsigned is_gone : 1, is_missing : 1; /* missing: the file was removed; another may replace it at once */
 };
 
@@ -58,7 +58,8 @@ static int is_wanted(const struct watch *w, const char *path)
         return !sieve_excludes(&w->sieve, path) && sieve_includes(&w->sieve, path);
 }
 
-static int tell(struct watch *w, enum change_type type, const char *path, const char *from, int is_directory, struct cloche_err *e)
+static int tell(struct watch *w, enum change_type type, const char *path, const char *from, int is_directory,
+                struct cloche_err *e)
 {
         if (!w->due_ns)
                 w->due_ns = clock_now_ns() + DELAY_NS;
@@ -75,7 +76,8 @@ static int tell_found(void *data, const char *path, int is_directory, struct clo
 /* -- events --------------------------------------------------------------------------------------------------- */
 
 /* A path appeared: created, or moved here from an unwatched place. */
-static int appeared(struct watch *w, struct watch_node *node, const char *name, const char *path, int is_directory, struct cloche_err *e)
+static int appeared(struct watch *w, struct watch_node *node, const char *name, const char *path, int is_directory,
+                    struct cloche_err *e)
 {
         int r = 0;
 
@@ -128,20 +130,25 @@ static int give_up_move(struct watch *w, size_t i, struct cloche_err *e)
         return r;
 }
 
-static int moved_from(struct watch *w, struct watch_node *node, const struct inotify_event *event, char *path, struct cloche_err *e)
+static int moved_from(struct watch *w, struct watch_node *node, const struct inotify_event *event, char *path,
+                      struct cloche_err *e)
 {
         int r = 0;
 
         if (w->move_count == MOVES_MAX)
                 r = give_up_move(w, 0, e);
-        w->moves[w->move_count++] = (struct move){.cookie = event->cookie, .path = path, .is_directory = (event->mask & IN_ISDIR) != 0,
-                                                  .is_temporary = path_is_temporary(event->name),
-                                                  .node = event->mask & IN_ISDIR ? watch_node_child(node, event->name) : NULL};
+        w->moves[w->move_count++] =
+                (struct move){.cookie = event->cookie,
+                              .path = path,
+                              .is_directory = (event->mask & IN_ISDIR) != 0,
+                              .is_temporary = path_is_temporary(event->name),
+                              .node = event->mask & IN_ISDIR ? watch_node_child(node, event->name) : NULL};
         w->due_ns = w->due_ns ? w->due_ns : clock_now_ns() + DELAY_NS;
         return r;
 }
 
-static int join_move(struct watch *w, const struct move *move, struct watch_node *node, const char *name, const char *path, struct cloche_err *e)
+static int join_move(struct watch *w, const struct move *move, struct watch_node *node, const char *name,
+                     const char *path, struct cloche_err *e)
 {
         int to_excluded = !w->only_name && sieve_excludes(&w->sieve, path);
 
@@ -162,10 +169,12 @@ static int join_move(struct watch *w, const struct move *move, struct watch_node
                 return tell(w, CHANGE_MOVE, path, move->path, move->is_directory, e);
         if (is_wanted(w, move->path))
                 return vanished(w, move->path, move->is_directory, e);
-        return move->node ? (is_wanted(w, path) ? tell(w, CHANGE_CREATE, path, NULL, 1, e) : 0) : appeared(w, node, name, path, move->is_directory, e);
+        return move->node ? (is_wanted(w, path) ? tell(w, CHANGE_CREATE, path, NULL, 1, e) : 0)
+                          : appeared(w, node, name, path, move->is_directory, e);
 }
 
-static int moved_to(struct watch *w, struct watch_node *node, const struct inotify_event *event, const char *path, struct cloche_err *e)
+static int moved_to(struct watch *w, struct watch_node *node, const struct inotify_event *event, const char *path,
+                    struct cloche_err *e)
 {
         for (size_t i = 0; i < w->move_count; i++) {
                 struct move move = w->moves[i];
@@ -181,7 +190,8 @@ static int moved_to(struct watch *w, struct watch_node *node, const struct inoti
         return appeared(w, node, event->name, path, (event->mask & IN_ISDIR) != 0, e);
 }
 
-static int change_named(struct watch *w, struct watch_node *node, const struct inotify_event *event, struct cloche_err *e)
+static int change_named(struct watch *w, struct watch_node *node, const struct inotify_event *event,
+                        struct cloche_err *e)
 {
         char *path = watch_node_path(node, event->name);
         int is_directory = (event->mask & IN_ISDIR) != 0, r = 0;
@@ -211,7 +221,9 @@ static int take_event(struct watch *w, const struct inotify_event *event, struct
         if (event->mask & IN_Q_OVERFLOW) {
                 changes_lose(&w->changes);
                 w->due_ns = w->due_ns ? w->due_ns : clock_now_ns();
-                return w->tree.root && !w->tree.is_flat ? watch_tree_scan(&w->tree, w->root, w->tree.root, NULL, NULL, NULL, e) : 0;
+                return w->tree.root && !w->tree.is_flat
+                               ? watch_tree_scan(&w->tree, w->root, w->tree.root, NULL, NULL, NULL, e)
+                               : 0;
         }
         if (event->wd == w->above_wd && event->len && strcmp(event->name, w->own_name) == 0)
                 w->is_gone = 1;
@@ -222,7 +234,8 @@ static int take_event(struct watch *w, const struct inotify_event *event, struct
                 return change_named(w, node, event, e);
         if (!node->parent && event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT))
                 w->is_gone = 1;
-        if (!node->parent && event->mask & IN_ATTRIB && !w->only_name && is_wanted(w, "") && !(event->mask & IN_DELETE_SELF))
+        if (!node->parent && event->mask & IN_ATTRIB && !w->only_name && is_wanted(w, "") &&
+            !(event->mask & IN_DELETE_SELF))
                 return tell(w, CHANGE_ATTRIB, "", NULL, 1, e);
         if (event->mask & IN_IGNORED) {
                 w->is_gone |= !node->parent;
@@ -342,7 +355,8 @@ static void take_flushes(sigset_t *ret_waiting)
 
 static int step(struct watch *w, const sigset_t *waiting, struct cloche_err *e)
 {
-        struct pollfd polled[2] = {{.fd = w->tree.inotify_fd, .events = POLLIN}, {.fd = w->q->out_fd, .events = w->out.size ? POLLOUT : 0}};
+        struct pollfd polled[2] = {{.fd = w->tree.inotify_fd, .events = POLLIN},
+                                   {.fd = w->q->out_fd, .events = w->out.size ? POLLOUT : 0}};
         int ms = wait_for(w), taken, r = 0;
         struct timespec timeout = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
@@ -430,8 +444,12 @@ int file_watch(struct request *q, struct cloche_err *e)
         int r;
 
         if (json_object_get(q->params, "include") && json_object_get(q->params, "exclude"))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"include\" and \"exclude\" were both given, expected at most one");
-        w = (struct watch){.q = q, .above_wd = -1, .tree = {.inotify_fd = -EBADF, .sieve = &w.sieve}, .out = BUF_INIT(64u << 20)};
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"include\" and \"exclude\" were both given, expected at most one");
+        w = (struct watch){.q = q,
+                           .above_wd = -1,
+                           .tree = {.inotify_fd = -EBADF, .sieve = &w.sieve},
+                           .out = BUF_INIT(64u << 20)};
         r = request_path(q, "path", &path, e);
         if (r == 0)
                 r = sieve_open(&w.sieve, q, excluded, e);

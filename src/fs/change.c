@@ -29,7 +29,8 @@ static void done_row(struct change *row)
 }
 
 /* *ret: valid until the next add; NULL when there is no room. */
-static struct change *add(struct changes *changes, enum change_type type, const char *path, const struct node *node, bool is_virtual)
+static struct change *add(struct changes *changes, enum change_type type, const char *path, const struct node *node,
+                          bool is_virtual)
 {
         struct change *row;
 
@@ -50,7 +51,9 @@ static struct change *add(struct changes *changes, enum change_type type, const 
                 .type = type,
                 .kind = node->kind,
                 .permissions = node->own ? node->attributes.permissions : node->st.st_mode & 0777,
-                .size = node->kind != S_IFREG ? 0 : node->own ? node->attributes.size : (uint64_t)node->st.st_size,
+                .size = node->kind != S_IFREG ? 0
+                        : node->own           ? node->attributes.size
+                                              : (uint64_t)node->st.st_size,
                 .content = type == CHANGE_CREATED || type == CHANGE_MODIFIED ? node->content : 0,
                 .mtime_ns = time_ns(node->own ? node->attributes.mtime : node->st.st_mtim),
                 .path = strdup(path),
@@ -93,7 +96,8 @@ static bool is_deleted(const struct node *gone)
 /* True if the present node replaces the host's: one change, not two. */
 static bool takes_its_place(const struct name *name)
 {
-        return is_deleted(name->gone) && name->node && name->node->kind == name->gone->kind && (!name->made_virtual || name->gone_virtual);
+        return is_deleted(name->gone) && name->node && name->node->kind == name->gone->kind &&
+               (!name->made_virtual || name->gone_virtual);
 }
 
 /* The host's former entry here, unless another row reports it. */
@@ -142,7 +146,8 @@ static int add_gone(struct mount *mount, struct changes *changes, const struct n
         return 0;
 }
 
-static int add_link(struct mount *mount, struct changes *changes, const struct name *name, bool replaces, bool is_virtual)
+static int add_link(struct mount *mount, struct changes *changes, const struct name *name, bool replaces,
+                    bool is_virtual)
 {
         enum change_type type = replaces ? CHANGE_MODIFIED : CHANGE_CREATED;
         struct change *row = add(changes, type, name_path(name, mount->path), name->node, is_virtual);
@@ -153,7 +158,8 @@ static int add_link(struct mount *mount, struct changes *changes, const struct n
         return 0;
 }
 
-static int add_rename(struct mount *mount, struct changes *changes, const struct name *name, bool replaces, bool is_virtual)
+static int add_rename(struct mount *mount, struct changes *changes, const struct name *name, bool replaces,
+                      bool is_virtual)
 {
         struct change *row = add(changes, CHANGE_RENAMED, name_path(name, mount->path), name->node, is_virtual);
         const struct lower_identity *over = host_had(name);
@@ -252,7 +258,8 @@ int changes_collect(struct mount *mount, struct changes *ret, struct cloche_err 
         *ret = (struct changes){0};
         if (collect(mount, ret, ++mount->lists) < 0) {
                 changes_done(ret);
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the paths of the changes have more than %u bytes", PATH_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the paths of the changes have more than %u bytes",
+                               PATH_BYTES_MAX);
         }
         if (ret->count)
                 qsort(ret->rows, ret->count, sizeof(*ret->rows), in_order);
@@ -294,16 +301,19 @@ static json_t *change_to_json(const struct change *change)
         const struct {
                 const char *key, *path;
         } paths[] = {{"from", change->from}, {"link", change->link}, {"target", change->target}};
-        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:I, s:I, s:o}", "type", type_names[change->type], "path", path_to_json(change->path),
-                                "kind", kind_name(change->kind), "mode", (int)change->permissions, "size", (json_int_t)change->size, "mtimeNs",
-                                (json_int_t)change->mtime_ns, "origin", change_identity_json(change->has_origin ? &change->origin : NULL));
+        json_t *row =
+                json_pack("{s:s, s:o, s:s, s:i, s:I, s:I, s:o}", "type", type_names[change->type], "path",
+                          path_to_json(change->path), "kind", kind_name(change->kind), "mode", (int)change->permissions,
+                          "size", (json_int_t)change->size, "mtimeNs", (json_int_t)change->mtime_ns, "origin",
+                          change_identity_json(change->has_origin ? &change->origin : NULL));
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
                 if (paths[i].path)
                         json_object_set_new(row, paths[i].key, path_to_json(paths[i].path));
         if (change->over) {
                 json_object_set_new(row, "over", json_true());
-                json_object_set_new(row, "overOrigin", change_identity_json(change->has_over_origin ? &change->over_origin : NULL));
+                json_object_set_new(row, "overOrigin",
+                                    change_identity_json(change->has_over_origin ? &change->over_origin : NULL));
         }
         if (change->is_virtual)
                 json_object_set_new(row, "virtual", json_true());
@@ -313,8 +323,8 @@ static json_t *change_to_json(const struct change *change)
 
 static size_t row_bytes(const struct change *change)
 {
-        return ROW_BYTES + strlen(change->path) + (change->from ? strlen(change->from) : 0) + (change->link ? strlen(change->link) : 0) +
-               (change->target ? strlen(change->target) : 0);
+        return ROW_BYTES + strlen(change->path) + (change->from ? strlen(change->from) : 0) +
+               (change->link ? strlen(change->link) : 0) + (change->target ? strlen(change->target) : 0);
 }
 
 json_t *changes_to_json(const struct changes *changes, size_t from, size_t limit, size_t *ret_end)
@@ -334,7 +344,7 @@ json_t *change_identity_json(const struct lower_identity *identity)
 {
         if (!identity)
                 return json_null();
-        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino", (json_int_t)identity->ino, "size",
-                         (json_int_t)identity->size, "mtimeNs", (json_int_t)identity->mtime_ns, "ctimeNs",
-                         (json_int_t)identity->ctime_ns);
+        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino",
+                         (json_int_t)identity->ino, "size", (json_int_t)identity->size, "mtimeNs",
+                         (json_int_t)identity->mtime_ns, "ctimeNs", (json_int_t)identity->ctime_ns);
 }

@@ -57,7 +57,8 @@ static int prepare_list(struct control *control, size_t after, struct cloche_err
                 return changes_collect(control->mount, &control->list, e);
         }
         if (!control->listed || after > control->list.count)
-                return err_set(e, CLOCHE_E_STATE, "changes: after %zu there is nothing; the list begins with after 0", after);
+                return err_set(e, CLOCHE_E_STATE, "changes: after %zu there is nothing; the list begins with after 0",
+                               after);
         return 0;
 }
 
@@ -70,7 +71,8 @@ static void add_ledger(json_t *ret, const struct ledger *ledger)
 }
 
 /* 0: attached. Otherwise the row goes without contents. */
-static int attach_contents(const struct control *control, const struct change *change, json_t *row, struct buf *attached)
+static int attach_contents(const struct control *control, const struct change *change, json_t *row,
+                           struct buf *attached)
 {
         _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
         size_t at = attached->size;
@@ -79,12 +81,14 @@ static int attach_contents(const struct control *control, const struct change *c
         if (!room || fd_read_full(fd, room, (size_t)change->size) < 0)
                 return -1;
         attached->size += (size_t)change->size;
-        return json_object_set_new(row, "bytes", json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
+        return json_object_set_new(row, "bytes",
+                                   json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
 }
 
 /* Attach the contents of rows, at most file_max bytes each and all_max in total. The page of rows
  * ends when the answer is large enough. */
-static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end, struct buf *attached)
+static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max,
+                        size_t *end, struct buf *attached)
 {
         for (size_t i = from; i < *end; i++) {
                 const struct change *change = &control->list.rows[i];
@@ -93,7 +97,8 @@ static void attach_page(const struct control *control, json_t *rows, size_t from
                         *end = i;
                         break;
                 }
-                if (change->kind == S_IFREG && change->content && change->size <= file_max && change->size <= all_max - attached->size)
+                if (change->kind == S_IFREG && change->content && change->size <= file_max &&
+                    change->size <= all_max - attached->size)
                         (void)attach_contents(control, change, json_array_get(rows, i - from), attached);
         }
         while (json_array_size(rows) > *end - from)
@@ -164,8 +169,9 @@ static int do_open(void *argument, const json_t *params, struct server_reply *re
         ret->fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
         r = ret->fd < 0 ? not_found(e, ret->fd, json_object_get(params, "path")) : 0;
         if (r == 0)
-                ret->result = json_pack("{s:I, s:b}", "size", (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
-                                 "changed", node->content != 0);
+                ret->result = json_pack("{s:I, s:b}", "size",
+                                        (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
+                                        "changed", node->content != 0);
         overlay_settle(control->mount, node);
         return r;
 }
@@ -214,7 +220,7 @@ static int do_origin(void *argument, const json_t *params, struct server_reply *
         lower_identify(&node->st, &identity);
         path = node_lower_path(node, control->mount->path) ? strdup(node_lower_path(node, control->mount->path)) : NULL;
         ret->result = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
-                         change_identity_json(node->own ? &node->copied : &identity));
+                                change_identity_json(node->own ? &node->copied : &identity));
         free(path);
         overlay_settle(control->mount, node);
         return 0;
@@ -247,10 +253,12 @@ static int do_usage(void *argument, const json_t *params, struct server_reply *r
 
         (void)params;
         (void)e;
-        ret->result = json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count, "names",
-                         (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count, "handles",
-                         (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used, "passthrough",
-                         "opened", (json_int_t)mount->passthrough.opened, "refused", (json_int_t)mount->passthrough.refused);
+        ret->result =
+                json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count,
+                          "names", (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count,
+                          "handles", (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used,
+                          "passthrough", "opened", (json_int_t)mount->passthrough.opened, "refused",
+                          (json_int_t)mount->passthrough.refused);
         return 0;
 }
 
@@ -267,21 +275,33 @@ static int do_journal(void *argument, const json_t *params, struct server_reply 
         struct control *control = argument;
         (void)params;
         (void)e;
-        ret->result = json_pack("{s:b}", "journal", faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        ret->result =
+                json_pack("{s:b}", "journal",
+                          faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
         return 0;
 }
 
 static const struct server_method methods[] = {
-        {"journal", SERVER_ALWAYS, do_journal}, {"configure", SERVER_OPENS, do_configure}, {"changes", SERVER_AFTER, do_changes},
-        {"open", SERVER_AFTER, do_open},        {"origin", SERVER_AFTER, do_origin},       {"freeze", SERVER_AFTER, do_freeze},
-        {"thaw", SERVER_AFTER, do_thaw},        {"usage", SERVER_AFTER, do_usage},         {"contents", SERVER_AFTER, do_contents},
-        {"place", SERVER_AFTER, do_place},      {NULL, SERVER_ALWAYS, NULL},
+        {"journal", SERVER_ALWAYS, do_journal},
+        {"configure", SERVER_OPENS, do_configure},
+        {"changes", SERVER_AFTER, do_changes},
+        {"open", SERVER_AFTER, do_open},
+        {"origin", SERVER_AFTER, do_origin},
+        {"freeze", SERVER_AFTER, do_freeze},
+        {"thaw", SERVER_AFTER, do_thaw},
+        {"usage", SERVER_AFTER, do_usage},
+        {"contents", SERVER_AFTER, do_contents},
+        {"place", SERVER_AFTER, do_place},
+        {NULL, SERVER_ALWAYS, NULL},
 };
 
 void fs_control_init(struct control *control, int fd, struct mount *mount)
 {
-        const struct server_options options = {
-                .methods = methods, .argument = control, .request_bytes_max = REQUEST_MAX, .reply_bytes_max = FRAME_BYTES_MAX, .notify_bytes_max = NOTIFY_MAX};
+        const struct server_options options = {.methods = methods,
+                                               .argument = control,
+                                               .request_bytes_max = REQUEST_MAX,
+                                               .reply_bytes_max = FRAME_BYTES_MAX,
+                                               .notify_bytes_max = NOTIFY_MAX};
 
         *control = (struct control){.mount = mount};
         server_init(&control->server, fd, &options);

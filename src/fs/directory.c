@@ -95,7 +95,8 @@ static bool has_one_spelling(const char *name)
 }
 
 /* Judge a directory once, by looking up another spelling of the first name that has one. */
-static enum folding judge_folding(struct directories *directories, struct node *directory, const char *name, const struct stat *st)
+static enum folding judge_folding(struct directories *directories, struct node *directory, const char *name,
+                                  const struct stat *st)
 {
         char other[NODE_NAME_MAX + 1];
         struct stat found;
@@ -105,7 +106,8 @@ static enum folding judge_folding(struct directories *directories, struct node *
         if (!respell(name, other))
                 return has_one_spelling(name) ? FOLDING_NONE : FOLDING_SUSPECTED; /* a later name may decide */
         directory->folding = FOLDING_NONE;
-        if (directory_stat(directories, directory, other, &found) == 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino)
+        if (directory_stat(directories, directory, other, &found) == 0 && found.st_dev == st->st_dev &&
+            found.st_ino == st->st_ino)
                 directory->folding = FOLDING_SUSPECTED;
         return directory->folding;
 }

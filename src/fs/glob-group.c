@@ -271,8 +271,9 @@ int glob_sequence_matches(const struct glob_sequence *sequence, const char *text
         characters[count] = 0;
         memset(answers[(count + 1) % 2], 0, sequence->total * sizeof(answers[0][0]));
         for (size_t i = count + 1; i-- > 0;) {
-                const struct scan scan = {
-                        .character = characters[i], .next = answers[(i + 1) % 2], .here = answers[i % 2]};
+                const struct scan scan = {.character = characters[i],
+                                          .next = answers[(i + 1) % 2],
+                                          .here = answers[i % 2]};
 
                 found = match_sequence(sequence, &scan, i == count, i == count, 0);
         }

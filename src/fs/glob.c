@@ -88,9 +88,10 @@ struct named_class {
 static const struct named_class *named_class(const char *p)
 {
         static const struct named_class rows[] = {
-                {"[:alnum:]", isalnum}, {"[:alpha:]", isalpha}, {"[:ascii:]", is_ascii}, {"[:blank:]", isblank}, {"[:cntrl:]", iscntrl},
-                {"[:digit:]", isdigit}, {"[:graph:]", isgraph}, {"[:lower:]", islower}, {"[:print:]", isprint}, {"[:punct:]", is_punctuation},
-                {"[:space:]", isspace}, {"[:upper:]", isupper}, {"[:word:]", is_word}, {"[:xdigit:]", isxdigit},
+                {"[:alnum:]", isalnum}, {"[:alpha:]", isalpha},        {"[:ascii:]", is_ascii}, {"[:blank:]", isblank},
+                {"[:cntrl:]", iscntrl}, {"[:digit:]", isdigit},        {"[:graph:]", isgraph},  {"[:lower:]", islower},
+                {"[:print:]", isprint}, {"[:punct:]", is_punctuation}, {"[:space:]", isspace},  {"[:upper:]", isupper},
+                {"[:word:]", is_word},  {"[:xdigit:]", isxdigit},
         };
 
         for (size_t i = 0; *p == '[' && i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -243,13 +244,15 @@ static int segments_match(const struct alternative *a, const char *path)
 }
 
 /* Most patterns fail at their first or last segment, which needs no walk. */
-static int may_match(const struct alternative *a, const char *path, const char *first_end, const char *last, const char *end)
+static int may_match(const struct alternative *a, const char *path, const char *first_end, const char *last,
+                     const char *end)
 {
         const struct segment *first_segment = &a->segments[0], *last_segment = &a->segments[a->count - 1];
 
         if (first_segment->kind == SEGMENT_PLAIN && !segment_matches(first_segment, path, first_end))
                 return 0;
-        return (last_segment->kind != SEGMENT_PLAIN && last_segment->kind != SEGMENT_ENDING) || segment_matches(last_segment, last, end);
+        return (last_segment->kind != SEGMENT_PLAIN && last_segment->kind != SEGMENT_ENDING) ||
+               segment_matches(last_segment, last, end);
 }
 
 int glob_matches(const struct glob *glob, const char *path)
@@ -261,7 +264,8 @@ int glob_matches(const struct glob *glob, const char *path)
         for (size_t i = 0; i < glob->count; i++) {
                 const struct alternative *a = &glob->alternatives[i];
 
-                if (!*path ? a->is_everything : a->count && may_match(a, path, first_end, last, end) && segments_match(a, path))
+                if (!*path ? a->is_everything
+                           : a->count && may_match(a, path, first_end, last, end) && segments_match(a, path))
                         return !glob->is_negated;
         }
         return glob->is_negated;
@@ -278,7 +282,8 @@ struct expansion {
 
 static int too_many(const struct expansion *x)
 {
-        return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern, GLOB_ALTERNATIVES_MAX);
+        return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern,
+                       GLOB_ALTERNATIVES_MAX);
 }
 
 /* Skip one character, a backslash pair or a class, inside which special characters are literal. */
@@ -349,7 +354,8 @@ static int is_range(const char *open, const char *close, struct range *ret)
 
 static int expand(struct expansion *x, const char *text);
 
-static int expand_with(struct expansion *x, const char *text, const char *open, const char *middle, size_t middle_size, const char *behind)
+static int expand_with(struct expansion *x, const char *text, const char *open, const char *middle, size_t middle_size,
+                       const char *behind)
 {
         size_t size = (size_t)(open - text) + middle_size + strlen(behind) + 1;
         char *whole = malloc(size);
@@ -380,7 +386,8 @@ static int expand_list(struct expansion *x, const char *text, const char *open, 
         return r;
 }
 
-static int expand_range(struct expansion *x, const char *text, const char *open, const char *close, const struct range *range)
+static int expand_range(struct expansion *x, const char *text, const char *open, const char *close,
+                        const struct range *range)
 {
         int r = 0;
 
@@ -389,7 +396,9 @@ static int expand_range(struct expansion *x, const char *text, const char *open,
         for (int64_t i = range->from; r == 0; i += range->from <= range->to ? 1 : -1) {
                 char number[24];
 
-                r = expand_with(x, text, open, number, (size_t)snprintf(number, sizeof(number), "%0*lld", (int)range->width, (long long)i), close + 1);
+                r = expand_with(x, text, open, number,
+                                (size_t)snprintf(number, sizeof(number), "%0*lld", (int)range->width, (long long)i),
+                                close + 1);
                 if (i == range->to)
                         break;
         }
@@ -438,7 +447,8 @@ const char *glob_group_end(const char *p)
 }
 
 /* from, to: a pattern, or a choice of a group that is `deep` groups down. */
-static int check_groups(const char *from, const char *to, unsigned deep, int repeats, const char *pattern, struct cloche_err *e)
+static int check_groups(const char *from, const char *to, unsigned deep, int repeats, const char *pattern,
+                        struct cloche_err *e)
 {
         for (const char *p = from, *close; p < to; p = close ? close + 1 : glob_skip_plain(p)) {
                 int does_repeat = *p == '*' || *p == '+', r;
@@ -447,11 +457,16 @@ static int check_groups(const char *from, const char *to, unsigned deep, int rep
                 if (!close)
                         continue;
                 if (deep == GLOB_GROUPS_DEEP_MAX)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has groups %u deep, at most %d are taken", pattern, deep + 1, GLOB_GROUPS_DEEP_MAX);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the pattern '%.80s' has groups %u deep, at most %d are taken", pattern,
+                                       deep + 1, GLOB_GROUPS_DEEP_MAX);
                 if (repeats && does_repeat)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has a group that repeats within one that repeats", pattern);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the pattern '%.80s' has a group that repeats within one that repeats", pattern);
                 if (*p != '@' && *p != '?' && memchr(p, '/', (size_t)(close - p)))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has a '/' within %c(…), which is about one name", pattern, *p);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the pattern '%.80s' has a '/' within %c(…), which is about one name", pattern,
+                                       *p);
                 r = check_groups(p + 2, close, deep + 1, repeats || does_repeat, pattern, e);
                 if (r < 0)
                         return r;
@@ -492,11 +507,13 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
 {
         if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
-        if (has_literal_openers(pattern, opens_no_class, glob_skip_plain) || has_literal_openers(pattern, opens_no_brace, skip_escaped) ||
+        if (has_literal_openers(pattern, opens_no_class, glob_skip_plain) ||
+            has_literal_openers(pattern, opens_no_brace, skip_escaped) ||
             has_literal_openers(pattern, opens_no_group, glob_skip_plain))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                        "the pattern '%.80s' has more than %d of '[', '{' and groups that open nothing: write a backslash before them",
-                        pattern, LITERAL_OPENERS_MAX);
+                               "the pattern '%.80s' has more than %d of '[', '{' and groups that open nothing: write a "
+                               "backslash before them",
+                               pattern, LITERAL_OPENERS_MAX);
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
@@ -619,7 +636,8 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         for (const char *p = text; *p; p++)
                 count += *p == '/';
         if (count > SEGMENTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has more than %d segments", pattern, SEGMENTS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has more than %d segments", pattern,
+                               SEGMENTS_MAX);
         ret->text = text;
         ret->segments = calloc(count + 1, sizeof(*ret->segments));
         if (!ret->segments)

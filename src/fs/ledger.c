@@ -56,7 +56,8 @@ static int64_t wall_ms(void)
         return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static struct denial *find(struct ledger *ledger, uint64_t hash, const char *path, enum rules_action action, const char *rule)
+static struct denial *find(struct ledger *ledger, uint64_t hash, const char *path, enum rules_action action,
+                           const char *rule)
 {
         for (size_t i = 0; i < ledger->denial_count; i++) {
                 struct denial *d = &ledger->denials[i];
@@ -96,7 +97,11 @@ void ledger_deny(struct ledger *ledger, const char *path, enum rules_action acti
                         return;
                 }
                 denial = &ledger->denials[ledger->denial_count++];
-                *denial = (struct denial){.path = copy, .action = action, .rule = rule, .hash = hash, .first_ms = wall_ms()};
+                *denial = (struct denial){.path = copy,
+                                          .action = action,
+                                          .rule = rule,
+                                          .hash = hash,
+                                          .first_ms = wall_ms()};
         }
         denial->count++;
         denial->last_ms = wall_ms();
@@ -137,7 +142,8 @@ char *path_from_json(const json_t *value)
         const char *tag = json_string_value(json_object_get(value, "$"));
 
         if (json_is_string(value))
-                return strlen(json_string_value(value)) == json_string_length(value) ? strdup(json_string_value(value)) : NULL;
+                return strlen(json_string_value(value)) == json_string_length(value) ? strdup(json_string_value(value))
+                                                                                     : NULL;
         if (!tag || strcmp(tag, "bytes") != 0 || !json_is_string(encoded))
                 return NULL;
         if (base64_decode(&bytes, json_string_value(encoded), json_string_length(encoded)) < 0 ||
@@ -148,8 +154,9 @@ char *path_from_json(const json_t *value)
 
 json_t *ledger_denial_json(const struct denial *d)
 {
-        return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I}", "path", path_to_json(d->path), "operation", rules_action_name(d->action), "rule",
-                         d->rule, "count", (json_int_t)d->count, "timestamp", (json_int_t)d->first_ms, "last", (json_int_t)d->last_ms);
+        return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I}", "path", path_to_json(d->path), "operation",
+                         rules_action_name(d->action), "rule", d->rule, "count", (json_int_t)d->count, "timestamp",
+                         (json_int_t)d->first_ms, "last", (json_int_t)d->last_ms);
 }
 
 json_t *ledger_denials_json(const struct ledger *ledger)
@@ -166,7 +173,7 @@ json_t *ledger_warnings_json(const struct ledger *ledger)
         json_t *list = json_array();
 
         for (size_t i = 0; i < ledger->warning_count; i++)
-                json_array_append_new(list, json_pack("{s:o, s:s}", "path", path_to_json(ledger->warnings[i].path), "message",
-                                                      ledger->warnings[i].message));
+                json_array_append_new(list, json_pack("{s:o, s:s}", "path", path_to_json(ledger->warnings[i].path),
+                                                      "message", ledger->warnings[i].message));
         return list;
 }

@@ -72,7 +72,8 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
         if (reserved_is(text, strlen(text)))
                 return 0;
         /* Names changed by the guest are added separately. */
-        return !name || (name->node && !node_is_changed(name->node)) ? add(merge->mount, merge->listing, text, kind) : 0;
+        return !name || (name->node && !node_is_changed(name->node)) ? add(merge->mount, merge->listing, text, kind)
+                                                                     : 0;
 }
 
 int listing_read(struct mount *mount, struct node *directory, struct listing *ret)

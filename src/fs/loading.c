@@ -78,7 +78,8 @@ static int add_include(struct loading *loading, const json_t *given, size_t inde
         int r;
 
         if (!pattern || !*pattern || strlen(pattern) > GLOB_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "loading.include[%zu]: expected a pattern of at most %d bytes", index, GLOB_BYTES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "loading.include[%zu]: expected a pattern of at most %d bytes", index, GLOB_BYTES_MAX);
         r = add(&loading->files, &loading->file_count, &loading->file_room, pattern, e);
         snprintf(below, sizeof(below), "%s/**", pattern);
         if (r == 0 && *pattern != '!')
@@ -98,7 +99,8 @@ int loading_new(const struct settings *settings, struct loading **ret, struct cl
         loading->settings = settings;
         if (json_array_size(settings->include) > RULES_MAX)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "loading.include: there are more than %d", RULES_MAX);
-        for (size_t i = 0; r == 0 && settings->loading == LOADING_EXPLICIT && i < json_array_size(settings->include); i++)
+        for (size_t i = 0; r == 0 && settings->loading == LOADING_EXPLICIT && i < json_array_size(settings->include);
+             i++)
                 r = add_include(loading, json_array_get(settings->include, i), i, e);
         if (r < 0) {
                 loading_free(loading);
@@ -138,7 +140,8 @@ static bool included(const struct loading *loading, const char *path, const stru
 {
         if (loading->settings->loading != LOADING_EXPLICIT || !*path)
                 return true;
-        return any(loading->files, loading->file_count, path) || (S_ISDIR(st->st_mode) && any(loading->ways, loading->way_count, path));
+        return any(loading->files, loading->file_count, path) ||
+               (S_ISDIR(st->st_mode) && any(loading->ways, loading->way_count, path));
 }
 
 bool loading_admits(const struct loading *loading, const char *path, const struct stat *st, const char **ret_why)

@@ -4,8 +4,8 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -13,7 +13,8 @@
 int lower_open_in(int dir_fd, const char *path, int flags)
 {
         struct open_how how = {
-                .flags = (uint64_t)(unsigned)flags | O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
+                .flags = (uint64_t)(unsigned)flags | O_CLOEXEC | O_NOFOLLOW |
+                         (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
         };
         int fd;

@@ -72,7 +72,8 @@ static void drop_content(void *argument, uint64_t content)
 
 static void tell_denial(void *argument, const struct denial *denial)
 {
-        (void)server_notify(argument, "permissionDenied", ledger_denial_json(denial)); /* the list of denials has it in any case */
+        (void)server_notify(argument, "permissionDenied",
+                            ledger_denial_json(denial)); /* the list of denials has it in any case */
 }
 
 static int restrict_files(int *ret_abi, struct cloche_err *e)
@@ -109,7 +110,8 @@ static int prepare(const json_t *params, struct cloche_err *e)
         keep_s = mount.settings.cache_s < KEEP_S ? mount.settings.cache_s : KEEP_S;
         directories_init(&mount.directories, &mount.lower, (uint64_t)(keep_s * 1e9), mount.lower_path);
         mount.upper.bytes_max = mount.settings.upper_bytes;
-        if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) || tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
+        if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) ||
+            tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
             ledger_init(&mount.ledger, mount.settings.denials, mount.settings.warnings) < 0 ||
             raise_descriptors(mount.settings.open_files + SPARE_FDS) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "prepare the mount");
@@ -128,11 +130,14 @@ static int show_file(struct cloche_err *e)
         if (!mount.settings.file)
                 return 0;
         if (r == -ENOENT && mount.settings.max_file_bytes)
-                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file %.150s is not there, or larger than maxFileSize", mount.settings.file);
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file %.150s is not there, or larger than maxFileSize",
+                               mount.settings.file);
         if (r < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
         if (node->kind != S_IFREG)
-                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"", mount.settings.file);
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE,
+                               "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"",
+                               mount.settings.file);
         node->pins++;
         mount.file = node;
         return 0;
@@ -162,7 +167,8 @@ static int configure(struct control *control, const json_t *params, json_t **ret
         r = show_file(e);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", mount.passthrough.keeper_fd >= 0);
+        *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough",
+                         mount.passthrough.keeper_fd >= 0);
         return 0;
 }
 

@@ -83,7 +83,8 @@ struct name *tree_find(const struct tree *tree, const struct node *parent, const
                 return NULL;
         hash = hash_of(tree, parent, text, size);
         for (struct name *name = tree->table[hash & (tree->table_size - 1)]; name; name = name->hash_next)
-                if (name->hash == hash && name->parent == parent && name->size == size && memcmp(name->bytes, text, size) == 0)
+                if (name->hash == hash && name->parent == parent && name->size == size &&
+                    memcmp(name->bytes, text, size) == 0)
                         return name;
         return NULL;
 }

@@ -22,8 +22,8 @@ struct name {
         struct name *entry_prev, *entry_next; /* in the parent's list of entries */
         struct name *same_next;               /* in the node's list of names */
         struct node *parent;
-        struct node *node; /* NULL: no entry */
-        struct node *gone; /* held; NULL: the guest does not hide the host's entry, if any */
+        struct node *node;              /* NULL: no entry */
+        struct node *gone;              /* held; NULL: the guest does not hide the host's entry, if any */
         struct lower_identity *covered; /* the left-out host entry at the time the guest covered it */
         uint64_t hash;
         bool left_out;     /* the host's entry exists and is not shown */
@@ -70,9 +70,9 @@ struct node {
         bool has_lower;
         struct node *lower_parent;
         char *lower_name;
-        struct stat st;              /* as last seen */
-        struct backing *backing;     /* NULL: none */
-        struct lower_identity shown; /* version that the kernel's cache has pages of */
+        struct stat st;               /* as last seen */
+        struct backing *backing;      /* NULL: none */
+        struct lower_identity shown;  /* version that the kernel's cache has pages of */
         struct lower_identity copied; /* version when the guest first changed it: wrote, renamed or removed it */
 
         /* The guest's part. */
@@ -80,8 +80,8 @@ struct node {
         bool set;     /* the guest has set mode or times */
         bool written; /* the guest has written contents */
         bool is_virtual, stale, loaded;
-        bool nameless; /* created without a name (O_TMPFILE) and still unnamed */
-        bool stored;  /* small contents are in the kernel's cache */
+        bool nameless;          /* created without a name (O_TMPFILE) and still unnamed */
+        bool stored;            /* small contents are in the kernel's cache */
         struct name *placed_at; /* name under which the caller placed it; NULL: not placed */
         struct attributes attributes;
         uint64_t content; /* in upper; 0: none */
@@ -110,8 +110,8 @@ struct tree {
         struct tree_limits limits;
         uint64_t seed[2];
         uint64_t last_ino;
-        uint64_t epoch; /* increases when decisions by path may have changed */
-        bool moved;     /* an entry of the host has moved */
+        uint64_t epoch;                                 /* increases when decisions by path may have changed */
+        bool moved;                                     /* an entry of the host has moved */
         void (*drop_content)(void *, uint64_t content); /* for a node that is freed */
         void *argument;
 };

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#define COPY_MAX (8u << 20)  /* per request */
-#define READ_MAX (1u << 20)  /* the kernel's largest request (FUSE_MAX_MAX_PAGES) */
+#define COPY_MAX (8u << 20)   /* per request */
+#define READ_MAX (1u << 20)   /* the kernel's largest request (FUSE_MAX_MAX_PAGES) */
 #define STORE_MAX (64u << 10) /* passed to the kernel when opened */
 
 /* -- open files ----------------------------------------------------------------------------------------------- */
@@ -137,8 +137,8 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
         static char bytes[STORE_MAX];
         ssize_t n;
 
-        if (node->stored || node->handles > 1 || !fi->keep_cache || fi->direct_io || node->content || node->st.st_size > STORE_MAX ||
-            node->st.st_size == 0)
+        if (node->stored || node->handles > 1 || !fi->keep_cache || fi->direct_io || node->content ||
+            node->st.st_size > STORE_MAX || node->st.st_size == 0)
                 return;
         n = pread(fd, bytes, sizeof(bytes), 0);
         if (n != node->st.st_size)
@@ -173,7 +173,8 @@ static int pass(struct mount *mount, struct node *node, const struct fuse_file_i
 
 static int open_judged(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle *handle)
 {
-        bool writes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC, reads = (fi->flags & O_ACCMODE) != O_WRONLY;
+        bool writes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC,
+             reads = (fi->flags & O_ACCMODE) != O_WRONLY;
         const struct stat before = node->st;
         int r = reads ? go_on(permit_node(mount, node, RULES_READ)) : 1;
 
@@ -302,8 +303,9 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
         struct mount *mount = mount_of(req);
         struct fuse_entry_param entry;
         struct handle *handle = NULL;
-        int r = (fi->flags & O_TMPFILE) == O_TMPFILE ? create_nameless(mount, mode & 0777, fi, &handle)
-                                        : create(mount, node_of(req, parent), name, mode & 0777, fi, &handle);
+        int r = (fi->flags & O_TMPFILE) == O_TMPFILE
+                        ? create_nameless(mount, mode & 0777, fi, &handle)
+                        : create(mount, node_of(req, parent), name, mode & 0777, fi, &handle);
 
         if (r < 0) {
                 fuse_reply_err(req, -r);
@@ -486,8 +488,8 @@ static ssize_t copy_range(struct mount *mount, struct handle *in, off_t from, st
         return n;
 }
 
-void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in, fuse_ino_t ino_out,
-                        off_t off_out, struct fuse_file_info *fi_out, size_t size, int flags)
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
+                        fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t size, int flags)
 {
         struct mount *mount = mount_of(req);
         ssize_t n = may_write(mount, handle_of(fi_out));
@@ -495,7 +497,9 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct 
         (void)ino_in;
         (void)ino_out;
         (void)flags;
-        n = n > 0 ? copy_range(mount, handle_of(fi_in), off_in, handle_of(fi_out), off_out, size) : n == 0 ? (ssize_t)size : n;
+        n = n > 0    ? copy_range(mount, handle_of(fi_in), off_in, handle_of(fi_out), off_out, size)
+            : n == 0 ? (ssize_t)size
+                     : n;
         if (n < 0)
                 fuse_reply_err(req, (int)-n);
         else

@@ -132,7 +132,8 @@ static int judge_entry(struct subtree *t, struct node *parent, const char *text,
                 judge(t, t->to, RULES_CREATE);
         }
         /* 0 is DT_UNKNOWN; 4 is DT_DIR. */
-        if (r == 0 && t->permit != PERMIT_NO && (kind == 4 || kind == 0) && overlay_lookup(t->mount, parent, text, NULL, &node) == 0) {
+        if (r == 0 && t->permit != PERMIT_NO && (kind == 4 || kind == 0) &&
+            overlay_lookup(t->mount, parent, text, NULL, &node) == 0) {
                 if (node->kind == S_IFDIR)
                         r = judge_directory(t, node);
                 overlay_settle(t->mount, node);
@@ -161,7 +162,8 @@ static int judge_directory(struct subtree *t, struct node *directory)
         return r;
 }
 
-static int judge_subtree(struct mount *mount, const struct name *from, const struct node *parent, const char *to, enum permit *permit)
+static int judge_subtree(struct mount *mount, const struct name *from, const struct node *parent, const char *to,
+                         enum permit *permit)
 {
         struct subtree *t;
         const char *path;
@@ -187,16 +189,17 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
 }
 
 /* Judge a move of `from` to `text` in parent, over `over` (or NULL). The strictest of all verdicts. */
-static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text, const struct name *over,
-                        enum permit *ret)
+static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text,
+                        const struct name *over, enum permit *ret)
 {
         enum permit permit = permit_node(mount, from->node, RULES_DELETE);
 
         if (over)
                 permit = permit_worse(permit, permit_node(mount, over->node, RULES_MODIFY));
         else
-                permit = permit_worse(permit, permit_name(mount, parent, text,
-                                                          overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
+                permit = permit_worse(permit,
+                                      permit_name(mount, parent, text,
+                                                  overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
         /* Placed entries are never synced, nor are their replacements. */
         if (from->node->placed_at || (over && over->placed))
                 permit = permit_worse(permit, PERMIT_VIRTUAL);
@@ -311,7 +314,8 @@ static void trade(struct mount *mount, struct name *one, struct name *other, boo
                 mount->tree.epoch++;
 }
 
-static int exchange_names(struct mount *mount, struct node *parent, const char *text, struct node *new_parent, const char *new_text)
+static int exchange_names(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
+                          const char *new_text)
 {
         struct name *one = NULL, *other = NULL;
         enum permit permit = PERMIT_NO;
@@ -335,8 +339,8 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
         return 0;
 }
 
-static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent, const char *new_text,
-                       unsigned flags)
+static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
+                       const char *new_text, unsigned flags)
 {
         struct name *from = NULL, *over = NULL;
         enum permit permit = PERMIT_NO;
@@ -370,7 +374,9 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
         return r <= 0 ? r : move(mount, from, new_parent, new_text, permit == PERMIT_VIRTUAL);
 }
 
-void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name, unsigned flags)
+void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name,
+               unsigned flags)
 {
-        fuse_reply_err(req, -rename_name(mount_of(req), node_of(req, parent), name, node_of(req, new_parent), new_name, flags));
+        fuse_reply_err(req, -rename_name(mount_of(req), node_of(req, parent), name, node_of(req, new_parent), new_name,
+                                         flags));
 }

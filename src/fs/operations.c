@@ -21,7 +21,9 @@ struct mount *mount_of(fuse_req_t req)
 struct node *node_of(fuse_req_t req, fuse_ino_t ino)
 {
         const struct mount *mount = mount_of(req);
-        struct node *node = ino != FUSE_ROOT_ID ? (struct node *)(uintptr_t)ino : mount->file ? mount->file : mount->tree.root;
+        struct node *node = ino != FUSE_ROOT_ID ? (struct node *)(uintptr_t)ino
+                            : mount->file       ? mount->file
+                                                : mount->tree.root;
 
         assert(node->magic == NODE_MAGIC);
         return node;
@@ -172,7 +174,8 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
         for (size_t i = 0; i < count; i++)
-                forget(mount_of(req), node_of(req, forgets[i].ino), forgets[i].ino == FUSE_ROOT_ID ? 0 : forgets[i].nlookup);
+                forget(mount_of(req), node_of(req, forgets[i].ino),
+                       forgets[i].ino == FUSE_ROOT_ID ? 0 : forgets[i].nlookup);
         fuse_reply_none(req);
 }
 
@@ -315,7 +318,9 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         struct node *node = node_of(req, ino), *directory = node_of(req, new_parent);
         bool is_virtual = false;
         /* A second name must not give access to contents that the first denies. */
-        int r = !node->name_count && !node->nameless ? -ENOENT : node->nameless ? 1 : go_on(permit_node(mount, node, RULES_READ));
+        int r = !node->name_count && !node->nameless ? -ENOENT
+                : node->nameless                     ? 1
+                                                     : go_on(permit_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = may_make(mount, directory, name, &is_virtual);
@@ -347,10 +352,11 @@ static void op_init(void *argument, struct fuse_conn_info *conn)
         /* Pages of a file are dropped only on our request: open compares versions with the
          * kernel's, and the guest's own writes do not count as changes. No write-back: sizes and
          * times stay ours, and a refused write fails at once. */
-        conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_FLOCK_LOCKS |
-                                  FUSE_CAP_POSIX_LOCKS | FUSE_CAP_IOCTL_DIR);
-        conn->want |= conn->capable & (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
-                                       FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ASYNC_READ);
+        conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ | FUSE_CAP_WRITEBACK_CACHE |
+                                  FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_IOCTL_DIR);
+        conn->want |=
+                conn->capable & (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
+                                 FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ASYNC_READ);
         conn->max_write = 1 << 20;
         conn->max_background = 64;
         conn->congestion_threshold = 48;

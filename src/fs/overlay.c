@@ -100,7 +100,8 @@ static void drop_stale(struct mount *mount, struct name *name)
         overlay_settle(mount, node);
 }
 
-int overlay_lookup(struct mount *mount, struct node *parent, const char *text, const struct stat *known, struct node **ret)
+int overlay_lookup(struct mount *mount, struct node *parent, const char *text, const struct stat *known,
+                   struct node **ret)
 {
         struct name *name = tree_find(&mount->tree, parent, text);
         struct stat st;
@@ -116,7 +117,8 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
         r = look(mount, parent, text, known, &st);
         /* The replacement of a file that the kernel reads directly gets its own node: one node
          * cannot have two files read at once. */
-        if (name && name->node && (r < 0 || (st.st_mode & S_IFMT) != name->node->kind || node_is_replaced(name->node, &st))) {
+        if (name && name->node &&
+            (r < 0 || (st.st_mode & S_IFMT) != name->node->kind || node_is_replaced(name->node, &st))) {
                 /* A directory with changes of the guest stays, even if the host's is gone. */
                 if (name->node->entry_count)
                         return 0;
@@ -314,7 +316,9 @@ int overlay_open_contents(struct mount *mount, struct node *node, int flags)
 {
         if (node->content)
                 return upper_open(&mount->upper, node->content, flags);
-        return node->has_lower ? directory_open_file(&mount->directories, node->lower_parent, node->lower_name, &node->st) : -ESTALE;
+        return node->has_lower
+                       ? directory_open_file(&mount->directories, node->lower_parent, node->lower_name, &node->st)
+                       : -ESTALE;
 }
 
 int overlay_truncate(struct mount *mount, struct node *node, uint64_t size)
@@ -410,7 +414,8 @@ int overlay_read_link(struct mount *mount, struct node *node, char *ret, size_t 
         if (mount->settings.links == LINKS_NONE)
                 return -ELOOP;
         if (!target) {
-                n = directory_read_link(&mount->directories, node->lower_parent, node->lower_name, raw, sizeof(raw) - 1);
+                n = directory_read_link(&mount->directories, node->lower_parent, node->lower_name, raw,
+                                        sizeof(raw) - 1);
                 if (n < 0)
                         return n;
                 raw[n] = '\0';

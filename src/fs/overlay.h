@@ -6,7 +6,8 @@
 
 /* Look up a name in parent without counting the kernel's reference. known: a fresh lstat of the
  * host's entry, or NULL. -ENOENT also for entries that the guest removed or that are left out. */
-int overlay_lookup(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct node **ret);
+int overlay_lookup(struct mount *mount, struct node *parent, const char *name, const struct stat *known,
+                   struct node **ret);
 /* True if the host has an entry there that is left out. */
 bool overlay_hides(struct mount *mount, const struct node *parent, const char *name);
 /* Record the identity of a left-out host entry before the guest covers it. */

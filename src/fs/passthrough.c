@@ -14,10 +14,10 @@
 #include <sys/vfs.h>
 
 /* Newer than Debian 12's linux/fuse.h. */
-#define INIT_PASSTHROUGH (1u << (37 - 32)) /* FUSE_PASSTHROUGH in flags2 */
-#define OPEN_PASSTHROUGH (1u << 7)         /* FOPEN_PASSTHROUGH */
+#define INIT_PASSTHROUGH (1u << (37 - 32))                                         /* FUSE_PASSTHROUGH in flags2 */
+#define OPEN_PASSTHROUGH (1u << 7)                                                 /* FOPEN_PASSTHROUGH */
 #define BACKING_AT (offsetof(struct fuse_open_out, open_flags) + sizeof(uint32_t)) /* backing_id, formerly padding */
-#define DEPTH 1                            /* only the host's own file systems, none stacked on others */
+#define DEPTH 1 /* only the host's own file systems, none stacked on others */
 #define DEPTH_AT (offsetof(struct fuse_init_out, flags2) + sizeof(uint32_t)) /* max_stack_depth, formerly unused */
 
 #define SIZE_MIN (1 << 20) /* below this a request to the keeper costs more than it saves */
@@ -28,8 +28,8 @@ void passthrough_init(struct passthrough *p, int fuse_fd, int keeper_fd, int roo
         struct statfs st;
 
         *p = (struct passthrough){.fuse_fd = fuse_fd, .keeper_fd = keeper_fd};
-        if (keeper_fd >= 0 &&
-            (fcntl(keeper_fd, F_SETFL, O_NONBLOCK) < 0 || fstatfs(root_fd, &st) < 0 || !passthrough_knows((uint64_t)st.f_type)))
+        if (keeper_fd >= 0 && (fcntl(keeper_fd, F_SETFL, O_NONBLOCK) < 0 || fstatfs(root_fd, &st) < 0 ||
+                               !passthrough_knows((uint64_t)st.f_type)))
                 fd_close(&p->keeper_fd);
 }
 
@@ -131,8 +131,9 @@ static bool is_fixed(struct mount *mount, struct node *node)
 {
         const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = permit_rights(mount, node);
 
-        return mount->settings.on_denied == DENIED_THROW && rights & 1u << RULES_READ && !(rights & changing) && node->name_count == 1 &&
-               !node->placed_at && !node_is_changed(node) && node->has_lower && !node->making && node_is_at_home(node);
+        return mount->settings.on_denied == DENIED_THROW && rights & 1u << RULES_READ && !(rights & changing) &&
+               node->name_count == 1 && !node->placed_at && !node_is_changed(node) && node->has_lower &&
+               !node->making && node_is_at_home(node);
 }
 
 /* A handle opened the ordinary way keeps the node ordinary until it is closed. */
@@ -140,8 +141,8 @@ static bool may_begin(struct mount *mount, struct node *node, int flags, int fd)
 {
         const struct passthrough *p = &mount->passthrough;
 
-        return p->accepted && p->keeper_fd >= 0 && fd >= 0 && !(flags & (O_ACCMODE | O_TRUNC | O_DIRECT)) && node->handles == 1 &&
-               S_ISREG(node->st.st_mode) && node->st.st_size >= SIZE_MIN && is_fixed(mount, node);
+        return p->accepted && p->keeper_fd >= 0 && fd >= 0 && !(flags & (O_ACCMODE | O_TRUNC | O_DIRECT)) &&
+               node->handles == 1 && S_ISREG(node->st.st_mode) && node->st.st_size >= SIZE_MIN && is_fixed(mount, node);
 }
 
 static int begin(struct mount *mount, struct node *node, int fd)
@@ -184,7 +185,9 @@ static int follow(struct node *node, int flags, int fd)
 
 int passthrough_open(struct mount *mount, struct node *node, int flags, int fd)
 {
-        int r = node->backing ? follow(node, flags, fd) : may_begin(mount, node, flags, fd) ? begin(mount, node, fd) : 0;
+        int r = node->backing                       ? follow(node, flags, fd)
+                : may_begin(mount, node, flags, fd) ? begin(mount, node, fd)
+                                                    : 0;
 
         mount->passthrough.opened += r > 0;
         return r;

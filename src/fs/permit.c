@@ -68,7 +68,8 @@ bool permit_veils(struct mount *mount, struct node *node)
 bool permit_veils_name(struct mount *mount, const struct node *parent, const char *name)
 {
         const struct name *entry = tree_find(&mount->tree, parent, name);
-        unsigned rights = decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
+        unsigned rights =
+                decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
 
         if (entry && entry->node)
                 return permit_veils(mount, entry->node);

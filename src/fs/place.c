@@ -40,10 +40,12 @@ static int read_kind(const json_t *params, struct placing *ret, struct cloche_er
                 i++;
         if (i == sizeof(kinds) / sizeof(kinds[0]))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "kind: expected file, directory or symlink");
-        if (mode && !json_is_null(mode) && (!json_is_integer(mode) || json_integer_value(mode) < 0 || json_integer_value(mode) > 0777))
+        if (mode && !json_is_null(mode) &&
+            (!json_is_integer(mode) || json_integer_value(mode) < 0 || json_integer_value(mode) > 0777))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mode: expected a number from 0 to 0777");
         ret->kind = kinds[i].kind;
-        ret->permissions = json_is_integer(mode) && ret->kind != S_IFLNK ? (mode_t)json_integer_value(mode) : kinds[i].permissions;
+        ret->permissions =
+                json_is_integer(mode) && ret->kind != S_IFLNK ? (mode_t)json_integer_value(mode) : kinds[i].permissions;
         return 0;
 }
 
@@ -72,17 +74,19 @@ static int read_placing(const json_t *params, int fd, struct placing *ret, struc
         ret->fd = fd;
         ret->path = path_from_json(json_object_get(params, "path"));
         if (r == 0)
-                r = ret->path ? check_path(ret->path, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
+                r = ret->path ? check_path(ret->path, e)
+                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
         if (r < 0)
                 return r;
         if (ret->kind == S_IFREG && (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.200s: expected its contents, the descriptor of a file, with the request",
-                               ret->path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%.200s: expected its contents, the descriptor of a file, with the request", ret->path);
         if (ret->kind != S_IFLNK)
                 return 0;
         ret->target = path_from_json(json_object_get(params, "target"));
         if (!ret->target || !*ret->target || strlen(ret->target) >= PATH_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "target: expected a path of at most %d bytes", PATH_MAX - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "target: expected a path of at most %d bytes",
+                               PATH_MAX - 1);
         return 0;
 }
 
@@ -143,7 +147,8 @@ static void clear(struct mount *mount, struct name *name)
         overlay_settle(mount, node);
 }
 
-static int put(struct mount *mount, struct node *parent, const char *text, const struct placing *what, struct node **ret)
+static int put(struct mount *mount, struct node *parent, const char *text, const struct placing *what,
+               struct node **ret)
 {
         struct node *node;
         struct name *name;
@@ -218,8 +223,8 @@ int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *
                 overlay_settle(mount, parent);
         }
         if (r == 0 && done < 0)
-                r = err_os(e, done == -ENOSPC || done == -ENOMEM ? CLOCHE_E_RESOURCE : CLOCHE_E_INVALID_ARGUMENT, -done, "place %.200s",
-                           what.path);
+                r = err_os(e, done == -ENOSPC || done == -ENOMEM ? CLOCHE_E_RESOURCE : CLOCHE_E_INVALID_ARGUMENT, -done,
+                           "place %.200s", what.path);
         placing_done(&what);
         return r;
 }
@@ -236,7 +241,8 @@ static int make_point(struct mount *mount, const json_t *point, size_t index, st
         what.path = r == 0 ? path_from_json(json_object_get(point, "path")) : NULL;
         last = what.path;
         if (r == 0)
-                r = what.path ? check_path(what.path, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
+                r = what.path ? check_path(what.path, e)
+                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
         if (r == 0 && what.kind == S_IFLNK)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "kind: a mount stands at a file or directory");
         if (r == 0) {
@@ -246,8 +252,12 @@ static int make_point(struct mount *mount, const json_t *point, size_t index, st
                 if (done == 0)
                         mount->points[index] = tree_find(&mount->tree, parent, last);
                 else
-                        r = done == -ENOTDIR ? err_set(e, CLOCHE_E_MOUNT, "no mount can stand at %.200s in it: the host has there, or above, what is no directory", what.path)
-                                             : err_os(e, CLOCHE_E_MOUNT, -done, "make the place of a mount, %.200s", what.path);
+                        r = done == -ENOTDIR
+                                    ? err_set(e, CLOCHE_E_MOUNT,
+                                              "no mount can stand at %.200s in it: the host has there, or above, what "
+                                              "is no directory",
+                                              what.path)
+                                    : err_os(e, CLOCHE_E_MOUNT, -done, "make the place of a mount, %.200s", what.path);
         }
         placing_done(&what);
         return r < 0 ? err_wrap(e, "points[%zu]", index) : 0;

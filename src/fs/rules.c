@@ -65,8 +65,8 @@ static int read_actions(const json_t *list, const char *where, size_t index, uns
 
                 if (action_bit(json_string_value(name), ret) < 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "rules[%zu].%s: '%.40s' is none of read, list, create, modify, delete and *", index, where,
-                                       json_is_string(name) ? json_string_value(name) : "(not a string)");
+                                       "rules[%zu].%s: '%.40s' is none of read, list, create, modify, delete and *",
+                                       index, where, json_is_string(name) ? json_string_value(name) : "(not a string)");
         }
         return 0;
 }
@@ -78,31 +78,37 @@ static int read_initial(const json_t *given, unsigned *ret, struct cloche_err *e
 
         *ret = DEFAULT;
         if (given && !json_is_object(given))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "default: expected an object of actions, true or false each");
-        json_object_foreach((json_t *)given, name, value) {
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "default: expected an object of actions, true or false each");
+        json_object_foreach ((json_t *)given, name, value) {
                 unsigned bit = 0;
 
                 if (strcmp(name, "*") == 0 || action_bit(name, &bit) < 0 || !json_is_boolean(value))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "default.%.40s: expected read, list, create, modify or delete, and true or false", name);
+                                       "default.%.40s: expected read, list, create, modify or delete, and true or "
+                                       "false",
+                                       name);
                 *ret = json_is_true(value) ? *ret | bit : *ret & ~bit;
         }
         return 0;
 }
 
-static int check_keys(const json_t *object, const char *const *known, const char *what, size_t index, struct cloche_err *e)
+static int check_keys(const json_t *object, const char *const *known, const char *what, size_t index,
+                      struct cloche_err *e)
 {
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)object, name, value) {
+        json_object_foreach ((json_t *)object, name, value) {
                 const char *const *k = known;
 
                 while (*k && strcmp(*k, name) != 0)
                         k++;
                 if (!*k)
-                        return index == RULES_DEFAULT ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: unknown member '%.40s'", what, name)
-                                                      : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s[%zu]: unknown member '%.40s'", what, index, name);
+                        return index == RULES_DEFAULT
+                                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: unknown member '%.40s'", what, name)
+                                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s[%zu]: unknown member '%.40s'", what,
+                                                 index, name);
         }
         return 0;
 }
@@ -153,7 +159,8 @@ static int read_exclude(const json_t *given, size_t index, struct rules *rules, 
         int r;
 
         if (!pattern || !*pattern || strlen(pattern) > GLOB_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "exclude[%zu]: expected a pattern of at most %d bytes", index, GLOB_BYTES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "exclude[%zu]: expected a pattern of at most %d bytes",
+                               index, GLOB_BYTES_MAX);
         row->priority = EXCLUDE_PRIORITY;
         row->deny = ALL;
         row->pattern = strdup(pattern);

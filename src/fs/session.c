@@ -13,11 +13,11 @@
 
 #define BUFFER_SIZE ((1u << 20) + 65536) /* the largest write and its header */
 #define HELD_MAX (64u << 20)             /* bytes of held requests during a freeze; beyond that no more are read */
-#define SPIN_NS 100000u      /* keep polling this long after a request: waking up takes longer than most requests */
-#define TAKEN_NS 20000u     /* a poll this slow means that another task had the processor */
-#define LUCK_MAX 8          /* consecutive failures forgiven */
-#define REST 512            /* requests without polling after failures: the guest computes, or shares our processor */
-#define ROUND 64            /* kernel requests before the engine's turn */
+#define SPIN_NS 100000u /* keep polling this long after a request: waking up takes longer than most requests */
+#define TAKEN_NS 20000u /* a poll this slow means that another task had the processor */
+#define LUCK_MAX 8      /* consecutive failures forgiven */
+#define REST 512        /* requests without polling after failures: the guest computes, or shares our processor */
+#define ROUND 64        /* kernel requests before the engine's turn */
 
 struct held {
         struct held *next;
@@ -70,7 +70,8 @@ static ssize_t read_from_kernel(int fd, void *buffer, size_t size, void *userdat
         return read(fd, buffer, size);
 }
 
-static ssize_t splice_to_kernel(int from_fd, off_t *from, int to_fd, off_t *to, size_t size, unsigned flags, void *userdata)
+static ssize_t splice_to_kernel(int from_fd, off_t *from, int to_fd, off_t *to, size_t size, unsigned flags,
+                                void *userdata)
 {
         (void)userdata;
         return splice(from_fd, from, to_fd, to, size, flags);
@@ -86,7 +87,8 @@ static void note_init(const struct fuse_in_header *header)
 {
         const struct fuse_init_in *in = (const void *)(header + 1);
 
-        if (header->opcode == FUSE_INIT && header->len >= sizeof(*header) + offsetof(struct fuse_init_in, flags) + sizeof(in->flags))
+        if (header->opcode == FUSE_INIT &&
+            header->len >= sizeof(*header) + offsetof(struct fuse_init_in, flags) + sizeof(in->flags))
                 killpriv_v2 = in->flags & FUSE_HANDLE_KILLPRIV_V2;
 }
 
@@ -249,7 +251,10 @@ static void serve(struct session *s)
 
 int session_serve(struct mount *mount, struct control *control, int fuse_fd)
 {
-        struct session s = {.mount = mount, .control = control, .fd = fuse_fd, .buffer = aligned_alloc(4096, BUFFER_SIZE)};
+        struct session s = {.mount = mount,
+                            .control = control,
+                            .fd = fuse_fd,
+                            .buffer = aligned_alloc(4096, BUFFER_SIZE)};
         char name[] = "cloche-fs";
         char *argv[] = {name, NULL};
         struct fuse_args args = FUSE_ARGS_INIT(1, argv);

@@ -12,12 +12,17 @@ struct choice {
         int value;
 };
 
-static const struct choice denied_choices[] = {
-        {"throw", DENIED_THROW}, {"ignore", DENIED_IGNORE}, {"virtual", DENIED_VIRTUAL}, {NULL, 0}};
-static const struct choice loading_choices[] = {
-        {"lazy", LOADING_LAZY}, {"eager", LOADING_EAGER}, {"explicit", LOADING_EXPLICIT}, {NULL, 0}};
+static const struct choice denied_choices[] = {{"throw", DENIED_THROW},
+                                               {"ignore", DENIED_IGNORE},
+                                               {"virtual", DENIED_VIRTUAL},
+                                               {NULL, 0}};
+static const struct choice loading_choices[] = {{"lazy", LOADING_LAZY},
+                                                {"eager", LOADING_EAGER},
+                                                {"explicit", LOADING_EXPLICIT},
+                                                {NULL, 0}};
 
-static int read_choice(const json_t *params, const char *key, const struct choice *choices, int *ret, struct cloche_err *e)
+static int read_choice(const json_t *params, const char *key, const struct choice *choices, int *ret,
+                       struct cloche_err *e)
 {
         const json_t *value = json_object_get(params, key);
         const char *text = json_string_value(value);
@@ -29,7 +34,8 @@ static int read_choice(const json_t *params, const char *key, const struct choic
                         *ret = c->value;
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected %s, %s or %s", key, choices[0].name, choices[1].name, choices[2].name);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected %s, %s or %s", key, choices[0].name, choices[1].name,
+                       choices[2].name);
 }
 
 static int read_links(const json_t *value, enum links_policy *ret, struct cloche_err *e)
@@ -81,7 +87,8 @@ static int read_points(const json_t *points, struct settings *s, struct cloche_e
         if (!points || json_is_null(points))
                 return 0;
         if (!json_is_array(points) || json_array_size(points) > SETTINGS_POINTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "points: expected an array of at most %d", SETTINGS_POINTS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "points: expected an array of at most %d",
+                               SETTINGS_POINTS_MAX);
         s->points = json_incref((json_t *)points);
         return 0;
 }
@@ -105,7 +112,7 @@ static int check_known(const json_t *object, const char *const *known, size_t co
         const char *name;
         json_t *value;
 
-        json_object_foreach((json_t *)object, name, value) {
+        json_object_foreach ((json_t *)object, name, value) {
                 size_t i = 0;
 
                 while (i < count && strcmp(known[i], name) != 0)
@@ -147,8 +154,12 @@ static int read_limits(const json_t *limits, struct settings *s, struct cloche_e
                 uint64_t value;
                 size_t *ret;
         } rows[] = {
-                {"nodes", 500000, &s->tree.nodes},   {"changes", 200000, &s->tree.changed}, {"xattrBytes", 4 << 20, &s->tree.xattr_bytes},
-                {"openFiles", 1024, &s->open_files}, {"denials", 1000, &s->denials},        {"warnings", 1000, &s->warnings},
+                {"nodes", 500000, &s->tree.nodes},
+                {"changes", 200000, &s->tree.changed},
+                {"xattrBytes", 4 << 20, &s->tree.xattr_bytes},
+                {"openFiles", 1024, &s->open_files},
+                {"denials", 1000, &s->denials},
+                {"warnings", 1000, &s->warnings},
         };
 
         if (limits && !json_is_object(limits) && !json_is_null(limits))
@@ -184,12 +195,13 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
         size_t i;
         json_t *name;
 
-        json_array_foreach((json_t *)optional, i, name) {
+        json_array_foreach ((json_t *)optional, i, name) {
                 bool landlock = json_is_string(name) && strcmp(json_string_value(name), "landlock") == 0;
                 bool seccomp = json_is_string(name) && strcmp(json_string_value(name), "seccomp") == 0;
 
                 if (!landlock && !seccomp)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: the guards here are landlock and seccomp");
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "optional: the guards here are landlock and seccomp");
                 s->landlock_optional |= landlock;
                 s->seccomp_optional |= seccomp;
         }
@@ -198,8 +210,9 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
 
 static int check_members(const json_t *params, struct cloche_err *e)
 {
-        static const char *const known[] = {"permissions", "loading", "followSymlinks", "onPermissionDenied", "source", "target", "uid",
-                                            "gid", "points", "file", "cacheSeconds", "limits", "optional"};
+        static const char *const known[] =
+                {"permissions", "loading", "followSymlinks", "onPermissionDenied", "source", "target",  "uid",
+                 "gid",         "points",  "file",           "cacheSeconds",       "limits", "optional"};
 
         if (!json_is_object(params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
@@ -236,7 +249,9 @@ int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_e
         if (r == 0)
                 r = read_optional(json_object_get(params, "optional"), ret, e);
         ret->on_denied = (enum denied_policy)denied;
-        ret->all_alike = json_array_size(json_object_get(permissions, "rules")) + json_array_size(json_object_get(permissions, "exclude")) == 0;
+        ret->all_alike = json_array_size(json_object_get(permissions, "rules")) +
+                                 json_array_size(json_object_get(permissions, "exclude")) ==
+                         0;
         return r;
 }
 

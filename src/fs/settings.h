@@ -18,11 +18,11 @@ struct settings {
         enum denied_policy on_denied;
         enum links_policy links;
         enum loading_mode loading;
-        json_t *include;                       /* for LOADING_EXPLICIT */
+        json_t *include;                          /* for LOADING_EXPLICIT */
         uint64_t max_file_bytes, max_total_bytes; /* 0: none */
-        char *source, *target;                 /* path on the host and in the guest, for absolute links; NULL: unknown */
-        char *file;                            /* the mount is this one file of the directory; NULL: the directory */
-        json_t *points;                        /* where other mounts stand in this one: [{path, kind}], or NULL */
+        char *source, *target; /* path on the host and in the guest, for absolute links; NULL: unknown */
+        char *file;            /* the mount is this one file of the directory; NULL: the directory */
+        json_t *points;        /* where other mounts stand in this one: [{path, kind}], or NULL */
         uid_t uid;
         gid_t gid;
         double cache_s; /* the kernel's cache timeout for data that only the host can change */

@@ -73,7 +73,9 @@ void upper_count(struct upper *upper, int fd, uint64_t before)
 
 int upper_has_room(const struct upper *upper, uint64_t size)
 {
-        return !upper->bytes_max || (size <= upper->bytes_max && upper->bytes_used <= upper->bytes_max - size) ? 0 : -ENOSPC;
+        return !upper->bytes_max || (size <= upper->bytes_max && upper->bytes_used <= upper->bytes_max - size)
+                       ? 0
+                       : -ENOSPC;
 }
 
 /* Copy one stretch of data; copy_file_range(2) refuses some pairs of file systems, sendfile(2) none. */
@@ -84,7 +86,8 @@ static int copy_stretch(int to_fd, int from_fd, off_t at, off_t end)
                 off_t in = at, out = at;
                 ssize_t n = copy_file_range(from_fd, &in, to_fd, &out, want, 0);
 
-                if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)) {
+                if (n < 0 &&
+                    (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)) {
                         in = at;
                         n = lseek(to_fd, at, SEEK_SET) < 0 ? -1 : sendfile(to_fd, from_fd, &in, want);
                 }

@@ -7,26 +7,23 @@
 /* Narrower ranges precede those that contain them. Sources: IANA's special-purpose registry and the
  * metadata addresses of clouds. */
 static const struct address_range closed[] = {
-        {0xa9fea9feu, 32, "metadata"},      /* 169.254.169.254 */
-        {0xa9feaa02u, 32, "metadata"},      /* 169.254.170.2 */
-        {0xa83f8110u, 32, "metadata"},      /* 168.63.129.16 */
-        {0x646464c8u, 32, "metadata"},      /* 100.100.100.200 */
-        {0xc00000c0u, 32, "metadata"},      /* 192.0.0.192 */
-        {0x00000000u, 8, "reserved"},       /* this network: Linux treats 0.0.0.0 as itself */
-        {0x0a000000u, 8, "private"},
-        {0x64400000u, 10, "shared"},        /* 100.64.0.0 */
-        {0x7f000000u, 8, "loopback"},
-        {0xa9fe0000u, 16, "link-local"},    /* 169.254.0.0 */
-        {0xac100000u, 12, "private"},       /* 172.16.0.0 */
-        {0xc0000000u, 24, "reserved"},      /* 192.0.0.0 */
-        {0xc0000200u, 24, "documentation"}, /* 192.0.2.0 */
-        {0xc0586300u, 24, "reserved"},      /* 192.88.99.0 */
-        {0xc0a80000u, 16, "private"},       /* 192.168.0.0 */
-        {0xc6120000u, 15, "reserved"},      /* 198.18.0.0, assigned to names here */
-        {0xc6336400u, 24, "documentation"}, /* 198.51.100.0 */
-        {0xcb007100u, 24, "documentation"}, /* 203.0.113.0 */
-        {0xe0000000u, 4, "multicast"},
-        {0xf0000000u, 4, "reserved"},
+        {0xa9fea9feu, 32, "metadata"}, /* 169.254.169.254 */
+        {0xa9feaa02u, 32, "metadata"}, /* 169.254.170.2 */
+        {0xa83f8110u, 32, "metadata"}, /* 168.63.129.16 */
+        {0x646464c8u, 32, "metadata"}, /* 100.100.100.200 */
+        {0xc00000c0u, 32, "metadata"}, /* 192.0.0.192 */
+        {0x00000000u, 8, "reserved"},  /* this network: Linux treats 0.0.0.0 as itself */
+        {0x0a000000u, 8, "private"},        {0x64400000u, 10, "shared"},     /* 100.64.0.0 */
+        {0x7f000000u, 8, "loopback"},       {0xa9fe0000u, 16, "link-local"}, /* 169.254.0.0 */
+        {0xac100000u, 12, "private"},                                        /* 172.16.0.0 */
+        {0xc0000000u, 24, "reserved"},                                       /* 192.0.0.0 */
+        {0xc0000200u, 24, "documentation"},                                  /* 192.0.2.0 */
+        {0xc0586300u, 24, "reserved"},                                       /* 192.88.99.0 */
+        {0xc0a80000u, 16, "private"},                                        /* 192.168.0.0 */
+        {0xc6120000u, 15, "reserved"},                                       /* 198.18.0.0, assigned to names here */
+        {0xc6336400u, 24, "documentation"},                                  /* 198.51.100.0 */
+        {0xcb007100u, 24, "documentation"},                                  /* 203.0.113.0 */
+        {0xe0000000u, 4, "multicast"},      {0xf0000000u, 4, "reserved"},
 };
 
 static const struct {
@@ -52,7 +49,8 @@ static int lies_in(const unsigned char *address, const unsigned char *network, u
 {
         unsigned bytes = bits / 8, rest = bits % 8;
 
-        return memcmp(address, network, bytes) == 0 && (rest == 0 || (address[bytes] ^ network[bytes]) >> (8 - rest) == 0);
+        return memcmp(address, network, bytes) == 0 &&
+               (rest == 0 || (address[bytes] ^ network[bytes]) >> (8 - rest) == 0);
 }
 
 /* 64:ff9b::/96 (RFC 6052) leads to the IPv4 address at its end. Other internet hosts are in 2000::/3. */
@@ -101,5 +99,6 @@ int address_parse(const char *text, size_t size, uint32_t *ret)
 
 void address_print(uint32_t address, char ret[ADDRESS_TEXT_MAX])
 {
-        snprintf(ret, ADDRESS_TEXT_MAX, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
+        snprintf(ret, ADDRESS_TEXT_MAX, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255,
+                 address & 255);
 }

@@ -55,7 +55,8 @@ static int join(const unsigned char *bytes, size_t size, unsigned char *message,
 
                 if (in.at[0] != RECORD_HANDSHAKE)
                         return -1;
-                if (take_number(&in, 1, &type) < 0 || take_number(&in, 2, &version) < 0 || take_number(&in, 2, &record) < 0)
+                if (take_number(&in, 1, &type) < 0 || take_number(&in, 2, &version) < 0 ||
+                    take_number(&in, 2, &record) < 0)
                         return 0;
                 if (version >> 8 != 3 || record == 0 || record > RECORD_BYTES_MAX)
                         return -1;
@@ -84,10 +85,11 @@ static enum client_hello read_server_name(struct cursor extension, char ret_name
         struct cursor list, name;
         size_t type;
 
-        if (take_vector(&extension, 2, &list) < 0 || left(&extension) > 0 || take_number(&list, 1, &type) < 0 || type != NAME_TYPE_HOST ||
-            take_vector(&list, 2, &name) < 0 || left(&list) > 0)
+        if (take_vector(&extension, 2, &list) < 0 || left(&extension) > 0 || take_number(&list, 1, &type) < 0 ||
+            type != NAME_TYPE_HOST || take_vector(&list, 2, &name) < 0 || left(&list) > 0)
                 return CLIENT_HELLO_MALFORMED;
-        return host_name((const char *)name.at, left(&name), ret_name) == 0 ? CLIENT_HELLO_NAMED : CLIENT_HELLO_MALFORMED;
+        return host_name((const char *)name.at, left(&name), ret_name) == 0 ? CLIENT_HELLO_NAMED
+                                                                            : CLIENT_HELLO_MALFORMED;
 }
 
 static enum client_hello read_extensions(struct cursor extensions, char ret_name[HOST_NAME_MAX_BYTES + 1])
@@ -111,7 +113,8 @@ static enum client_hello read_extensions(struct cursor extensions, char ret_name
         return found;
 }
 
-enum client_hello client_hello_read(const unsigned char *bytes, size_t size, char ret_name[HOST_NAME_MAX_BYTES + 1], size_t *ret_used)
+enum client_hello client_hello_read(const unsigned char *bytes, size_t size, char ret_name[HOST_NAME_MAX_BYTES + 1],
+                                    size_t *ret_used)
 {
         unsigned char message[HANDSHAKE_HEADER + CLIENT_HELLO_MAX];
         struct cursor hello, session, suites, compressions, extensions;
@@ -124,7 +127,8 @@ enum client_hello client_hello_read(const unsigned char *bytes, size_t size, cha
         if (message_size < HANDSHAKE_HEADER + FIXED_BYTES)
                 return CLIENT_HELLO_MALFORMED;
         hello = (struct cursor){message + HANDSHAKE_HEADER + FIXED_BYTES, message + message_size};
-        if (take_vector(&hello, 1, &session) < 0 || take_vector(&hello, 2, &suites) < 0 || take_vector(&hello, 1, &compressions) < 0)
+        if (take_vector(&hello, 1, &session) < 0 || take_vector(&hello, 2, &suites) < 0 ||
+            take_vector(&hello, 1, &compressions) < 0)
                 return CLIENT_HELLO_MALFORMED;
         if (left(&hello) == 0)
                 return CLIENT_HELLO_NAMELESS;

@@ -19,7 +19,8 @@ static inline int client_hello_begins(const unsigned char *bytes, size_t size)
 
 /* ret_name: the name with CLIENT_HELLO_NAMED, otherwise "". A server name that is not a valid host
  * name is malformed. ret_used: bytes of its records. */
-enum client_hello client_hello_read(const unsigned char *bytes, size_t size, char ret_name[HOST_NAME_MAX_BYTES + 1], size_t *ret_used);
+enum client_hello client_hello_read(const unsigned char *bytes, size_t size, char ret_name[HOST_NAME_MAX_BYTES + 1],
+                                    size_t *ret_used);
 
 /* A server may request a second ClientHello (RFC 8446 4.1.4), with other records around it. It must
  * name the same server. */

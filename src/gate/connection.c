@@ -28,10 +28,16 @@ static void accept_again(struct gate *gate);
 
 /* -- ending ------------------------------------------------------------------------------------------------------- */
 
-void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address, const char *rule, const char *why)
+void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
+                       const char *rule, const char *why)
 {
-        report_decision(&c->gate->report, &(struct decision){.kind = kind, .host = host, .address = address, .rule = rule, .why = why,
-                                                             .port = c->inner_port, .allowed = allowed});
+        report_decision(&c->gate->report, &(struct decision){.kind = kind,
+                                                             .host = host,
+                                                             .address = address,
+                                                             .rule = rule,
+                                                             .why = why,
+                                                             .port = c->inner_port,
+                                                             .allowed = allowed});
 }
 
 /* Its memory is freed later: a caller may still use it. */
@@ -171,8 +177,9 @@ static void try_next(struct connection *c, int error)
                 }
         }
         c->candidate = 0;
-        report_connected(c, error == ECONNREFUSED ? "allowed, but the host refused it" : error == ETIMEDOUT ? "allowed, but the host did not answer"
-                                                                                                               : "allowed, but the host was not reached");
+        report_connected(c, error == ECONNREFUSED ? "allowed, but the host refused it"
+                            : error == ETIMEDOUT  ? "allowed, but the host did not answer"
+                                                  : "allowed, but the host was not reached");
         end(c, 1);
 }
 
@@ -274,7 +281,10 @@ static void take(struct gate *gate, int fd)
 static void tell_crowded(struct gate *gate)
 {
         if (!gate->is_crowded)
-                report_decision(&gate->report, &(struct decision){.kind = "tcp", .why = "256 connections are open; others wait until some have ended"});
+                report_decision(&gate->report,
+                                &(struct decision){
+                                        .kind = "tcp",
+                                        .why = "256 connections are open; others wait until some have ended"});
         gate->is_crowded = 1;
 }
 
@@ -344,7 +354,8 @@ static void look_at_time(struct connection *c, uint64_t now)
                 if (c->state == CONNECTION_CONNECTING)
                         report_connected(c, "allowed, but the host did not answer");
                 end(c, 1);
-        } else if (c->state == CONNECTION_CONNECTING && now - c->tried_ns > TRY_NS && c->candidate + 1 < c->candidate_count) {
+        } else if (c->state == CONNECTION_CONNECTING && now - c->tried_ns > TRY_NS &&
+                   c->candidate + 1 < c->candidate_count) {
                 c->candidate++;
                 try_next(c, ETIMEDOUT);
         } else if (c->held_ns && now - c->held_ns > WORD_NS && inspect_word(c))
@@ -370,12 +381,16 @@ void connections_tick(struct gate *gate)
 static int is_allowed(struct connection *c)
 {
         const struct candidate *to = &c->candidates[c->candidate];
-        struct policy_verdict verdict = c->name[0] ? policy_name(c->gate->policy, c->name, c->port) : policy_address(c->gate->policy, c->asked, c->port, 0);
-        int is_own = c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
+        struct policy_verdict verdict = c->name[0] ? policy_name(c->gate->policy, c->name, c->port)
+                                                   : policy_address(c->gate->policy, c->asked, c->port, 0);
+        int is_own =
+                c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
 
         c->rule = verdict.rule;
         if (verdict.allowed && c->state == CONNECTION_OPEN && to->address.ss_family == AF_INET)
-                verdict = c->name[0] ? policy_leads(c->gate->policy, ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr), c->port, is_own)
+                verdict = c->name[0] ? policy_leads(c->gate->policy,
+                                                    ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr),
+                                                    c->port, is_own)
                                      : policy_address(c->gate->policy, c->asked, c->port, is_own);
         if (verdict.allowed && c->said[0])
                 verdict = policy_name(c->gate->policy, c->said, c->said_port);
@@ -403,7 +418,7 @@ void connections_stats(const struct gate *gate, uint64_t *ret_in, uint64_t *ret_
 
         *ret_in = gate->bytes_in;
         *ret_out = gate->bytes_out;
-        TAILQ_FOREACH(c, &gate->connections, link) {
+        TAILQ_FOREACH (c, &gate->connections, link) {
                 *ret_in += c->in.total;
                 *ret_out += c->out.total;
         }

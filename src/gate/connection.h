@@ -51,7 +51,8 @@ struct connection {
 };
 
 /* Report a decision about the connection. */
-void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address, const char *rule, const char *why);
+void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
+                       const char *rule, const char *why);
 
 /* dial.c: turn a lookup result, or the address itself, into candidates that the policy allows. 0;
  * -1: none, reported. */

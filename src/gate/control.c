@@ -31,7 +31,8 @@ static int do_servers(void *argument, const json_t *params, struct server_reply 
         struct gate *gate = argument;
 
         (void)ret;
-        return servers ? lookups_servers(gate->lookups, servers, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: expected a string");
+        return servers ? lookups_servers(gate->lookups, servers, e)
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: expected a string");
 }
 
 /* No guest bytes are read before this request. */
@@ -65,7 +66,8 @@ static void watch(struct control *control)
 {
         short events = server_events(&control->server);
 
-        uv_poll_start(&control->poll, (events & POLLIN ? UV_READABLE : 0) | (events & POLLOUT ? UV_WRITABLE : 0), on_control);
+        uv_poll_start(&control->poll, (events & POLLIN ? UV_READABLE : 0) | (events & POLLOUT ? UV_WRITABLE : 0),
+                      on_control);
 }
 
 /* The gate exits with its engine; the kernel closes the rest. */
@@ -97,16 +99,21 @@ void gate_control_tick(struct control *control)
         connections_stats(gate, &now[2], &now[3]);
         if (!control->server.is_open || memcmp(now, control->sent, sizeof(now)) == 0)
                 return;
-        if (gate_control_notify(control, "stats", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0], "connectionsTotal", (json_int_t)now[1],
-                                                       "bytesIn", (json_int_t)now[2], "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4],
-                                                       "lost", (json_int_t)gate->report.lost)) == 0)
+        if (gate_control_notify(control, "stats",
+                                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0],
+                                          "connectionsTotal", (json_int_t)now[1], "bytesIn", (json_int_t)now[2],
+                                          "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4], "lost",
+                                          (json_int_t)gate->report.lost)) == 0)
                 memcpy(control->sent, now, sizeof(now));
 }
 
 int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e)
 {
-        const struct server_options options = {
-                .methods = methods, .argument = gate, .request_bytes_max = 1u << 20, .reply_bytes_max = 1u << 20, .notify_bytes_max = 512u << 10};
+        const struct server_options options = {.methods = methods,
+                                               .argument = gate,
+                                               .request_bytes_max = 1u << 20,
+                                               .reply_bytes_max = 1u << 20,
+                                               .notify_bytes_max = 512u << 10};
         int r = uv_poll_init(&gate->loop, &control->poll, fd);
 
         if (r < 0)

@@ -25,8 +25,10 @@ int dial_is_own(const struct sockaddr *address, socklen_t size)
         if (getsockname(fd, (struct sockaddr *)&from, &from_size) < 0)
                 return 1;
         if (address->sa_family == AF_INET)
-                return ((const struct sockaddr_in *)address)->sin_addr.s_addr == ((const struct sockaddr_in *)&from)->sin_addr.s_addr;
-        return memcmp(&((const struct sockaddr_in6 *)address)->sin6_addr, &((const struct sockaddr_in6 *)&from)->sin6_addr, sizeof(struct in6_addr)) == 0;
+                return ((const struct sockaddr_in *)address)->sin_addr.s_addr ==
+                       ((const struct sockaddr_in *)&from)->sin_addr.s_addr;
+        return memcmp(&((const struct sockaddr_in6 *)address)->sin6_addr,
+                      &((const struct sockaddr_in6 *)&from)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
 static int is_own(uint32_t address)
@@ -39,7 +41,9 @@ static int is_own(uint32_t address)
 static void add(struct connection *c, uint32_t address)
 {
         struct candidate *row = &c->candidates[c->candidate_count];
-        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)c->port), .sin_addr.s_addr = htonl(address)};
+        struct sockaddr_in in = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)c->port),
+                                 .sin_addr.s_addr = htonl(address)};
 
         if (c->candidate_count == CANDIDATES_MAX)
                 return;
@@ -52,9 +56,12 @@ static void add(struct connection *c, uint32_t address)
 static void add6(struct connection *c, const struct in6_addr *address)
 {
         struct candidate *row = &c->candidates[c->candidate_count];
-        struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)c->port), .sin6_addr = *address};
+        struct sockaddr_in6 in = {.sin6_family = AF_INET6,
+                                  .sin6_port = htons((uint16_t)c->port),
+                                  .sin6_addr = *address};
 
-        if (c->candidate_count == CANDIDATES_MAX || address6_closed(address) || dial_is_own((const struct sockaddr *)&in, sizeof(in)))
+        if (c->candidate_count == CANDIDATES_MAX || address6_closed(address) ||
+            dial_is_own((const struct sockaddr *)&in, sizeof(in)))
                 return;
         memcpy(&row->address, &in, sizeof(in));
         inet_ntop(AF_INET6, address, row->text, sizeof(row->text));
@@ -62,12 +69,14 @@ static void add6(struct connection *c, const struct in6_addr *address)
 }
 
 /* Report one refused address, and only if none is allowed. */
-static const char *add_allowed(struct connection *c, const struct lookup_result *result, char refused[ADDRESS_TEXT_MAX], const char **ret_rule)
+static const char *add_allowed(struct connection *c, const struct lookup_result *result, char refused[ADDRESS_TEXT_MAX],
+                               const char **ret_rule)
 {
         const char *why = NULL;
 
         for (size_t i = 0; i < result->count; i++) {
-                struct policy_verdict verdict = policy_leads(c->gate->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
+                struct policy_verdict verdict =
+                        policy_leads(c->gate->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
 
                 if (verdict.allowed)
                         add(c, result->addresses[i]);

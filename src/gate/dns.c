@@ -79,11 +79,13 @@ int dns_read(const unsigned char *message, size_t size, struct dns_question *ret
         return get16(ret->raw + name_size + 2) == CLASS_INTERNET ? DNS_OK : DNS_REFUSED;
 }
 
-size_t dns_write(const struct dns_question *question, enum dns_code code, const uint32_t *address, uint32_t ttl_s, unsigned char ret[DNS_MESSAGE_MAX])
+size_t dns_write(const struct dns_question *question, enum dns_code code, const uint32_t *address, uint32_t ttl_s,
+                 unsigned char ret[DNS_MESSAGE_MAX])
 {
         unsigned char *at = put16(ret, question->id);
 
-        at = put16(at, FLAG_RESPONSE | (question->flags & (FLAG_OPCODE | FLAG_DESIRED)) | FLAG_AVAILABLE | (unsigned)code);
+        at = put16(at,
+                   FLAG_RESPONSE | (question->flags & (FLAG_OPCODE | FLAG_DESIRED)) | FLAG_AVAILABLE | (unsigned)code);
         at = put16(at, question->raw ? 1 : 0);
         at = put16(at, address ? 1 : 0);
         at = put32(at, 0); /* no authority or additional records */

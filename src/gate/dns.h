@@ -24,6 +24,7 @@ struct dns_question {
 int dns_read(const unsigned char *message, size_t size, struct dns_question *ret);
 
 /* address: NULL for an answer without one. Returns the size, at most DNS_MESSAGE_MAX. */
-size_t dns_write(const struct dns_question *question, enum dns_code code, const uint32_t *address, uint32_t ttl_s, unsigned char ret[DNS_MESSAGE_MAX]);
+size_t dns_write(const struct dns_question *question, enum dns_code code, const uint32_t *address, uint32_t ttl_s,
+                 unsigned char ret[DNS_MESSAGE_MAX]);
 
 #endif

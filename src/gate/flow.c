@@ -21,7 +21,9 @@ static int make_room(struct flow *flow)
 int flow_fill(struct flow *flow, int fd)
 {
         while (flow_has_room(flow)) {
-                ssize_t n = make_room(flow) < 0 ? -1 : recv(fd, flow->data + flow->start + flow->size, FLOW_BYTES - flow->start - flow->size, MSG_DONTWAIT);
+                ssize_t n = make_room(flow) < 0 ? -1
+                                                : recv(fd, flow->data + flow->start + flow->size,
+                                                       FLOW_BYTES - flow->start - flow->size, MSG_DONTWAIT);
 
                 if (n > 0)
                         flow->size += (size_t)n;

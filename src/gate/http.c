@@ -14,7 +14,8 @@
 
 static int is_token_byte(char c)
 {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static int is_blank(char c)
@@ -168,7 +169,10 @@ static const char *look_at_lines(const char *bytes, size_t size)
 static const char *parse(const char *bytes, size_t size, http_parser *parser, struct head *ret)
 {
         static const http_parser_settings settings = {
-                .on_url = on_url, .on_header_field = on_field, .on_header_value = on_value, .on_headers_complete = on_head,
+                .on_url = on_url,
+                .on_header_field = on_field,
+                .on_header_value = on_value,
+                .on_headers_complete = on_head,
         };
         const char *wrong = look_at_lines(bytes, size);
 
@@ -225,7 +229,8 @@ static const char *ask_target(const struct head *head, const struct http_face *f
         const char *authority;
 
         http_parser_url_init(&url);
-        if (http_parser_parse_url(head->url.at, head->url.size, 0, &url) != 0 || (url.field_set & 1 << UF_USERINFO) || !(url.field_set & 1 << UF_HOST))
+        if (http_parser_parse_url(head->url.at, head->url.size, 0, &url) != 0 || (url.field_set & 1 << UF_USERINFO) ||
+            !(url.field_set & 1 << UF_HOST))
                 return "a request's target that is no URL";
         if (url.field_data[UF_SCHEMA].len != 4 || strncasecmp(head->url.at, "http", 4) != 0)
                 return "a request's target with another scheme than http";
@@ -294,11 +299,25 @@ static const char *read_head(struct http *http, const char *bytes, size_t size, 
 
 /* -- bodies ------------------------------------------------------------------------------------------------------ */
 
-enum chunk_state { CHUNK_SIZE, CHUNK_SIZE_MORE, CHUNK_SIZE_LF, CHUNK_DATA, CHUNK_DATA_CR, CHUNK_DATA_LF, TRAILER_BEGIN, TRAILER, TRAILER_LF, LAST_LF };
+enum chunk_state {
+        CHUNK_SIZE,
+        CHUNK_SIZE_MORE,
+        CHUNK_SIZE_LF,
+        CHUNK_DATA,
+        CHUNK_DATA_CR,
+        CHUNK_DATA_LF,
+        TRAILER_BEGIN,
+        TRAILER,
+        TRAILER_LF,
+        LAST_LF
+};
 
 static int hex(char c)
 {
-        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        return c >= '0' && c <= '9'   ? c - '0'
+               : c >= 'a' && c <= 'f' ? c - 'a' + 10
+               : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                      : -1;
 }
 
 static int expect(struct http *http, char c, char expected, enum chunk_state next)
@@ -389,7 +408,8 @@ static ssize_t take_chunks(struct http *http, const char *bytes, size_t size)
 
 /* -- a connection ------------------------------------------------------------------------------------------------ */
 
-static ssize_t take_head(struct http *http, const char *bytes, size_t size, const struct http_face *face, const char **ret_why)
+static ssize_t take_head(struct http *http, const char *bytes, size_t size, const struct http_face *face,
+                         const char **ret_why)
 {
         const char *end = memmem(bytes, size, "\r\n\r\n", 4);
         size_t head = end ? (size_t)(end - bytes) + 4 : size;
@@ -406,7 +426,8 @@ static ssize_t take_head(struct http *http, const char *bytes, size_t size, cons
         return *ret_why ? -1 : (ssize_t)head;
 }
 
-static ssize_t take(struct http *http, const char *bytes, size_t size, const struct http_face *face, const char **ret_why)
+static ssize_t take(struct http *http, const char *bytes, size_t size, const struct http_face *face,
+                    const char **ret_why)
 {
         ssize_t n;
 

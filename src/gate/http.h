@@ -37,13 +37,14 @@ struct http {
         uint64_t body_left;
         unsigned chunk_state, trailer_size;
         unsigned requests;
-        int is_tunnel;                           /* HTTP_IS_SWITCHING: by CONNECT, to target */
+        int is_tunnel; /* HTTP_IS_SWITCHING: by CONNECT, to target */
         struct http_host target;
 };
 
 /* Return how many bytes may pass, in order; the rest is passed in again with later data. Negative
  * with *ret_why: close the connection. */
-ssize_t http_read(struct http *http, const char *bytes, size_t size, const struct http_face *face, const char **ret_why);
+ssize_t http_read(struct http *http, const char *bytes, size_t size, const struct http_face *face,
+                  const char **ret_why);
 
 /* In HTTP_IS_SWITCHING nothing passes until the server has answered. bytes: the start of its
  * answer. 1: switched; 0: refused, requests continue; -1: more bytes are needed. */

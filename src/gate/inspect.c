@@ -70,8 +70,11 @@ static int follow_tls(struct connection *c)
 
 static int ask_address(struct connection *c, uint32_t address, unsigned port)
 {
-        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(address)};
-        struct policy_verdict verdict = policy_address(c->gate->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
+        struct sockaddr_in in = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr.s_addr = htonl(address)};
+        struct policy_verdict verdict =
+                policy_address(c->gate->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
         char text[ADDRESS_TEXT_MAX];
 
         address_print(address, text);
@@ -123,7 +126,8 @@ static int recognize(struct connection *c)
 {
         if (c->host_spoke)
                 c->protocol = PROTOCOL_OTHER;
-        else if (c->word_size == 0 && client_hello_begins((const unsigned char *)flow_held(&c->out), flow_held_size(&c->out)))
+        else if (c->word_size == 0 &&
+                 client_hello_begins((const unsigned char *)flow_held(&c->out), flow_held_size(&c->out)))
                 c->protocol = PROTOCOL_TLS;
         else
                 switch (look(c)) {
@@ -183,7 +187,8 @@ int inspect(struct connection *c)
         while (r > 0 && flow_held_size(&c->out) > 0)
                 r = step(c);
         if (r == 0 && c->out.is_ended && flow_held_size(&c->out) > 0 && c->http.state != HTTP_IS_SWITCHING)
-                return cut(c, c->protocol == PROTOCOL_TLS ? "tls" : "http", "it ended in the middle of what was to be read");
+                return cut(c, c->protocol == PROTOCOL_TLS ? "tls" : "http",
+                           "it ended in the middle of what was to be read");
         return r < 0 ? -1 : 0;
 }
 

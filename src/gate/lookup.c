@@ -49,7 +49,7 @@ static struct watch *find_watch(struct lookups *lookups, ares_socket_t fd)
 {
         struct watch *watch;
 
-        LIST_FOREACH(watch, &lookups->watches, link)
+        LIST_FOREACH (watch, &lookups->watches, link)
                 if (watch->fd == fd)
                         return watch;
         return NULL;
@@ -108,11 +108,18 @@ int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
         struct lookups *lookups = calloc(1, sizeof(*lookups));
         struct in_addr nobody = {.s_addr = htonl(INADDR_LOOPBACK)};
         struct ares_options options = {
-                .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES, .timeout = TIMEOUT_MS, .tries = TRIES, .ndots = 1, .servers = &nobody, .nservers = 1,
-                .lookups = by_server, .sock_state_cb = on_socket, .sock_state_cb_data = lookups,
+                .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
+                .timeout = TIMEOUT_MS,
+                .tries = TRIES,
+                .ndots = 1,
+                .servers = &nobody,
+                .nservers = 1,
+                .lookups = by_server,
+                .sock_state_cb = on_socket,
+                .sock_state_cb_data = lookups,
         };
-        int said = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
-                   ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
+        int said = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS |
+                   ARES_OPT_DOMAINS | ARES_OPT_SORTLIST | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
         int r;
 
 #ifdef ARES_OPT_QUERY_CACHE /* 0 s: off. Newer c-ares enables an unbounded cache, and the guest chooses the names. */
@@ -139,7 +146,9 @@ int lookups_servers(struct lookups *lookups, const char *servers, struct cloche_
 
         ares_cancel(lookups->channel); /* otherwise it refuses */
         r = ares_set_servers_ports_csv(lookups->channel, servers);
-        return r == ARES_SUCCESS ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: '%.100s': %s", servers, ares_strerror(r));
+        return r == ARES_SUCCESS
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: '%.100s': %s", servers, ares_strerror(r));
 }
 
 void lookups_tick(struct lookups *lookups)
@@ -164,8 +173,9 @@ static void end_one(struct lookup *lookup, int status)
         struct lookup_result *result = &lookup->result;
 
         if (status != ARES_SUCCESS && (!result->why || status != ARES_ENODATA))
-                result->why = status == ARES_ENOTFOUND ? "the name servers know no such name (/etc/hosts is not read)" : status == ARES_ENODATA ? "the name has no address"
-                                                                                                              : "the name servers do not answer";
+                result->why = status == ARES_ENOTFOUND ? "the name servers know no such name (/etc/hosts is not read)"
+                              : status == ARES_ENODATA ? "the name has no address"
+                                                       : "the name servers do not answer";
         if (--lookup->waiting > 0)
                 return;
         if (lookup->done)

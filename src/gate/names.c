@@ -7,7 +7,8 @@
 #define SLOT_BITS 12 /* of an address: 5 bits of generation, 12 of slot */
 #define GENERATIONS 32u
 
-_Static_assert(1u << SLOT_BITS == NAMES_MAX && GENERATIONS * NAMES_MAX == 1u << (32 - NAMES_POOL_BITS), "the pool is as large as what is made of it");
+_Static_assert(1u << SLOT_BITS == NAMES_MAX && GENERATIONS * NAMES_MAX == 1u << (32 - NAMES_POOL_BITS),
+               "the pool is as large as what is made of it");
 
 void names_init(struct names *names, uint32_t seed)
 {
@@ -63,7 +64,8 @@ static uint32_t find_oldest(const struct names *names, uint64_t now_ns)
         for (uint32_t i = 1; i < names->count; i++) {
                 const struct name_row *row = &names->rows[i];
 
-                if (row->connections == 0 && now_ns - row->asked_ns >= NAMES_REST_NS && (!oldest || row->asked_ns < names->rows[oldest].asked_ns))
+                if (row->connections == 0 && now_ns - row->asked_ns >= NAMES_REST_NS &&
+                    (!oldest || row->asked_ns < names->rows[oldest].asked_ns))
                         oldest = i;
         }
         return oldest;
@@ -112,7 +114,9 @@ const char *names_find(const struct names *names, uint32_t address)
 {
         uint32_t index = address % NAMES_MAX;
 
-        return names_is_pool(address) && names->rows[index].name && address_of(names, index) == address ? names->rows[index].name : NULL;
+        return names_is_pool(address) && names->rows[index].name && address_of(names, index) == address
+                       ? names->rows[index].name
+                       : NULL;
 }
 
 void names_hold(struct names *names, uint32_t address)

@@ -13,7 +13,7 @@
 #define NAMES_REST_NS (UINT64_C(60) * 1000000000) /* a name queried more recently is not evicted */
 
 struct name_row {
-        char *name; /* NULL: free */
+        char *name;                /* NULL: free */
         uint32_t generation, next; /* next row of the same hash: index, or 0 */
         uint32_t connections;
         uint64_t asked_ns;

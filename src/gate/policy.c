@@ -93,7 +93,8 @@ static int read_ports(const char *text, struct rule *rule, struct cloche_err *e)
         if (*text == '-') {
                 text++;
                 if (read_number(&text, end, PORT_MAX, &rule->last) < 0 || rule->last < rule->first)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a port from %u to 65535 behind the hyphen", rule->first);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "expected a port from %u to 65535 behind the hyphen", rule->first);
         }
         return text == end ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected HOST, HOST:PORT or HOST:FIRST-LAST");
 }
@@ -105,7 +106,8 @@ static int read_address(const char *text, size_t size, struct rule *rule, struct
         rule->kind = HOST_ADDRESS;
         rule->bits = 32;
         if (address_parse(text, (size_t)((slash ? slash : end) - text), &rule->network) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "an IPv4 address is four decimal numbers from 0 to 255 without leading zeros");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "an IPv4 address is four decimal numbers from 0 to 255 without leading zeros");
         if (slash && (read_number(&at, end, 32, &rule->bits) < 0 || at != end))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a number from 0 to 32 behind the slash");
         if (rule->network & ~address_mask(rule->bits))
@@ -127,7 +129,8 @@ static int read_host(const char *text, size_t size, struct rule *rule, struct cl
         rule->kind = is_below ? HOST_BELOW : HOST_NAMED;
         if (host_name(text + 2 * is_below, size - 2 * (size_t)is_below, rule->name) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "expected a host's name (letters, digits, hyphens; others in their xn-- form), *.name, *, an IPv4 address or CIDR");
+                               "expected a host's name (letters, digits, hyphens; others in their xn-- form), *.name, "
+                               "*, an IPv4 address or CIDR");
         return 0;
 }
 
@@ -136,9 +139,13 @@ static int refuse_url(const char *text, struct cloche_err *e)
 {
         const char *host = strstr(text, "://") + 3;
         int size = (int)strcspn(host, "/?#");
-        const char *port = memchr(host, ':', (size_t)size) ? "" : strncmp(text, "https:", 6) == 0 ? ":443" : strncmp(text, "http:", 5) == 0 ? ":80" : "";
+        const char *port = memchr(host, ':', (size_t)size)   ? ""
+                           : strncmp(text, "https:", 6) == 0 ? ":443"
+                           : strncmp(text, "http:", 5) == 0  ? ":80"
+                                                             : "";
 
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has no scheme and no path; expected '%.*s%s'", size, host, port);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has no scheme and no path; expected '%.*s%s'", size, host,
+                       port);
 }
 
 static int read_rule(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
@@ -152,7 +159,8 @@ static int read_rule(const char *text, size_t size, struct rule *rule, struct cl
                 return refuse_url(text, e);
         colon = strchr(text, ':');
         if (colon && (strchr(colon + 1, ':') || text[0] == '['))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there are no rules for IPv6 addresses; expected HOST, HOST:PORT or HOST:FIRST-LAST");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "there are no rules for IPv6 addresses; expected HOST, HOST:PORT or HOST:FIRST-LAST");
         rule->first = 1;
         rule->last = PORT_MAX;
         r = read_host(text, colon ? (size_t)(colon - text) : size, rule, e);
@@ -170,7 +178,8 @@ static int read_rules(const json_t *json, const char *list, struct rules *ret, s
         if (!json)
                 return 0;
         if (!json_is_array(json) || count > POLICY_RULES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s: expected an array of at most %d rules", list, POLICY_RULES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s: expected an array of at most %d rules", list,
+                               POLICY_RULES_MAX);
         ret->rows = calloc(count + 1, sizeof(*ret->rows));
         if (!ret->rows)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules");
@@ -178,7 +187,8 @@ static int read_rules(const json_t *json, const char *list, struct rules *ret, s
                 const json_t *item = json_array_get(json, ret->count);
 
                 if (!json_is_string(item))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s[%zu]: expected a string", list, ret->count);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s[%zu]: expected a string", list,
+                                       ret->count);
                 if (read_rule(json_string_value(item), json_string_length(item), &ret->rows[ret->count], e) < 0)
                         return err_wrap(e, "network.%s[%zu]: '%.60s'", list, ret->count, json_string_value(item));
         }
@@ -194,15 +204,18 @@ static int check_members(const json_t *json, struct cloche_err *e)
 
         if (!json_is_object(json))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: expected an object {allow, deny, dns}");
-        json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+        json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
                 size_t i = 0;
 
                 while (i < 3 && strcmp(known[i], name) != 0)
                         i++;
                 if (i == 3)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: there is no '%.60s'; expected allow, deny or dns", name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "network: there is no '%.60s'; expected allow, deny or dns", name);
         }
-        return dns && !json_is_boolean(dns) ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.dns: expected true or false") : 0;
+        return dns && !json_is_boolean(dns)
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.dns: expected true or false")
+                       : 0;
 }
 
 int policy_load(const json_t *json, struct policy **ret, struct cloche_err *e)
@@ -247,7 +260,8 @@ static int is_below(const char *name, const char *parent)
 {
         size_t size = strlen(name), parent_size = strlen(parent);
 
-        return size > parent_size + 1 && name[size - parent_size - 1] == '.' && strcmp(name + size - parent_size, parent) == 0;
+        return size > parent_size + 1 && name[size - parent_size - 1] == '.' &&
+               strcmp(name + size - parent_size, parent) == 0;
 }
 
 static int is_about_name(const struct rule *rule, const char *name)
@@ -288,7 +302,8 @@ static const struct rule *find_name(const struct rules *rules, const char *name,
 static const struct rule *find_address(const struct rules *rules, uint32_t address, unsigned port, unsigned bits)
 {
         for (size_t i = 0; i < rules->count; i++)
-                if (is_on_port(&rules->rows[i], port) && is_about_address(&rules->rows[i], address) && rules->rows[i].bits >= bits)
+                if (is_on_port(&rules->rows[i], port) && is_about_address(&rules->rows[i], address) &&
+                    rules->rows[i].bits >= bits)
                         return &rules->rows[i];
         return NULL;
 }
@@ -297,7 +312,8 @@ static const struct rule *find_address(const struct rules *rules, uint32_t addre
 static const struct rule *find_address_denied(const struct rules *rules, uint32_t address, unsigned port)
 {
         for (size_t i = 0; i < rules->count; i++)
-                if (is_on_port(&rules->rows[i], port) && (rules->rows[i].kind == HOST_ANY || is_about_address(&rules->rows[i], address)))
+                if (is_on_port(&rules->rows[i], port) &&
+                    (rules->rows[i].kind == HOST_ANY || is_about_address(&rules->rows[i], address)))
                         return &rules->rows[i];
         return NULL;
 }
@@ -305,7 +321,8 @@ static const struct rule *find_address_denied(const struct rules *rules, uint32_
 static const struct rule *find_covering(const struct rules *rules, const char *name, const struct rule *other)
 {
         for (size_t i = 0; i < rules->count; i++)
-                if (rules->rows[i].first <= other->first && rules->rows[i].last >= other->last && is_about_name(&rules->rows[i], name))
+                if (rules->rows[i].first <= other->first && rules->rows[i].last >= other->last &&
+                    is_about_name(&rules->rows[i], name))
                         return &rules->rows[i];
         return NULL;
 }

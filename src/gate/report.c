@@ -19,7 +19,8 @@ static void set_text(json_t *object, const char *name, const char *value)
 
 static json_t *describe(const struct decision *decision)
 {
-        json_t *said = json_pack("{s:i, s:s, s:s}", "port", (int)decision->port, "verdict", decision->allowed ? "allowed" : "denied", "kind", decision->kind);
+        json_t *said = json_pack("{s:i, s:s, s:s}", "port", (int)decision->port, "verdict",
+                                 decision->allowed ? "allowed" : "denied", "kind", decision->kind);
 
         if (!said)
                 return NULL;
@@ -41,7 +42,8 @@ static uint64_t hash_of(const struct decision *decision)
 {
         uint64_t hash = add_hash(add_hash(14695981039346656037u ^ decision->port, decision->kind), decision->host);
 
-        return add_hash(add_hash(add_hash(hash, decision->address), decision->rule), decision->why) + (uint64_t)decision->allowed;
+        return add_hash(add_hash(add_hash(hash, decision->address), decision->rule), decision->why) +
+               (uint64_t)decision->allowed;
 }
 
 static void tell(struct report *report, struct report_row *row)

@@ -31,8 +31,12 @@ struct resolver_stream {
 
 static void report(struct gate *gate, const struct dns_question *question, const struct policy_verdict *verdict)
 {
-        report_decision(&gate->report, &(struct decision){.kind = "dns", .host = question->name, .rule = verdict->rule, .why = verdict->why,
-                                                          .port = 53, .allowed = verdict->allowed});
+        report_decision(&gate->report, &(struct decision){.kind = "dns",
+                                                          .host = question->name,
+                                                          .rule = verdict->rule,
+                                                          .why = verdict->why,
+                                                          .port = 53,
+                                                          .allowed = verdict->allowed});
 }
 
 static enum dns_code decide(struct gate *gate, const struct dns_question *question, uint32_t *ret_address)
@@ -49,7 +53,8 @@ static enum dns_code decide(struct gate *gate, const struct dns_question *questi
 }
 
 /* Return the size of the answer; 0: none. */
-static size_t answer(struct resolver *resolver, const unsigned char *message, size_t size, unsigned char ret[DNS_MESSAGE_MAX])
+static size_t answer(struct resolver *resolver, const unsigned char *message, size_t size,
+                     unsigned char ret[DNS_MESSAGE_MAX])
 {
         struct dns_question question;
         uint32_t address = 0;
@@ -61,7 +66,8 @@ static size_t answer(struct resolver *resolver, const unsigned char *message, si
                 return 0;
         if (code == DNS_OK)
                 code = (int)decide(resolver->gate, &question, &address);
-        return dns_write(&question, (enum dns_code)code, address && question.type == DNS_TYPE_A ? &address : NULL, TTL_S, ret);
+        return dns_write(&question, (enum dns_code)code, address && question.type == DNS_TYPE_A ? &address : NULL,
+                         TTL_S, ret);
 }
 
 /* -- UDP ---------------------------------------------------------------------------------------------------------- */
@@ -78,14 +84,16 @@ static void on_udp(uv_poll_t *poll, int status, int events)
         for (int i = 0; i < QUESTIONS_A_TURN && resolver->budget > 0; i++) {
                 struct sockaddr_storage from;
                 socklen_t from_size = sizeof(from);
-                ssize_t n = recvfrom(resolver->udp_fd, in, sizeof(in), MSG_DONTWAIT, (struct sockaddr *)&from, &from_size);
+                ssize_t n =
+                        recvfrom(resolver->udp_fd, in, sizeof(in), MSG_DONTWAIT, (struct sockaddr *)&from, &from_size);
                 size_t size;
 
                 if (n < 0)
                         return;
                 size = answer(resolver, in, (size_t)n, out);
                 if (size > 0)
-                        (void)sendto(resolver->udp_fd, out, size, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, from_size);
+                        (void)sendto(resolver->udp_fd, out, size, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from,
+                                     from_size);
         }
         if (resolver->budget == 0)
                 uv_poll_stop(&resolver->udp);
@@ -120,13 +128,18 @@ static int answer_next(struct resolver_stream *stream)
         out[1] = (unsigned char)answered;
         stream->size -= 2 + size;
         memmove(stream->in, stream->in + 2 + size, stream->size);
-        return answered > 0 && send(stream->end.fd, out, 2 + answered, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)(2 + answered) ? 1 : -1;
+        return answered > 0 && send(stream->end.fd, out, 2 + answered, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+                                       (ssize_t)(2 + answered)
+                       ? 1
+                       : -1;
 }
 
 static void on_stream(uv_poll_t *poll, int status, int events)
 {
         struct resolver_stream *stream = poll->data;
-        ssize_t n = status < 0 ? 0 : recv(stream->end.fd, stream->in + stream->size, sizeof(stream->in) - stream->size, MSG_DONTWAIT);
+        ssize_t n = status < 0 ? 0
+                               : recv(stream->end.fd, stream->in + stream->size, sizeof(stream->in) - stream->size,
+                                      MSG_DONTWAIT);
         int r = 1;
 
         (void)events;
@@ -166,7 +179,8 @@ static void on_tcp(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         for (size_t i = 0; i < RESOLVER_STREAMS_MAX && fd >= 0; i++)
-                if (!resolver->streams[i] && (fd = accept4(resolver->tcp_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+                if (!resolver->streams[i] &&
+                    (fd = accept4(resolver->tcp_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
                         take_stream(resolver, i, fd);
         if (fd >= 0)
                 uv_poll_stop(&resolver->tcp);

@@ -47,7 +47,8 @@ static int become_user(struct cloche_err *e)
 {
         /* By the system call: a C library would also set the ids of threads that it remembers from
          * the template. */
-        if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 || syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
+        if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 ||
+            syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user of the box");
         return 0;
 }
@@ -58,7 +59,7 @@ static int set_limits(const struct fork_request *request, struct cloche_err *e)
                 int resource;
                 uint64_t value;
         } rows[] = {
-                {RLIMIT_CPU, request->cpu_seconds}, {RLIMIT_FSIZE, request->file_bytes},
+                {RLIMIT_CPU, request->cpu_seconds},   {RLIMIT_FSIZE, request->file_bytes},
                 {RLIMIT_NOFILE, request->open_files}, {RLIMIT_NPROC, request->pids},
                 {RLIMIT_DATA, request->data_bytes},
         };
@@ -76,9 +77,8 @@ static int set_limits(const struct fork_request *request, struct cloche_err *e)
         return 0;
 }
 
-#define REFUSE_IF(value)                                                             \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1),                          \
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define REFUSE_IF(value) \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
 /* The filter need not check the architecture: the template's filter, which stays in force beneath,
  * kills others. */

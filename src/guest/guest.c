@@ -47,7 +47,7 @@ static struct {
                 pid_t pid;
                 uint32_t id;
                 int end_fd; /* a pidfd, of a context's child */
-        } *children;
+        } * children;
         size_t child_count, child_room;
         /* The current fork. */
         struct fork_request request;
@@ -97,7 +97,8 @@ static void tell_exited(uint32_t id, int status, const struct rusage *usage)
         snprintf(json, sizeof(json),
                  "{\"jsonrpc\":\"2.0\",\"method\":\"exited\",\"params\":{\"fork\":%u,\"status\":%d,\"userUs\":%llu,"
                  "\"systemUs\":%llu,\"maxRssBytes\":%llu}}",
-                 id, status, (unsigned long long)usage->ru_utime.tv_sec * 1000000u + (unsigned long long)usage->ru_utime.tv_usec,
+                 id, status,
+                 (unsigned long long)usage->ru_utime.tv_sec * 1000000u + (unsigned long long)usage->ru_utime.tv_usec,
                  (unsigned long long)usage->ru_stime.tv_sec * 1000000u + (unsigned long long)usage->ru_stime.tv_usec,
                  (unsigned long long)usage->ru_maxrss * 1024u);
         tell(json);
@@ -109,8 +110,9 @@ static void tell_failed(uint32_t id, const struct cloche_err *e)
         char json[512];
 
         snprintf(json, sizeof(json),
-                 "{\"jsonrpc\":\"2.0\",\"method\":\"failed\",\"params\":{\"fork\":%u,\"errno\":%d,\"message\":\"%.200s\"}}", id,
-                 e->os_errno, e->msg);
+                 "{\"jsonrpc\":\"2.0\",\"method\":\"failed\",\"params\":{\"fork\":%u,\"errno\":%d,\"message\":\"%."
+                 "200s\"}}",
+                 id, e->os_errno, e->msg);
         tell(json);
 }
 
@@ -142,7 +144,8 @@ int cloche_guest_freeze(int channel_fd, char *text, size_t size)
                 fds[allowed.fd_count++] = guest.children[i].end_fd;
         if (is_in_place(&guest.fork) && is_in_place(&guest.own_pid))
                 return hindrance_find(&allowed, text, size);
-        snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced", guest.fork.fd, guest.own_pid.fd);
+        snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced",
+                 guest.fork.fd, guest.own_pid.fd);
         return -EBUSY;
 }
 
@@ -187,7 +190,8 @@ static int keep(int fd, struct kept *ret)
  * the event of its children's exits. */
 static int become_template(int fork_fd)
 {
-        int own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
+        int own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC),
+            ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
 
         if (own_pid_fd < 0 || ended_fd < 0)
                 return -errno;
@@ -262,7 +266,8 @@ static int has_ended(const struct child *child, int *ret_status, struct rusage *
                 return errno != EINTR;
         if (info.si_pid == 0)
                 return 0;
-        *ret_status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : (info.si_status & 0x7f) | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+        *ret_status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
+                                                 : (info.si_status & 0x7f) | (info.si_code == CLD_DUMPED ? 0x80 : 0);
         return 1;
 }
 
@@ -404,7 +409,8 @@ int cloche_guest_wait_for(int channel_fd)
         guest.channel_fd = channel_fd;
         hold_signals(0);
         for (;;) {
-                struct pollfd polled[] = {{.fd = guest.fork.fd, .events = POLLIN}, {.fd = channel_fd, .events = POLLIN}};
+                struct pollfd polled[] = {{.fd = guest.fork.fd, .events = POLLIN},
+                                          {.fd = channel_fd, .events = POLLIN}};
 
                 cloche_guest_reap();
                 r = poll_forks(polled, 2);
@@ -467,7 +473,8 @@ static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
 
         /* A received descriptor may have one of the target numbers, so it moves away first. */
         for (size_t i = 0; i < guest.fd_count; i++)
-                if (guest.fds[i] <= CLOCHE_GUEST_CHANNEL_FD && (guest.fds[i] = move_up(guest.fds[i], CLOCHE_GUEST_FORK_FD)) < 0)
+                if (guest.fds[i] <= CLOCHE_GUEST_CHANNEL_FD &&
+                    (guest.fds[i] = move_up(guest.fds[i], CLOCHE_GUEST_FORK_FD)) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, EMFILE, "place the descriptors");
         for (int i = 0; i <= CLOCHE_GUEST_CHANNEL_FD; i++)
                 if (dup2(guest.fds[i], i) < 0)
@@ -540,7 +547,8 @@ static void on_fork_in_parent(void)
 }
 
 /* pthread_atfork is not exported before glibc 2.34; it calls this function. */
-__attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+__attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                                            void *library);
 
 int cloche_guest_watch_fork(void)
 {

@@ -33,7 +33,8 @@ struct text {
 static void add(struct text *text, const char *head, long number, const char *what)
 {
         if (text->used < text->size)
-                text->used += (size_t)snprintf(text->at + text->used, text->size - text->used, "%s%ld (%s)", text->found ? ", " : head, number, what);
+                text->used += (size_t)snprintf(text->at + text->used, text->size - text->used, "%s%ld (%s)",
+                                               text->found ? ", " : head, number, what);
         text->found++;
 }
 
@@ -99,7 +100,8 @@ static int read_child(int proc_fd, const char *entry, char *name, size_t size)
         line[n < 0 ? 0 : n] = '\0';
         first = strchr(line, '(');
         last = strrchr(line, ')');
-        if (!first || !last || last < first || sscanf(last, ") %c %d", &state, &parent) != 2 || parent != getpid() || strchr("ZX", state))
+        if (!first || !last || last < first || sscanf(last, ") %c %d", &state, &parent) != 2 || parent != getpid() ||
+            strchr("ZX", state))
                 return 0;
         snprintf(name, size, "%.*s", (int)(last - first - 1), first + 1);
         return 1;
@@ -114,7 +116,8 @@ static int find_children(const struct hindrance_allowed *allowed, char *ret_text
         if (!proc)
                 return 0;
         for (struct dirent *entry; (entry = readdir(proc));)
-                if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && read_child(dirfd(proc), entry->d_name, name, sizeof(name)) &&
+                if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+                    read_child(dirfd(proc), entry->d_name, name, sizeof(name)) &&
                     !allowed->is_fork(atoi(entry->d_name)))
                         add(&text, "child processes are alive: ", atol(entry->d_name), name);
         closedir(proc);
@@ -132,7 +135,8 @@ static void each_descriptor(void (*see)(int fd, const struct stat *st, void *dat
         if (!dir)
                 return;
         for (struct dirent *entry; (entry = readdir(dir));)
-                if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir) && fstat(atoi(entry->d_name), &st) == 0)
+                if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir) &&
+                    fstat(atoi(entry->d_name), &st) == 0)
                         see(atoi(entry->d_name), &st, data);
         closedir(dir);
 }

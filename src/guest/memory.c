@@ -31,7 +31,8 @@ static struct {
 
 static int open_region(void)
 {
-        char *whole = mmap(NULL, REGION_SIZE + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *whole = mmap(NULL, REGION_SIZE + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         char *start;
 
         if (whole == MAP_FAILED)
@@ -95,7 +96,8 @@ static long collapse_range(int pagemap_fd, int shared_too, unsigned long from, u
         from = (from + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
         to &= ~(HUGE_PAGE - 1);
         for (; from < to; from += HUGE_PAGE)
-                if ((shared_too || is_mostly_own(pagemap_fd, from)) && syscall(SYS_madvise, from, HUGE_PAGE, MADV_COLLAPSE) == 0)
+                if ((shared_too || is_mostly_own(pagemap_fd, from)) &&
+                    syscall(SYS_madvise, from, HUGE_PAGE, MADV_COLLAPSE) == 0)
                         moved += (long)HUGE_PAGE;
         return moved;
 }

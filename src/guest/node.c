@@ -39,7 +39,8 @@ WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value)
 WEAK int napi_create_double(napi_env, double, napi_value *);
 WEAK int napi_create_string_utf8(napi_env, const char *, size_t, napi_value *);
 WEAK int napi_get_undefined(napi_env, napi_value *);
-WEAK int napi_create_external_arraybuffer(napi_env, void *, size_t, void (*)(napi_env, void *, void *), void *, napi_value *);
+WEAK int napi_create_external_arraybuffer(napi_env, void *, size_t, void (*)(napi_env, void *, void *), void *,
+                                          napi_value *);
 WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
 WEAK int napi_get_value_int32(napi_env, napi_value, int *);
 WEAK int napi_add_env_cleanup_hook(napi_env, void (*)(void *), void *);
@@ -55,14 +56,14 @@ CLOCHE_GUEST_API napi_value napi_register_module_v1(napi_env env, napi_value exp
 
 static struct {
         unsigned char is_own[DESCRIPTORS_MAX]; /* by number: opened by Node at its start */
-        int channel_fd; /* a copy above number 3, which is replaced in a child */
+        int channel_fd;                        /* a copy above number 3, which is replaced in a child */
         /* Descriptors of event loops whose threads do not exist in a child. */
         struct stale {
                 int fd;
                 ino_t pipe; /* 0: none */
         } stale[STALE_MAX];
         size_t stale_count;
-        int highest_fd; /* of all event loops */
+        int highest_fd;          /* of all event loops */
         int plug_fds[STALE_MAX]; /* free numbers below it */
         size_t plug_count;
         unsigned char was_plug[DESCRIPTORS_MAX]; /* guest.c, in a child, took these for the interpreter's own */
@@ -122,7 +123,8 @@ static int is_of_loop(int fd, int epoll_fd, int is_pipe)
         if (!info)
                 return 1;
         while (!ret && fgets(line, sizeof(line), info))
-                ret = sscanf(line, "tfd: %d", &watched) == 1 && (watched == fd || (is_pipe && inode_of(watched) == inode_of(fd)));
+                ret = sscanf(line, "tfd: %d", &watched) == 1 &&
+                      (watched == fd || (is_pipe && inode_of(watched) == inode_of(fd)));
         fclose(info);
         return ret;
 }
@@ -149,7 +151,8 @@ static void find_stale(int epoll_fd)
                 target[n < 0 ? 0 : n] = '\0';
                 is_pipe = strncmp(target, "pipe:", 5) == 0;
                 if (fd <= CLOCHE_GUEST_CHANNEL_FD || fd >= DESCRIPTORS_MAX || !node.is_own[fd] ||
-                    (!is_pipe && strcmp(target, "anon_inode:[eventpoll]") != 0 && strcmp(target, "anon_inode:[eventfd]") != 0))
+                    (!is_pipe && strcmp(target, "anon_inode:[eventpoll]") != 0 &&
+                     strcmp(target, "anon_inode:[eventfd]") != 0))
                         continue;
                 if (fd > node.highest_fd)
                         node.highest_fd = fd;
@@ -460,7 +463,8 @@ static napi_value reap(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and `lines` without params (spec/agent.md, Lines). */
+/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and `lines` without
+ * params (spec/agent.md, Lines). */
 #define LINES_JSON "{\"jsonrpc\":\"2.0\",\"method\":\"lines\"}"
 #define LINES_BYTES 65536
 
@@ -475,7 +479,10 @@ static int send_memory(int fd)
                 struct cmsghdr align;
         } control = {0};
         struct iovec iov = {(void *)&frame, sizeof(frame)};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct msghdr msg = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
         struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
         struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLOUT};
 
@@ -495,7 +502,8 @@ static int send_memory(int fd)
         }
 }
 
-/* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is none. */
+/* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is
+ * none. */
 static napi_value lines(napi_env env, napi_callback_info info)
 {
         int fd = memfd_create("lines", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -503,9 +511,11 @@ static napi_value lines(napi_env env, napi_callback_info info)
         void *at = MAP_FAILED;
 
         (void)info;
-        if (fd >= 0 && ftruncate(fd, LINES_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        if (fd >= 0 && ftruncate(fd, LINES_BYTES) == 0 &&
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
                 at = mmap(NULL, LINES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (at == MAP_FAILED || send_memory(fd) < 0 || napi_create_external_arraybuffer(env, at, LINES_BYTES, NULL, NULL, &ret) != 0)
+        if (at == MAP_FAILED || send_memory(fd) < 0 ||
+            napi_create_external_arraybuffer(env, at, LINES_BYTES, NULL, NULL, &ret) != 0)
                 napi_get_undefined(env, &ret);
         if (fd >= 0)
                 close(fd);
@@ -548,8 +558,9 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 const char *name;
                 napi_callback call;
         } rows[] = {
-                {"start", start}, {"freeze", freeze}, {"children", children}, {"branches", branches}, {"reap", reap}, {"isAsked", is_asked},
-                {"pid", pid}, {"lines", lines}, {"exit", leave}, {"exitCode", exit_code},
+                {"start", start}, {"freeze", freeze},      {"children", children}, {"branches", branches},
+                {"reap", reap},   {"isAsked", is_asked},   {"pid", pid},           {"lines", lines},
+                {"exit", leave},  {"exitCode", exit_code},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 48 /* bytes of a wrong value shown in the error */
+#define SHOWN 48                            /* bytes of a wrong value shown in the error */
 #define COUNT_MAX INT64_C(9007199254740991) /* exact in every client's numbers */
 #define DURATION_MAX 86400000
 #define MODE_MAX 07777
@@ -53,7 +53,8 @@ static int refuse(const char *where, const json_t *value, struct cloche_err *e, 
 
 static int unknown(const char *where, const char *key, const char *expected, struct cloche_err *e)
 {
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.40s has no member \"%.40s\"; expected %s", where, key, expected);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.40s has no member \"%.40s\"; expected %s", where, key,
+                       expected);
 }
 
 /* -- types ---------------------------------------------------------------------------------------------------- */
@@ -96,7 +97,8 @@ static int check_text_or_bytes(const char *name, const json_t *value, struct clo
 static int check_text_or_attached(const char *name, const json_t *value, struct cloche_err *e)
 {
         const char *tag = json_string_value(json_object_get(value, "$"));
-        int is_attached = tag && (strcmp(tag, "bytes") == 0 || strcmp(tag, "buffer") == 0) && json_is_integer(json_object_get(value, "at"));
+        int is_attached = tag && (strcmp(tag, "bytes") == 0 || strcmp(tag, "buffer") == 0) &&
+                          json_is_integer(json_object_get(value, "at"));
 
         return json_is_string(value) || is_attached ? 0 : refuse(name, value, e, "a string or bytes");
 }
@@ -122,15 +124,15 @@ static int check_text_by_name(const char *name, const json_t *value, struct cloc
 
         if (!json_is_object(value))
                 return refuse(name, value, e, "an object of strings");
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 char where[80];
 
                 snprintf(where, sizeof(where), "%s.%.50s", name, key);
                 if (!is_text(member))
                         return refuse(where, member, e, "a string without NUL");
                 if (!*key || strchr(key, '='))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a name in %s must have no '=' and not be empty, not \"%.50s\"",
-                                       name, key);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "a name in %s must have no '=' and not be empty, not \"%.50s\"", name, key);
         }
         return 0;
 }
@@ -142,7 +144,9 @@ static int check_boolean(const char *name, const json_t *value, struct cloche_er
 
 static int check_count(const char *name, const json_t *value, struct cloche_err *e)
 {
-        return is_whole(value, 0, COUNT_MAX) ? 0 : refuse(name, value, e, "an integer from 0 to %lld", (long long)COUNT_MAX);
+        return is_whole(value, 0, COUNT_MAX)
+                       ? 0
+                       : refuse(name, value, e, "an integer from 0 to %lld", (long long)COUNT_MAX);
 }
 
 static int check_duration(const char *name, const json_t *value, struct cloche_err *e)
@@ -190,7 +194,7 @@ static int check_limits(const char *name, const json_t *value, struct cloche_err
 
         if (!json_is_object(value))
                 return refuse(name, value, e, "an object of limits");
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 const struct limit *limit = find_limit(key);
                 char where[80];
 
@@ -198,7 +202,8 @@ static int check_limits(const char *name, const json_t *value, struct cloche_err
                 if (!limit)
                         return unknown(name, key, "wallMs, cpuMs, memoryBytes and the others of spec/limits.def", e);
                 if (!is_whole(member, limit->min, limit->max) && !is_whole(member, 0, 0))
-                        return limit->min <= 1 ? refuse(where, member, e, "an integer from 0 to %llu", (unsigned long long)limit->max)
+                        return limit->min <= 1 ? refuse(where, member, e, "an integer from 0 to %llu",
+                                                        (unsigned long long)limit->max)
                                                : refuse(where, member, e, "0 or an integer from %llu to %llu",
                                                         (unsigned long long)limit->min, (unsigned long long)limit->max);
         }
@@ -212,7 +217,7 @@ static int check_result_options(const char *name, const json_t *value, struct cl
 
         if (!json_is_object(value))
                 return refuse(name, value, e, "an object");
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 char where[80];
                 size_t i = 0;
 
@@ -234,7 +239,8 @@ static int check_file_object(const char *where, const json_t *file, struct cloch
         size_t size;
 
         if (!content + !directory + !target != 2 || json_object_size(file) != 1u + (mode != NULL) || (target && mode))
-                return refuse(where, file, e, "text, bytes, {content, mode}, {directory: true, mode} or {symlink: target}");
+                return refuse(where, file, e,
+                              "text, bytes, {content, mode}, {directory: true, mode} or {symlink: target}");
         if (content && !json_is_string(content) && !field_bytes(content, &size))
                 return refuse(where, content, e, "an object whose content is a string or bytes");
         if (directory && !json_is_true(directory))
@@ -253,7 +259,7 @@ static int check_files(const char *name, const json_t *value, struct cloche_err 
 
         if (!json_is_object(value))
                 return refuse(name, value, e, "an object from path to content");
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 char where[80];
                 size_t size;
                 int r;
@@ -272,15 +278,19 @@ static int check_files(const char *name, const json_t *value, struct cloche_err 
 
 /* -- as JSON Schema ------------------------------------------------------------------------------------------- */
 
-#define BYTES_SCHEMA \
-        "{\"type\":\"object\",\"properties\":{\"$\":{\"enum\":[\"bytes\",\"buffer\"]},\"b64\":{\"type\":\"string\"}},\"required\":[\"$\",\"b64\"]}"
+#define BYTES_SCHEMA                                                                                                   \
+        "{\"type\":\"object\",\"properties\":{\"$\":{\"enum\":[\"bytes\",\"buffer\"]},\"b64\":{\"type\":\"string\"}}," \
+        "\"required\":[\"$\",\"b64\"]}"
 #define TEXT_OR_BYTES_SCHEMA "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA "]}"
 #define MODE_SCHEMA "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4095}"
-#define FILE_SCHEMA \
-        "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA "," \
-        "{\"type\":\"object\",\"properties\":{\"content\":" TEXT_OR_BYTES_SCHEMA ",\"mode\":" MODE_SCHEMA "},\"required\":[\"content\"],\"additionalProperties\":false}," \
-        "{\"type\":\"object\",\"properties\":{\"directory\":{\"const\":true},\"mode\":" MODE_SCHEMA "},\"required\":[\"directory\"],\"additionalProperties\":false}," \
-        "{\"type\":\"object\",\"properties\":{\"symlink\":{\"type\":\"string\"}},\"required\":[\"symlink\"],\"additionalProperties\":false}]}"
+#define FILE_SCHEMA                                                                                           \
+        "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA ","                                                 \
+        "{\"type\":\"object\",\"properties\":{\"content\":" TEXT_OR_BYTES_SCHEMA ",\"mode\":" MODE_SCHEMA     \
+        "},\"required\":[\"content\"],\"additionalProperties\":false},"                                       \
+        "{\"type\":\"object\",\"properties\":{\"directory\":{\"const\":true},\"mode\":" MODE_SCHEMA           \
+        "},\"required\":[\"directory\"],\"additionalProperties\":false},"                                     \
+        "{\"type\":\"object\",\"properties\":{\"symlink\":{\"type\":\"string\"}},\"required\":[\"symlink\"]," \
+        "\"additionalProperties\":false}]}"
 
 static const struct {
         int (*check)(const char *name, const json_t *value, struct cloche_err *e);
@@ -290,7 +300,8 @@ static const struct {
         [FIELD_TEXT_OR_BYTES] = {check_text_or_bytes, TEXT_OR_BYTES_SCHEMA},
         [FIELD_TEXT_OR_ATTACHED] = {check_text_or_attached, TEXT_OR_BYTES_SCHEMA},
         [FIELD_TEXTS] = {check_texts, "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
-        [FIELD_TEXT_BY_NAME] = {check_text_by_name, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"},
+        [FIELD_TEXT_BY_NAME] = {check_text_by_name,
+                                "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"},
         [FIELD_BOOLEAN] = {check_boolean, "{\"type\":\"boolean\"}"},
         [FIELD_COUNT] = {check_count, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}"},
         [FIELD_DURATION] = {check_duration, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":86400000}"},
@@ -301,9 +312,11 @@ static const struct {
         [FIELD_ARGUMENTS] = {check_arguments, "{\"type\":[\"array\",\"object\"]}"},
         [FIELD_LIMITS] = {check_limits, NULL},
         [FIELD_FILES] = {check_files, "{\"type\":\"object\",\"additionalProperties\":" FILE_SCHEMA "}"},
-        [FIELD_RESULT_OPTIONS] = {check_result_options,
-                                  "{\"type\":\"object\",\"properties\":{\"includeChanges\":{\"type\":\"boolean\"},\"includeContents\":{\"type\":"
-                                  "\"boolean\"},\"includeDenied\":{\"type\":\"boolean\"}},\"additionalProperties\":false}"},
+        [FIELD_RESULT_OPTIONS] =
+                {check_result_options,
+                 "{\"type\":\"object\",\"properties\":{\"includeChanges\":{\"type\":\"boolean\"},\"includeContents\":{"
+                 "\"type\":"
+                 "\"boolean\"},\"includeDenied\":{\"type\":\"boolean\"}},\"additionalProperties\":false}"},
 };
 
 int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e)
@@ -317,9 +330,10 @@ static json_t *limits_schema(void)
 
         for (size_t i = 0; i < LIMITS; i++)
                 json_object_set_new(properties, limits[i].name,
-                                    json_pack("{s:[{s:i},{s:s, s:I, s:I}], s:I, s:s}", "anyOf", "const", 0, "type", "integer", "minimum",
-                                              (json_int_t)limits[i].min, "maximum", (json_int_t)limits[i].max, "default",
-                                              (json_int_t)limits[i].preset, "description", limits[i].doc));
+                                    json_pack("{s:[{s:i},{s:s, s:I, s:I}], s:I, s:s}", "anyOf", "const", 0, "type",
+                                              "integer", "minimum", (json_int_t)limits[i].min, "maximum",
+                                              (json_int_t)limits[i].max, "default", (json_int_t)limits[i].preset,
+                                              "description", limits[i].doc));
         return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties, "additionalProperties", 0);
 }
 

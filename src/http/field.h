@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 enum field_type {
-        FIELD_TEXT,          /* without NUL */
-        FIELD_TEXT_OR_BYTES, /* any text, or the tagged form of bytes */
+        FIELD_TEXT,             /* without NUL */
+        FIELD_TEXT_OR_BYTES,    /* any text, or the tagged form of bytes */
         FIELD_TEXT_OR_ATTACHED, /* the same in frame form */
         FIELD_TEXTS,
         FIELD_TEXT_BY_NAME,

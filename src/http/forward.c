@@ -46,7 +46,8 @@ int preview_name_parse(const char *label, size_t size, struct preview_name *ret)
         size_t digits = first ? (size_t)(first - label) : 0;
         unsigned long port;
 
-        if (digits == 0 || digits > PORT_DIGITS_MAX || first == last || strspn(label, "0123456789") != digits || label[0] == '0')
+        if (digits == 0 || digits > PORT_DIGITS_MAX || first == last || strspn(label, "0123456789") != digits ||
+            label[0] == '0')
                 return -1;
         port = strtoul(label, NULL, 10);
         ret->port = (unsigned)port;
@@ -85,8 +86,15 @@ int forward_has_item(const char *list, const char *item)
 
 int forward_is_hop(const char *name, const char *connection)
 {
-        static const char *const hops[] = {"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "TE",
-                                           "Trailer", "Transfer-Encoding", "Upgrade"};
+        static const char *const hops[] = {"Connection",
+                                           "Keep-Alive",
+                                           "Proxy-Authenticate",
+                                           "Proxy-Authorization",
+                                           "Proxy-Connection",
+                                           "TE",
+                                           "Trailer",
+                                           "Transfer-Encoding",
+                                           "Upgrade"};
 
         for (size_t i = 0; i < sizeof(hops) / sizeof(hops[0]); i++)
                 if (strcasecmp(name, hops[i]) == 0)

@@ -13,7 +13,25 @@
 #define HOST "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~%!$&'()*+;=:[]"
 
 /* In the order of a message. A state *_LF comes after the CR. */
-enum framing_state { BEFORE, BEFORE_LF, FIRST, FIRST_LF, LINE, NAME, VALUE, VALUE_LF, HEAD_LF, BODY, SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, RAW };
+enum framing_state {
+        BEFORE,
+        BEFORE_LF,
+        FIRST,
+        FIRST_LF,
+        LINE,
+        NAME,
+        VALUE,
+        VALUE_LF,
+        HEAD_LF,
+        BODY,
+        SIZE,
+        EXTENSION,
+        SIZE_LF,
+        DATA,
+        DATA_CR,
+        DATA_LF,
+        RAW
+};
 
 /* The output for one byte. */
 enum emit { NOTHING, BYTE, LINE_END };
@@ -104,7 +122,10 @@ static enum emit end_status_part(struct framing *f, char c)
 static enum emit take_status_line(struct framing *f, char c)
 {
         if (f->part == 2)
-                return c == '\r' ? go(f, FIRST_LF, BYTE) : c == '\n' ? fail(f, FRAMING_LINE_END) : is_text(c) ? BYTE : fail(f, FRAMING_STATUS_LINE);
+                return c == '\r'    ? go(f, FIRST_LF, BYTE)
+                       : c == '\n'  ? fail(f, FRAMING_LINE_END)
+                       : is_text(c) ? BYTE
+                                    : fail(f, FRAMING_STATUS_LINE);
         if (c == ' ' || (c == '\r' && f->part == 1))
                 return end_status_part(f, c);
         if (f->part == 1 ? c < '0' || c > '9' : !is_text(c))
@@ -162,7 +183,8 @@ static int is_length_byte(struct framing *f, char c)
                 return f->value_size > 0;
         if (is_one_of(" \t", c))
                 return 1;
-        if (c < '0' || c > '9' || f->length > (INT64_MAX - 9) / 10 || (f->value_size > 0 && is_one_of(" \t", f->value[f->value_size - 1])))
+        if (c < '0' || c > '9' || f->length > (INT64_MAX - 9) / 10 ||
+            (f->value_size > 0 && is_one_of(" \t", f->value[f->value_size - 1])))
                 return 0;
         f->length = f->length * 10 + (uint64_t)(c - '0');
         return 1;
@@ -366,7 +388,10 @@ static enum emit take_head_lf(struct framing *f, char c)
 
 static int hex_value(char c)
 {
-        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        return c >= '0' && c <= '9'   ? c - '0'
+               : c >= 'a' && c <= 'f' ? c - 'a' + 10
+               : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                      : -1;
 }
 
 static enum emit take_size(struct framing *f, char c)
@@ -413,9 +438,11 @@ static enum emit take_data_lf(struct framing *f, char c)
 /* -- the filter ----------------------------------------------------------------------------------------------- */
 
 static enum emit (*const takers[])(struct framing *f, char c) = {
-        [BEFORE] = take_before, [BEFORE_LF] = take_before_lf, [FIRST] = take_first, [FIRST_LF] = take_first_lf, [LINE] = take_line, [NAME] = take_name,
-        [VALUE] = take_value, [VALUE_LF] = take_value_lf, [HEAD_LF] = take_head_lf, [SIZE] = take_size, [EXTENSION] = take_extension,
-        [SIZE_LF] = take_size_lf, [DATA_CR] = take_data_cr, [DATA_LF] = take_data_lf,
+        [BEFORE] = take_before,     [BEFORE_LF] = take_before_lf, [FIRST] = take_first,
+        [FIRST_LF] = take_first_lf, [LINE] = take_line,           [NAME] = take_name,
+        [VALUE] = take_value,       [VALUE_LF] = take_value_lf,   [HEAD_LF] = take_head_lf,
+        [SIZE] = take_size,         [EXTENSION] = take_extension, [SIZE_LF] = take_size_lf,
+        [DATA_CR] = take_data_cr,   [DATA_LF] = take_data_lf,
 };
 
 /* Text that makes the parser finish a faulty message, by state: the head ends and is refused;
@@ -424,7 +451,8 @@ static const char *poison_of(const struct framing *f)
 {
         static const char *const first[] = {"? / HTTP/1.0\r\n\r\n", "? HTTP/1.0\r\n\r\n", "?\r\n\r\n"}; /* by part */
         static const char *const ends[] = {
-                [FIRST_LF] = "\n\r\n", [LINE] = "\r\n", [NAME] = "?:\r\n\r\n", [VALUE] = "\r\n\r\n", [VALUE_LF] = "\n\r\n", [HEAD_LF] = "\n",
+                [FIRST_LF] = "\n\r\n", [LINE] = "\r\n",       [NAME] = "?:\r\n\r\n",
+                [VALUE] = "\r\n\r\n",  [VALUE_LF] = "\n\r\n", [HEAD_LF] = "\n",
         };
 
         if (f->in_trailers || f->state >= BODY)
@@ -524,10 +552,9 @@ int framing_resume(struct framing *f)
 
 const char *framing_message(enum framing_fault fault)
 {
-        static const char *const messages[] = {
-                [FRAMING_SOUND] = "",
+        static const char *const messages[] = {[FRAMING_SOUND] = "",
 #define FAULT(symbol, message) [FRAMING_##symbol] = message,
-                FRAMING_FAULTS(FAULT)
+                                               FRAMING_FAULTS(FAULT)
 #undef FAULT
         };
 

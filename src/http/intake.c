@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 
 #define GROW_BY 256
-#define DRAIN_MAX (1u << 20) /* bytes read after a fault: a reset would discard the answer before the client reads it */
+#define DRAIN_MAX                                                                                           \
+        (1u << 20) /* bytes read after a fault: a reset would discard the answer before the client reads it \
+                    */
 
 /* Indexed by descriptor, since both functions receive one. Single-threaded. */
 static struct http_connection **connections;
@@ -93,7 +95,8 @@ static ssize_t take(struct framing *f, char *bytes, size_t room, const struct so
                 n = source->read(source->handle, holds ? held + 1 : bytes + out, asked, source->flags);
                 if (n <= 0)
                         break;
-                out += holds ? take_held(f, bytes + out, room - out, n, held) : framing_filter(f, bytes + out, 0, (size_t)n, room - out);
+                out += holds ? take_held(f, bytes + out, room - out, n, held)
+                             : framing_filter(f, bytes + out, 0, (size_t)n, room - out);
                 if ((size_t)n < asked && out > 0)
                         break;
         }

@@ -61,8 +61,9 @@ static json_t *parameters(const struct operation *operation)
 
                 if (!is_in_path && (operation_has_json(operation) || is_by_message(operation)))
                         continue;
-                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", field.name, "in", is_in_path ? "path" : "query",
-                                                      "required", field.is_required, "description", field.doc, "schema", field_schema(field.type)));
+                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", field.name, "in",
+                                                      is_in_path ? "path" : "query", "required", field.is_required,
+                                                      "description", field.doc, "schema", field_schema(field.type)));
         }
         return list;
 }
@@ -70,7 +71,8 @@ static json_t *parameters(const struct operation *operation)
 static json_t *request_body(const struct operation *operation)
 {
         if (operation_has_json(operation))
-                return json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema", body_schema(operation));
+                return json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema",
+                                 body_schema(operation));
         if (strcmp(operation->verb, "PUT") == 0)
                 return json_pack("{s:b, s:{s:{}}}", "required", 1, "content", "application/octet-stream");
         return NULL;
@@ -82,7 +84,9 @@ static const char *type_of(const struct operation *operation)
 {
         if (operation->symbol == OPERATION_METRICS)
                 return "text/plain";
-        return operation->symbol == OPERATION_RAW_GET || operation->symbol == OPERATION_TREE_GET ? "application/octet-stream" : "application/json";
+        return operation->symbol == OPERATION_RAW_GET || operation->symbol == OPERATION_TREE_GET
+                       ? "application/octet-stream"
+                       : "application/json";
 }
 
 static int may_stream(const struct operation *operation)
@@ -95,12 +99,14 @@ static json_t *answers(const struct operation *operation)
 {
         const char *type = type_of(operation);
         char status[8];
-        json_t *all, *content = json_pack("{s:{s:{s:s}}}", type, "schema", "type", strcmp(type, "application/json") == 0 ? "object" : "string");
+        json_t *all, *content = json_pack("{s:{s:{s:s}}}", type, "schema", "type",
+                                          strcmp(type, "application/json") == 0 ? "object" : "string");
 
         if (may_stream(operation))
                 json_object_set_new(content, "text/event-stream", json_pack("{s:{s:s}}", "schema", "type", "string"));
         snprintf(status, sizeof(status), "%u", operation->success);
-        all = json_pack("{s:{s:s}, s:{s:s}}", status, "description", operation->doc, "default", "$ref", "#/components/responses/Error");
+        all = json_pack("{s:{s:s}, s:{s:s}}", status, "description", operation->doc, "default", "$ref",
+                        "#/components/responses/Error");
         if (operation->success == 101)
                 json_decref(content);
         else
@@ -113,17 +119,18 @@ static json_t *error_response(void)
         json_t *names = json_array(), *description = json_string("By errors' names:");
 
         for (size_t i = 0; i < ERRORS; i++) {
-                json_t *more =
-                        json_sprintf("%s\n- %s (%u): %s", json_string_value(description), errors[i].name, errors[i].http, errors[i].text);
+                json_t *more = json_sprintf("%s\n- %s (%u): %s", json_string_value(description), errors[i].name,
+                                            errors[i].http, errors[i].text);
 
                 json_array_append_new(names, json_string(errors[i].name));
                 json_decref(description);
                 description = more;
         }
-        return json_pack("{s:o, s:{s:{s:{s:s, s:[s], s:{s:{s:s, s:[sss], s:{s:{s:o}, s:{s:[ssss]}, s:{s:s}}}}}}}}", "description",
-                         description, "content", "application/json", "schema", "type", "object", "required", "error", "properties",
-                         "error", "type", "object", "required", "name", "fault", "message", "properties", "name", "enum", names, "fault",
-                         "enum", "caller", "guest", "host", "bug", "message", "type", "string");
+        return json_pack("{s:o, s:{s:{s:{s:s, s:[s], s:{s:{s:s, s:[sss], s:{s:{s:o}, s:{s:[ssss]}, s:{s:s}}}}}}}}",
+                         "description", description, "content", "application/json", "schema", "type", "object",
+                         "required", "error", "properties", "error", "type", "object", "required", "name", "fault",
+                         "message", "properties", "name", "enum", names, "fault", "enum", "caller", "guest", "host",
+                         "bug", "message", "type", "string");
 }
 
 /* -- the document --------------------------------------------------------------------------------------------- */
@@ -133,13 +140,14 @@ static json_t *id_of(const struct operation *operation)
 {
         if (*operation->method)
                 return json_string(operation->method);
-        return strchr(operation->path, '{') ? json_sprintf("%s %s", operation->verb, operation->path) : json_string(operation->path + 1);
+        return strchr(operation->path, '{') ? json_sprintf("%s %s", operation->verb, operation->path)
+                                            : json_string(operation->path + 1);
 }
 
 static json_t *operation_object(const struct operation *operation)
 {
-        json_t *object = json_pack("{s:o, s:s, s:o, s:o}", "operationId", id_of(operation), "summary", operation->doc, "responses",
-                                   answers(operation), "parameters", parameters(operation));
+        json_t *object = json_pack("{s:o, s:s, s:o, s:o}", "operationId", id_of(operation), "summary", operation->doc,
+                                   "responses", answers(operation), "parameters", parameters(operation));
         json_t *body = request_body(operation);
 
         if (body)
@@ -170,9 +178,10 @@ static json_t *paths(void)
 
 json_t *openapi_document(void)
 {
-        return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}, s:{s:o}}, s:[{s:[]}]}", "openapi", "3.1.0", "info", "title",
-                         "cloched", "version", CLOCHE_VERSION, "description",
-                         "Run code nobody vouches for, each piece in its own Linux box. Values JSON lacks are tagged: spec/values.md.",
-                         "paths", paths(), "components", "securitySchemes", "token", "type", "http", "scheme", "bearer", "responses",
-                         "Error", error_response(), "security", "token");
+        return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}, s:{s:o}}, s:[{s:[]}]}", "openapi", "3.1.0",
+                         "info", "title", "cloched", "version", CLOCHE_VERSION, "description",
+                         "Run code nobody vouches for, each piece in its own Linux box. Values JSON lacks are tagged: "
+                         "spec/values.md.",
+                         "paths", paths(), "components", "securitySchemes", "token", "type", "http", "scheme", "bearer",
+                         "responses", "Error", error_response(), "security", "token");
 }

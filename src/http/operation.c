@@ -20,14 +20,16 @@ enum {
 };
 
 static const struct operation operations[OPERATION_COUNT] = {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) {OPERATION_##symbol, method, verb, path, success, doc, 0, 0},
+#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) \
+        {OPERATION_##symbol, method, verb, path, success, doc, 0, 0},
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
 #define PLAIN 0
 #define STREAM 1
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, doc, 1, kind},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
+        {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, doc, 1, kind},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -104,7 +106,8 @@ static enum field_type type_in_sandbox(const struct operation_field *field)
 
         if (field->type == FIELD_TEXT_OR_BYTES)
                 return FIELD_TEXT_OR_ATTACHED;
-        return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 ? FIELD_DURATION : field->type;
+        return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 ? FIELD_DURATION
+                                                                                                   : field->type;
 }
 
 /* *at 0 is the name of the sandbox, which all operations except the list have. */
@@ -113,7 +116,8 @@ static int next_of_sandbox(const struct operation *operation, size_t *at, struct
         if (*at == 0 && operation->symbol != OPERATION_SANDBOX_LIST) {
                 int is_required = operation->symbol != OPERATION_SANDBOX_CREATE;
 
-                *ret = (struct operation_field){"sandbox", FIELD_TEXT, is_required, is_required ? "Its name." : "Its name; absent: one is made up."};
+                *ret = (struct operation_field){"sandbox", FIELD_TEXT, is_required,
+                                                is_required ? "Its name." : "Its name; absent: one is made up."};
                 *at = 1;
                 return 1;
         }
@@ -174,7 +178,8 @@ int operation_is_in_path(const struct operation *operation, const char *name)
         return strstr(operation->path, part) != NULL;
 }
 
-const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed, size_t size)
+const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed,
+                                          size_t size)
 {
         size_t used = 0;
 
@@ -188,7 +193,8 @@ const struct operation *operation_by_path(const char *verb, const char *path, js
                 json_decref(*ret_params);
                 *ret_params = NULL;
                 if (used < size)
-                        used += (size_t)snprintf(ret_allowed + used, size - used, "%s%s", used ? ", " : "", operations[i].verb);
+                        used += (size_t)snprintf(ret_allowed + used, size - used, "%s%s", used ? ", " : "",
+                                                 operations[i].verb);
         }
         return NULL;
 }
@@ -221,15 +227,17 @@ int operation_check(const struct operation *operation, const json_t *params, str
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)params, key, value) {
-                int r = find_field(operation, key, &field) ? field_check(field.type, key, value, e) : no_such_field(operation, key, e);
+        json_object_foreach ((json_t *)params, key, value) {
+                int r = find_field(operation, key, &field) ? field_check(field.type, key, value, e)
+                                                           : no_such_field(operation, key, e);
 
                 if (r < 0)
                         return r;
         }
         for (size_t at = 0; operation_next_field(operation, &at, &field);)
                 if (field.is_required && !json_object_get(params, field.name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"%s\"", name_of(operation), field.name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"%s\"", name_of(operation),
+                                       field.name);
         return 0;
 }
 
@@ -240,7 +248,8 @@ static json_t *from_text(enum field_type type, const char *text)
 
         if (type == FIELD_BOOLEAN && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
                 return json_boolean(*text == 't');
-        if ((type == FIELD_COUNT || type == FIELD_DURATION) && size > 0 && size < 17 && strspn(text, "0123456789") == size)
+        if ((type == FIELD_COUNT || type == FIELD_DURATION) && size > 0 && size < 17 &&
+            strspn(text, "0123456789") == size)
                 return json_integer(strtoll(text, NULL, 10));
         return NULL;
 }
@@ -252,7 +261,7 @@ int operation_read_query(const struct operation *operation, json_t *params, stru
         json_t *value, *made;
         void *next;
 
-        json_object_foreach_safe(params, next, key, value) {
+        json_object_foreach_safe (params, next, key, value) {
                 if (!find_field(operation, key, &field))
                         return no_such_field(operation, key, e);
                 made = from_text(field.type, json_string_value(value));

@@ -43,7 +43,8 @@ const struct operation *operation_by_method(const char *method);
 
 /* Find by verb and path; parameters in the path are added to *ret_params, a new object or NULL.
  * NULL: no such path, or *ret_allowed lists its verbs. */
-const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed, size_t size);
+const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed,
+                                          size_t size);
 
 /* params: an object, NULL for none; in text form, for operations of sandboxes in frame form. */
 int operation_check(const struct operation *operation, const json_t *params, struct cloche_err *e);

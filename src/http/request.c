@@ -13,7 +13,8 @@
 
 #define STREAM_BLOCK (32u << 10)
 #define STREAM_BYTES_MAX (1u << 30)
-#define QUIET_NS UINT64_C(15000000000) /* silence of an event stream before a comment is sent, so that proxies do not close it */
+/* Silence of an event stream before a comment is sent, so that proxies do not close it. */
+#define QUIET_NS UINT64_C(15000000000)
 
 /* -- suspending ----------------------------------------------------------------------------------------------- */
 
@@ -128,7 +129,8 @@ static enum MHD_Result on_header(void *data, enum MHD_ValueKind kind, const char
         return each->each(each->data, name, value ? value : "") == 0 ? MHD_YES : MHD_NO;
 }
 
-void http_request_headers(const struct http_request *request, int (*each)(void *data, const char *name, const char *value), void *data)
+void http_request_headers(const struct http_request *request,
+                          int (*each)(void *data, const char *name, const char *value), void *data)
 {
         struct each_header all = {each, data};
 
@@ -275,8 +277,8 @@ void http_stream_raw(struct http_request *request, unsigned status, const char *
         if (request->response || request->is_gone)
                 return;
         request->stream = BUF_INIT(STREAM_BYTES_MAX);
-        request->response =
-                MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length, STREAM_BLOCK, read_stream, request, NULL);
+        request->response = MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
+                                                              STREAM_BLOCK, read_stream, request, NULL);
         if (!request->response) {
                 http_request_gone(request);
                 return;

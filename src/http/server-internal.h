@@ -16,9 +16,9 @@ struct http_connection {
         int fd; /* owned by libmicrohttpd */
         void *data;
         int is_tls, is_secured, is_local; /* is_local: over a unix socket */
-        uint64_t deadline_ns; /* 0: none */
+        uint64_t deadline_ns;             /* 0: none */
         struct framing framing;
-        uint64_t heads; /* heads seen by libmicrohttpd */
+        uint64_t heads;        /* heads seen by libmicrohttpd */
         uint64_t unread_bytes; /* rest of a body answered early: bytes to read after the close */
 };
 
@@ -57,12 +57,13 @@ struct http_request {
         unsigned status;
         struct http_header {
                 char *name, *value;
-        } *headers;
+        } * headers;
         unsigned header_count;
         struct buf stream; /* valid from stream_at on */
         size_t stream_at;
         uint64_t stream_said_ns;
-        int is_begun, is_stream, is_events, stream_ended, is_asked, is_answered, is_suspended, is_held, is_over, is_gone, is_too_large, is_foreign;
+        int is_begun, is_stream, is_events, stream_ended, is_asked, is_answered, is_suspended, is_held, is_over,
+                is_gone, is_too_large, is_foreign;
         uv_poll_t *watch;
         struct websocket *websocket;
         struct tunnel *tunnel;

@@ -14,15 +14,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY (32u << 10) /* head of a request, and one read and write buffer */
-#define IDLE_SECONDS 75               /* without any byte */
+#define CONNECTION_MEMORY (32u << 10)     /* head of a request, and one read and write buffer */
+#define IDLE_SECONDS 75                   /* without any byte */
 #define REQUEST_NS UINT64_C(120000000000) /* from one answer to the end of the next request */
-#define HANDSHAKE_MS 50 /* between checks of pending handshakes; new input is seen at once */
+#define HANDSHAKE_MS 50                   /* between checks of pending handshakes; new input is seen at once */
 /* TLS 1.2 with the same protection as 1.3: ephemeral keys and authenticated ciphers. */
-#define TLS_PRIORITIES \
-        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
+#define TLS_PRIORITIES                                                                                          \
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM:+" \
+        "CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
 #define DISCARD_TIMES 4 /* factor over the body limit that is still read, so that the client receives the answer */
-#define DISCARD_BYTES (1u << 20) /* of a body whose request is refused */
+#define DISCARD_BYTES (1u << 20)   /* of a body whose request is refused */
 #define PROGRESS_BYTES (64u << 10) /* of a body received in pieces, within REQUEST_NS */
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -80,7 +81,8 @@ static int has_large_body(const struct http_request *request)
 {
         const char *length = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
-        return (length && strtoull(length, NULL, 10) > DISCARD_BYTES) || http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+        return (length && strtoull(length, NULL, 10) > DISCARD_BYTES) ||
+               http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
 static void refuse(struct http_request *request, unsigned status, enum cloche_code code, const char *message)
@@ -108,8 +110,8 @@ static void refuse_framing(struct http_request *request)
         enum framing_fault fault = request->connection->framing.fault;
 
         http_add_header(request, MHD_HTTP_HEADER_CONNECTION, "close");
-        refuse(request, fault == FRAMING_HEAD ? MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE : MHD_HTTP_BAD_REQUEST, CLOCHE_E_INVALID_ARGUMENT,
-               framing_message(fault));
+        refuse(request, fault == FRAMING_HEAD ? MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
+               CLOCHE_E_INVALID_ARGUMENT, framing_message(fault));
 }
 
 static int takes_body(const struct http_request *request)
@@ -166,7 +168,8 @@ static enum MHD_Result discard(struct http_request *request, size_t *size)
 {
         request->discarded += *size;
         *size = 0;
-        return request->discarded > DISCARD_TIMES * (uint64_t)request->server->options.body_bytes_max ? MHD_NO : MHD_YES;
+        return request->discarded > DISCARD_TIMES * (uint64_t)request->server->options.body_bytes_max ? MHD_NO
+                                                                                                      : MHD_YES;
 }
 
 static enum MHD_Result take_body(struct http_request *request, const char *data, size_t *size)
@@ -211,8 +214,8 @@ static enum MHD_Result finish(struct http_request *request)
         return MHD_YES;
 }
 
-static enum MHD_Result on_access(void *data, struct MHD_Connection *mhd, const char *path, const char *verb, const char *version,
-                                 const char *body, size_t *body_size, void **ret_request)
+static enum MHD_Result on_access(void *data, struct MHD_Connection *mhd, const char *path, const char *verb,
+                                 const char *version, const char *body, size_t *body_size, void **ret_request)
 {
         struct http_request *request = *ret_request;
 
@@ -333,7 +336,8 @@ static struct http_connection *connection_new(struct http_server *server, int fd
         return connection;
 }
 
-int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret, struct cloche_err *e)
+int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret,
+                     struct cloche_err *e)
 {
         struct sockaddr_storage address = {.ss_family = AF_UNIX};
         socklen_t size = sizeof(address);
@@ -347,7 +351,8 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         connection->is_local = address.ss_family == AF_UNIX;
         *ret = server->taking = connection;
         server->is_due = 1;
-        if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) == MHD_YES)
+        if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) ==
+            MHD_YES)
                 return 0;
         /* The socket was closed. on_connection has run or not, depending on the point of failure. */
         if (server->taking) {
@@ -374,9 +379,9 @@ void http_server_sweep(struct http_server *server, uint64_t now_ns)
         struct http_request *request;
 
         lingers_sweep(&server->lingers, now_ns);
-        TAILQ_FOREACH(request, &server->requests, link)
+        TAILQ_FOREACH (request, &server->requests, link)
                 http_request_keep_awake(request, now_ns);
-        TAILQ_FOREACH(connection, &server->connections, link)
+        TAILQ_FOREACH (connection, &server->connections, link)
                 if (connection->deadline_ns && now_ns > connection->deadline_ns)
                         http_server_cut(server, connection);
 }
@@ -437,8 +442,8 @@ static size_t keep_escapes(void *data, struct MHD_Connection *mhd, char *text)
 
 static int open_daemon(struct http_server *server, struct http_daemon *daemon, int is_tls, struct cloche_err *e)
 {
-        unsigned flags =
-                MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | (is_tls ? MHD_USE_TLS : 0);
+        unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+                         (is_tls ? MHD_USE_TLS : 0);
         const struct MHD_OptionItem tls[] = {
                 {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)server->options.tls_certificate},
                 {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)server->options.tls_key},
@@ -447,16 +452,17 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
         };
         const union MHD_DaemonInfo *info;
 
-        daemon->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
-                                       MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                       (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, server->options.connections_max,
-                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-                                       /* framing.h is strict; with this option, a head without Host
-                                        * would get two answers (0.9.75) */
-                                       MHD_OPTION_STRICT_FOR_CLIENT, 0,
-                                       MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
-                                       MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-                                       MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
+        daemon->mhd =
+                MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                                 server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                                 MHD_OPTION_CONNECTION_LIMIT, server->options.connections_max,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+                                 /* framing.h is strict; with this option, a head without Host
+                                  * would get two answers (0.9.75) */
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+                                 MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+                                 MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
         info = daemon->mhd ? MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
         if (!info)
                 return is_tls ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "TLS cannot be had with this certificate and key")
@@ -519,7 +525,7 @@ unsigned http_server_open(const struct http_server *server)
         const struct http_request *request;
         unsigned count = 0;
 
-        TAILQ_FOREACH(request, &server->requests, link)
+        TAILQ_FOREACH (request, &server->requests, link)
                 count += request->is_begun && !request->websocket && !request->tunnel;
         return count;
 }
@@ -529,7 +535,7 @@ static void end_requests(struct http_server *server)
 {
         struct http_request *request;
 
-        TAILQ_FOREACH(request, &server->requests, link)
+        TAILQ_FOREACH (request, &server->requests, link)
                 if (request->websocket)
                         websocket_close(request->websocket, 1001, "");
                 else if (request->tunnel)

@@ -26,7 +26,8 @@ struct http_options {
         void (*on_request)(void *data, struct http_request *request);
         /* The server refuses the request, from the head on: answer with http_answer. The path may
          * be invalid if the head is unreadable. */
-        void (*on_refused)(void *data, struct http_request *request, unsigned status, enum cloche_code code, const char *message);
+        void (*on_refused)(void *data, struct http_request *request, unsigned status, enum cloche_code code,
+                           const char *message);
         /* A socket of http_server_take has been closed. */
         void (*on_closed)(void *data, void *socket_data);
         void *data;
@@ -50,7 +51,8 @@ int http_server_new(const struct http_options *opt, struct http_server **ret, st
 void http_server_free(struct http_server *server);
 
 /* Take over a connected socket, also on failure; is_tls: it carries TLS. */
-int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret, struct cloche_err *e);
+int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret,
+                     struct cloche_err *e);
 /* Close a connection; on_closed follows later. */
 void http_server_cut(struct http_server *server, struct http_connection *connection);
 /* The number of unfinished requests; WebSockets and tunnels do not count. */
@@ -68,7 +70,8 @@ const char *http_request_target(const struct http_request *request); /* as sent 
 const char *http_request_query(const struct http_request *request);  /* of the target, as sent; "" if none */
 const char *http_request_header(const struct http_request *request, const char *name); /* the first, or NULL */
 /* Iterate over all headers in order of arrival, until each returns nonzero. */
-void http_request_headers(const struct http_request *request, int (*each)(void *data, const char *name, const char *value), void *data);
+void http_request_headers(const struct http_request *request,
+                          int (*each)(void *data, const char *name, const char *value), void *data);
 int http_request_is_tls(const struct http_request *request);
 /* The peer's address; "" for a unix socket. */
 void http_request_peer(const struct http_request *request, char *ret, size_t size);
@@ -108,15 +111,15 @@ void http_stream_break(struct http_request *request);
 struct websocket_handler {
         void (*on_open)(void *data, struct websocket *socket);
         void (*on_message)(void *data, char *bytes, size_t size); /* binary, whole */
-        void (*on_text)(void *data, char *bytes, size_t size);    /* text, whole, perhaps invalid UTF-8; NULL: refused */
-        void (*on_sent)(void *data);                              /* the kernel has all sent bytes: more may follow */
-        void (*on_closed)(void *data);                            /* once, also if it was never open */
+        void (*on_text)(void *data, char *bytes, size_t size); /* text, whole, perhaps invalid UTF-8; NULL: refused */
+        void (*on_sent)(void *data);                           /* the kernel has all sent bytes: more may follow */
+        void (*on_closed)(void *data);                         /* once, also if it was never open */
 };
 
 /* Upgrade the request; 0, or -CLOCHE_E_INVALID_ARGUMENT: it did not request an upgrade and still
  * needs an answer. */
-int http_upgrade(struct http_request *request, const struct websocket_handler *handler, void *data, size_t message_bytes_max,
-                 struct cloche_err *e);
+int http_upgrade(struct http_request *request, const struct websocket_handler *handler, void *data,
+                 size_t message_bytes_max, struct cloche_err *e);
 /* Send one message at a time. 0: wait for on_sent; 1: the kernel has it already; -1: the socket is closing. */
 int websocket_send(struct websocket *socket, const void *bytes, size_t size);
 /* Queue any number of messages, copied; -1: the socket is closing. on_sent follows when the queue is empty. */

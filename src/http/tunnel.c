@@ -22,7 +22,7 @@ struct side {
 struct tunnel {
         struct http_request *request;
         struct MHD_UpgradeResponseHandle *urh; /* NULL before it is open and after its end */
-        struct side sides[2]; /* client and target */
+        struct side sides[2];                  /* client and target */
 };
 
 static struct side *other(struct side *s)
@@ -165,8 +165,8 @@ static int watch(struct side *s)
         return 0;
 }
 
-static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size, MHD_socket fd,
-                       struct MHD_UpgradeResponseHandle *urh)
+static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size,
+                       MHD_socket fd, struct MHD_UpgradeResponseHandle *urh)
 {
         struct tunnel *t = data;
 

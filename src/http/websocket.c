@@ -122,7 +122,9 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         else if (message->opcode == WSLAY_TEXT_FRAME && s->handler->on_text)
                 s->handler->on_text(s->data, (char *)message->msg, message->msg_length);
         else
-                websocket_close(s, 1003, s->handler->on_text ? "text messages are spoken here" : "binary messages are spoken here");
+                websocket_close(s, 1003,
+                                s->handler->on_text ? "text messages are spoken here"
+                                                    : "binary messages are spoken here");
 }
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
@@ -197,7 +199,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static int watch(struct websocket *s)
 {
         static const struct wslay_event_callbacks callbacks = {
-                .recv_callback = on_recv, .send_callback = on_send, .on_msg_recv_callback = on_message,
+                .recv_callback = on_recv,
+                .send_callback = on_send,
+                .on_msg_recv_callback = on_message,
         };
 
         if (wslay_event_context_server_init(&s->wslay, &callbacks, s) != 0)
@@ -215,8 +219,8 @@ static int watch(struct websocket *s)
         return 0;
 }
 
-static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size, MHD_socket fd,
-                       struct MHD_UpgradeResponseHandle *urh)
+static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size,
+                       MHD_socket fd, struct MHD_UpgradeResponseHandle *urh)
 {
         struct websocket *s = data;
 
@@ -251,20 +255,23 @@ static void make_accept(const char *key, char *ret, size_t size)
 
 static int check(const struct http_request *request, struct cloche_err *e)
 {
-        const char *upgrade = http_request_header(request, "Upgrade"), *version = http_request_header(request, "Sec-WebSocket-Version");
+        const char *upgrade = http_request_header(request, "Upgrade"),
+                   *version = http_request_header(request, "Sec-WebSocket-Version");
         const char *key = http_request_header(request, "Sec-WebSocket-Key");
 
         if (!upgrade || strcasecmp(upgrade, "websocket") != 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a WebSocket: the header Upgrade must be websocket");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "expected a WebSocket: the header Upgrade must be websocket");
         if (!version || strcmp(version, "13") != 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the header Sec-WebSocket-Version must be 13");
         if (!key || strlen(key) != KEY_SIZE)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the header Sec-WebSocket-Key must have %d characters", KEY_SIZE);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the header Sec-WebSocket-Key must have %d characters",
+                               KEY_SIZE);
         return 0;
 }
 
-int http_upgrade(struct http_request *request, const struct websocket_handler *handler, void *data, size_t message_bytes_max,
-                 struct cloche_err *e)
+int http_upgrade(struct http_request *request, const struct websocket_handler *handler, void *data,
+                 size_t message_bytes_max, struct cloche_err *e)
 {
         struct websocket *s;
         int r = check(request, e);
@@ -277,7 +284,11 @@ int http_upgrade(struct http_request *request, const struct websocket_handler *h
                 free(s);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a WebSocket");
         }
-        *s = (struct websocket){.request = request, .handler = handler, .data = data, .message_bytes_max = message_bytes_max, .fd = -1};
+        *s = (struct websocket){.request = request,
+                                .handler = handler,
+                                .data = data,
+                                .message_bytes_max = message_bytes_max,
+                                .fd = -1};
         request->websocket = s;
         request->status = MHD_HTTP_SWITCHING_PROTOCOLS;
         make_accept(http_request_header(request, "Sec-WebSocket-Key"), s->accept, sizeof(s->accept));
@@ -292,7 +303,9 @@ int http_upgrade(struct http_request *request, const struct websocket_handler *h
 
 int websocket_queue(struct websocket *s, int is_text, const void *bytes, size_t size)
 {
-        const struct wslay_event_msg message = {.opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, .msg = bytes, .msg_length = size};
+        const struct wslay_event_msg message = {.opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME,
+                                                .msg = bytes,
+                                                .msg_length = size};
 
         if (!s->is_sending)
                 s->progress_ns = clock_now_ns();

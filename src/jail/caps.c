@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* Root inside has no rights, exec(2) gives none, and neither can be switched back. */
-#define LOCKED_SECURE_BITS                                                                                        \
-        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |          \
+#define LOCKED_SECURE_BITS                                                                               \
+        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
 static uint64_t bit(int cap)

@@ -53,11 +53,12 @@ static int is_owned(const char *group)
 
 static int is_own(const char *group)
 {
-        return is_owned(group) && has_file(group, "cgroup.procs", W_OK) && has_file(group, "cgroup.subtree_control", W_OK);
+        return is_owned(group) && has_file(group, "cgroup.procs", W_OK) &&
+               has_file(group, "cgroup.subtree_control", W_OK);
 }
 
-/* The owner of a group may set the attribute, and may move processes out of all groups beneath. Root therefore takes no group of an
- * ordinary user: "sudo cloche" in a terminal of that user would give its boxes away. */
+/* The owner of a group may set the attribute, and may move processes out of all groups beneath. Root therefore takes no
+ * group of an ordinary user: "sudo cloche" in a terminal of that user would give its boxes away. */
 static int is_delegated(const char *group)
 {
         return is_own(group) && (has_attribute(group, "user.delegate") || has_attribute(group, "trusted.delegate"));
@@ -102,7 +103,8 @@ static int move_processes(const char *group)
         char procs[CGROUP_PATH_MAX], callers[CGROUP_PATH_MAX], entrance[CGROUP_PATH_MAX], pids[1 << 16];
         int r = group_path(procs, group, "cgroup.procs");
 
-        if (r < 0 || group_path(callers, group, CGROUP_CALLERS) < 0 || group_path(entrance, callers, "cgroup.procs") < 0)
+        if (r < 0 || group_path(callers, group, CGROUP_CALLERS) < 0 ||
+            group_path(entrance, callers, "cgroup.procs") < 0)
                 return -ENAMETOOLONG;
         for (int round = 0; round < MOVE_ROUNDS; round++) {
                 ssize_t n = cgroup_read_text(procs, pids, sizeof(pids));
@@ -132,7 +134,8 @@ static int take(const char *group, char *ret, struct cloche_err *e)
         int r = move_processes(group);
 
         snprintf(ret, CGROUP_PATH_MAX, "%s", group);
-        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "move the processes of %s into its %s", group, CGROUP_CALLERS) : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "move the processes of %s into its %s", group, CGROUP_CALLERS)
+                     : 0;
 }
 
 /* The group that the service manager has put this process into. */
@@ -142,9 +145,12 @@ static int take_scope(char *ret, struct cloche_err *e)
         char group[CGROUP_PATH_MAX];
 
         if (cgroup_read_own(&moved) < 0 || own_group(&moved, group) < 0)
-                return err_set(e, CLOCHE_E_CGROUP, "read /proc/self/cgroup after the service manager has moved this process");
+                return err_set(e, CLOCHE_E_CGROUP,
+                               "read /proc/self/cgroup after the service manager has moved this process");
         if (!is_owned(group))
-                return err_set(e, CLOCHE_E_CGROUP, "systemd made a scope, but did not move this process into it: it stands in %.90s", group);
+                return err_set(e, CLOCHE_E_CGROUP,
+                               "systemd made a scope, but did not move this process into it: it stands in %.90s",
+                               group);
         return take(group, ret, e);
 }
 
@@ -153,11 +159,16 @@ static int refuse(const char *group, const struct cloche_err *scope_error, struc
         if (scope_error->code != CLOCHE_E_NOT_FOUND)
                 return err_set(e, CLOCHE_E_CGROUP, "%s", scope_error->msg);
         if (!privilege_is_root())
-                return err_set(e, CLOCHE_E_CGROUP, "no group is delegated to user %u: log in through systemd, or use a unit with Delegate=yes", (unsigned)geteuid());
-        return err_set(e, CLOCHE_E_CGROUP, "%.90s cannot be written: make it writable, or use a unit with Delegate=yes", group);
+                return err_set(e, CLOCHE_E_CGROUP,
+                               "no group is delegated to user %u: log in through systemd, or use a unit with "
+                               "Delegate=yes",
+                               (unsigned)geteuid());
+        return err_set(e, CLOCHE_E_CGROUP, "%.90s cannot be written: make it writable, or use a unit with Delegate=yes",
+                       group);
 }
 
-int cgroup_home_open(const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data, char *ret, struct cloche_err *e)
+int cgroup_home_open(const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data,
+                     char *ret, struct cloche_err *e)
 {
         struct cloche_err scope_error = {0};
         char group[CGROUP_PATH_MAX];
@@ -170,8 +181,8 @@ int cgroup_home_open(const struct cgroup_unified *unified, cgroup_request_scope 
         r = request_scope(data, &scope_error);
         if (r == 0)
                 return take_scope(ret, e);
-        if (scope_error.code == CLOCHE_E_NOT_FOUND && privilege_is_root() && is_topmost(unified->mount_point) && is_own(unified->mount_point) &&
-            !is_of_systemd(unified->mount_point)) {
+        if (scope_error.code == CLOCHE_E_NOT_FOUND && privilege_is_root() && is_topmost(unified->mount_point) &&
+            is_own(unified->mount_point) && !is_of_systemd(unified->mount_point)) {
                 snprintf(ret, CGROUP_PATH_MAX, "%s", unified->mount_point);
                 return 0;
         }

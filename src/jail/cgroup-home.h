@@ -22,6 +22,7 @@
 /* Choose the home, and enable controllers for the groups beneath it.
  * ret     an absolute directory of CGROUP_PATH_MAX bytes.
  * Errors  CLOCHE_E_CGROUP: no group is usable; the message names the way out. */
-int cgroup_home_open(const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data, char *ret, struct cloche_err *e);
+int cgroup_home_open(const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data,
+                     char *ret, struct cloche_err *e);
 
 #endif

@@ -31,7 +31,8 @@ struct hierarchy {
         const char *root, *mount_point, *type, *options;
 };
 
-/* One line of mountinfo: "id parent major:minor root MOUNTPOINT options … - TYPE source SUPEROPTIONS". proc_pid_mountinfo(5). */
+/* One line of mountinfo: "id parent major:minor root MOUNTPOINT options … - TYPE source SUPEROPTIONS".
+ * proc_pid_mountinfo(5). */
 static int parse_mount(char *line, struct hierarchy *ret)
 {
         char *rest = strstr(line, " - ");
@@ -60,7 +61,8 @@ static const char *below_root(const char *path, const char *root)
         return strcmp(path + size, "/") == 0 ? "" : path + size;
 }
 
-/* This process's group in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup; version 2 has no controllers there. */
+/* This process's group in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup; version 2 has no
+ * controllers there. */
 static int own_path(const char *own_groups, const char *controller, const char *root, char *ret, size_t size)
 {
         char *text = strdup(own_groups), *rest = text, *line;
@@ -91,7 +93,8 @@ static void use_version_1(struct cgroup_host *host, const struct hierarchy *moun
 
                 if (!place->version && list_has(mount->options, cgroup_controller_names[c]) &&
                     own_path(own_groups, cgroup_controller_names[c], mount->root, path, sizeof(path)) == 0 &&
-                    (size_t)snprintf(place->base, sizeof(place->base), "%s%s", mount->mount_point, path) < sizeof(place->base))
+                    (size_t)snprintf(place->base, sizeof(place->base), "%s%s", mount->mount_point, path) <
+                            sizeof(place->base))
                         place->version = 1;
         }
 }
@@ -107,7 +110,8 @@ static void use_version_2(struct cgroup_host *host, const struct cgroup_unified 
         int has_any = 0;
 
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-                has_any = has_any || (!is_core(c) && !host->places[c].version && list_has(unified->controllers, cgroup_controller_names[c]));
+                has_any = has_any || (!is_core(c) && !host->places[c].version &&
+                                      list_has(unified->controllers, cgroup_controller_names[c]));
         for (int c = 0; has_any && c < CGROUP_CONTROLLERS; c++) {
                 struct cgroup_place *place = &host->places[c];
 
@@ -127,7 +131,8 @@ static void find_unified(const struct hierarchy *mount, const char *own_groups, 
         snprintf(ret->mount_point, sizeof(ret->mount_point), "%s", mount->mount_point);
 }
 
-void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo, const char *own_groups)
+void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo,
+                      const char *own_groups)
 {
         char *text = strdup(mountinfo), *rest = text, *line;
 
@@ -149,7 +154,8 @@ void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unifi
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
                 if (!host->places[c].version)
                         snprintf(host->places[c].reason, sizeof(host->places[c].reason),
-                                 "the host mounts no %s controller, neither version 1 nor 2", cgroup_controller_names[c]);
+                                 "the host mounts no %s controller, neither version 1 nor 2",
+                                 cgroup_controller_names[c]);
 }
 
 /* -- our directory in each ------------------------------------------------------------------------------------ */
@@ -239,7 +245,10 @@ static void make_place_1(struct cgroup_place *place)
         memcpy(parent, place->base, sizeof(parent));
         /* The owner of a group may rename and replace everything beneath it. */
         if (privilege_is_root() && stat(parent, &st) == 0 && st.st_uid != 0)
-                return lose(place, "%.90s is a group of user %u, who could take it from root: start as root from outside of that session", parent, (unsigned)st.st_uid);
+                return lose(place,
+                            "%.90s is a group of user %u, who could take it from root: start as root from outside of "
+                            "that session",
+                            parent, (unsigned)st.st_uid);
         r = make_base(parent, place->base);
         if (r < 0)
                 lose(place, "make a group in %.90s: %s", parent, strerror(-r));
@@ -250,15 +259,19 @@ static void make_place_2(struct cgroup_place *place, int controller, const char 
         int r = is_core(controller) ? 0 : enable_controller(home, cgroup_controller_names[controller]);
 
         if (r == -ENOENT)
-                return lose(place, "the %s controller is not delegated to %.100s: Delegate= of its unit names those that are", cgroup_controller_names[controller], home);
+                return lose(place,
+                            "the %s controller is not delegated to %.100s: Delegate= of its unit names those that are",
+                            cgroup_controller_names[controller], home);
         if (r == 0 && !is_core(controller))
                 r = enable_controller(base, cgroup_controller_names[controller]);
         if (r < 0)
-                return lose(place, "hand the %s controller down from %.90s: %s", cgroup_controller_names[controller], home, strerror(-r));
+                return lose(place, "hand the %s controller down from %.90s: %s", cgroup_controller_names[controller],
+                            home, strerror(-r));
         memcpy(place->base, base, sizeof(place->base));
 }
 
-static void make_places_2(struct cgroup_host *host, const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data)
+static void make_places_2(struct cgroup_host *host, const struct cgroup_unified *unified,
+                          cgroup_request_scope request_scope, const void *data)
 {
         char home[CGROUP_PATH_MAX], base[CGROUP_PATH_MAX];
         struct cloche_err e = {0};

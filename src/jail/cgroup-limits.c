@@ -20,7 +20,8 @@ static int limit_memory(const struct cgroup_place *place, unsigned box, uint64_t
         int r;
 
         if (place->version == 1) {
-                r = cgroup_write_box(place, box, "memory.limit_in_bytes", number_or(text, sizeof(text), limit_bytes, "-1"));
+                r = cgroup_write_box(place, box, "memory.limit_in_bytes",
+                                     number_or(text, sizeof(text), limit_bytes, "-1"));
                 /* Memory and swap together; the file is absent where swap is not accounted. */
                 if (r == 0 && cgroup_write_box(place, box, "memory.memsw.limit_in_bytes", text) == -ENOENT)
                         r = cgroup_write_box(place, box, "memory.swappiness", "0");
@@ -79,7 +80,8 @@ static uint64_t used_memory(const struct cgroup_place *place, unsigned box)
 {
         uint64_t used_bytes = 0;
 
-        (void)cgroup_read_number(place, box, place->version == 1 ? "memory.usage_in_bytes" : "memory.current", NULL, &used_bytes);
+        (void)cgroup_read_number(place, box, place->version == 1 ? "memory.usage_in_bytes" : "memory.current", NULL,
+                                 &used_bytes);
         return used_bytes;
 }
 
@@ -124,24 +126,32 @@ static int change_memory_2(const struct cgroup_place *place, unsigned box, uint6
 
 static int change_memory(const struct cgroup_place *place, unsigned box, uint64_t limit_bytes, struct cloche_err *e)
 {
-        int r = place->version == 1 ? change_memory_1(place, box, limit_bytes) : place->version == 2 ? change_memory_2(place, box, limit_bytes) : 0;
+        int r = place->version == 1   ? change_memory_1(place, box, limit_bytes)
+                : place->version == 2 ? change_memory_2(place, box, limit_bytes)
+                                      : 0;
 
         if (r == -EBUSY)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "memory_bytes is %" PRIu64 ", but the box uses %" PRIu64 " bytes that cannot be taken from it",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "memory_bytes is %" PRIu64 ", but the box uses %" PRIu64
+                               " bytes that cannot be taken from it",
                                limit_bytes, used_memory(place, box));
         return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "set the memory limit") : 0;
 }
 
-static int change(const struct cgroup_host *host, int controller, unsigned box, uint64_t value, const struct cgroup_limits *limits, struct cloche_err *e)
+static int change(const struct cgroup_host *host, int controller, unsigned box, uint64_t value,
+                  const struct cgroup_limits *limits, struct cloche_err *e)
 {
         int r;
 
         if (value == 0)
                 return 0;
         if (!host->places[controller].version)
-                return err_set(e, CLOCHE_E_GUARD_MISSING, "limit %s: %s", cgroup_controller_names[controller], host->places[controller].reason);
+                return err_set(e, CLOCHE_E_GUARD_MISSING, "limit %s: %s", cgroup_controller_names[controller],
+                               host->places[controller].reason);
         r = cgroup_set_limit(host, controller, box, limits);
-        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "set the limit of the %s group", cgroup_controller_names[controller]) : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "set the limit of the %s group",
+                              cgroup_controller_names[controller])
+                     : 0;
 }
 
 int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e)

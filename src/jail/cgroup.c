@@ -65,7 +65,8 @@ static int open_entrance(const struct cgroup_place *place, unsigned box)
 }
 
 /* ret_into_fd may be NULL; otherwise version 2 is not among ret_fds. */
-static int open_entrances(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e)
+static int open_entrances(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count,
+                          int *ret_into_fd, struct cloche_err *e)
 {
         size_t count = 0;
 
@@ -92,18 +93,21 @@ static int open_entrances(const struct cgroup_host *host, unsigned box, int *ret
         return 0;
 }
 
-int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e)
+int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count,
+                      struct cloche_err *e)
 {
         return open_entrances(host, box, ret_fds, ret_count, NULL, e);
 }
 
-int cgroup_open_birth(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e)
+int cgroup_open_birth(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd,
+                      struct cloche_err *e)
 {
         *ret_into_fd = -EBADF;
         return open_entrances(host, box, ret_fds, ret_count, ret_into_fd, e);
 }
 
-static int open_one(const struct cgroup_host *host, unsigned box, enum cgroup_controller controller, int *ret_fd, struct cloche_err *e)
+static int open_one(const struct cgroup_host *host, unsigned box, enum cgroup_controller controller, int *ret_fd,
+                    struct cloche_err *e)
 {
         const struct cgroup_place *place = &host->places[controller];
 
@@ -111,7 +115,9 @@ static int open_one(const struct cgroup_host *host, unsigned box, enum cgroup_co
         if (!place->version)
                 return 0;
         *ret_fd = open_entrance(place, box);
-        return *ret_fd < 0 ? err_os(e, CLOCHE_E_CGROUP, -*ret_fd, "open the %s group", controller == CGROUP_MEMORY ? "memory" : "processor") : 0;
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_CGROUP, -*ret_fd, "open the %s group",
+                                    controller == CGROUP_MEMORY ? "memory" : "processor")
+                           : 0;
 }
 
 int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e)
@@ -140,7 +146,8 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
 static void read_memory(const struct cgroup_place *place, unsigned box, struct cgroup_usage *ret)
 {
         if (place->version == 1) {
-                ret->memory_known = cgroup_read_number(place, box, "memory.max_usage_in_bytes", NULL, &ret->memory_peak_bytes) == 0;
+                ret->memory_known =
+                        cgroup_read_number(place, box, "memory.max_usage_in_bytes", NULL, &ret->memory_peak_bytes) == 0;
                 (void)cgroup_read_number(place, box, "memory.oom_control", "oom_kill", &ret->oom_kills);
         } else if (place->version == 2) {
                 ret->memory_known = cgroup_read_number(place, box, "memory.peak", NULL, &ret->memory_peak_bytes) == 0;
@@ -216,7 +223,8 @@ static void kill_listed(const struct cgroup_place *place, unsigned box)
         pid_t numbers[KILL_ROUND];
         size_t count = 0;
 
-        if (cgroup_box_path(path, sizeof(path), place, box, "cgroup.procs") < 0 || cgroup_read_text(path, pids, sizeof(pids)) < 0)
+        if (cgroup_box_path(path, sizeof(path), place, box, "cgroup.procs") < 0 ||
+            cgroup_read_text(path, pids, sizeof(pids)) < 0)
                 return;
         for (const char *at = pids, *end; count < KILL_ROUND && (end = strchr(at, '\n')); at = end + 1) {
                 numbers[count] = (pid_t)strtol(at, NULL, 10);

@@ -50,7 +50,8 @@ typedef int (*cgroup_request_scope)(const void *data, struct cloche_err *e);
 void cgroup_host_open(struct cgroup_host *host, cgroup_request_scope request_scope, const void *data);
 /* Find the hierarchies in the given texts, and make nothing. base is the parent of our directory;
  * for version 2, which has one parent for all controllers (cgroup_home_open), it is empty. */
-void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo, const char *own_groups);
+void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo,
+                      const char *own_groups);
 void cgroup_host_close(struct cgroup_host *host);
 
 /* The groups of a box, named by its id. cgroup_make fails if a group of that id exists: it may hold
@@ -61,11 +62,13 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
  * A process that moves its only thread does not wait in version 1 (decision 0001), and does in
  * version 2 (decision 0015). The descriptor carries the right to move. ret_fds: CGROUP_CONTROLLERS
  * rows, owned by the caller. */
-int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);
+int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count,
+                      struct cloche_err *e);
 /* Likewise for a child that is born in the version 2 group: ret_fds has the files of version 1, and
  * *ret_into_fd the directory for CLONE_INTO_CGROUP (Linux 5.7), or -EBADF if version 2 has no
  * controller of ours. */
-int cgroup_open_birth(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e);
+int cgroup_open_birth(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd,
+                      struct cloche_err *e);
 /* Likewise for the memory group alone; *ret_fd is -EBADF if there is none. */
 int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e);
 /* Likewise for the group that holds its processor share. */
@@ -75,7 +78,8 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
  * all; for the others a missing controller is CLOCHE_E_GUARD_MISSING.
  * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory, in pages that cannot be reclaimed; then
  * nothing was changed. */
-int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e);
+int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits,
+                 struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
 /* Restart the measurement of the memory peak; version 2 cannot. */
 void cgroup_forget_peak(const struct cgroup_host *host, unsigned box);

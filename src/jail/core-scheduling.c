@@ -17,7 +17,8 @@ const char *core_scheduling_reason(int os_errno)
         case EINVAL:
                 return "this kernel has no core scheduling (Linux 5.14, CONFIG_SCHED_CORE)";
         case ENODEV:
-                return "the kernel sees no hyperthreads in use; of a virtual machine only its host knows what shares a core";
+                return "the kernel sees no hyperthreads in use; of a virtual machine only its host knows what shares a "
+                       "core";
         default:
                 return strerror(os_errno);
         }

@@ -55,7 +55,9 @@ static int set_host_name(struct cloche_err *e)
         /* In its own namespace only a call filter can refuse this. sethostname(2) is the first of
          * our calls that the filters of containers refuse. */
         if (r < 0 && errno == EPERM)
-                return err_set(e, CLOCHE_E_NAMESPACE, "a call filter of this container forbids what boxes are made with: podman and docker permit it with "
+                return err_set(e, CLOCHE_E_NAMESPACE,
+                               "a call filter of this container forbids what boxes are made with: podman and docker "
+                               "permit it with "
                                "--security-opt seccomp=unconfined and --security-opt unmask=ALL, or with --privileged");
         if (r < 0 || setdomainname("", 0) < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "set the box's host name");
@@ -110,7 +112,8 @@ static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct c
 
 static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
 {
-        _cleanup_fd_ int ns_fd = plan->is_template && !plan->nested ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
+        _cleanup_fd_ int ns_fd =
+                plan->is_template && !plan->nested ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
         int r;
 
         if (plan->is_template && !plan->nested && ns_fd < 0)
@@ -164,7 +167,8 @@ static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, stru
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         const int ours[] = {null_fd, plan->control_fd, plan->init_fd, *error_fd};
-        int lifted[4], groups[CGROUP_CONTROLLERS], last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD;
+        int lifted[4], groups[CGROUP_CONTROLLERS],
+                last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD;
         int r = lift(ours, 4, lifted, e);
 
         if (r == 0 && plan->is_sharing)
@@ -255,7 +259,8 @@ static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, 
 static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_fd, struct cloche_err *error)
 {
         char cpu_seconds[24], open_files[24], groups[8];
-        char *const argv[] = {(char *)"box-init", cpu_seconds, open_files, plan->is_sharing && !plan->nested ? groups : NULL, NULL};
+        char *const argv[] = {(char *)"box-init", cpu_seconds, open_files,
+                              plan->is_sharing && !plan->nested ? groups : NULL, NULL};
         char *const environment[] = {NULL};
 
         if (r == 0) {

@@ -37,8 +37,9 @@ static const struct row {
 } rows[] = {
 #define CALL(name) ROW(name, SCMP_ACT_ALLOW, 0, {0})
 #define CALL_WITH(name, argument, mask, value) ROW_WITH(name, SCMP_ACT_ALLOW, argument, mask, value)
-#define CALL_WITH_TWO(name, one, one_mask, one_value, other, other_mask, other_value)                                  \
-        ROW(name, SCMP_ACT_ALLOW, 2, {one, SCMP_CMP_MASKED_EQ, one_mask, one_value}, {other, SCMP_CMP_MASKED_EQ, other_mask, other_value})
+#define CALL_WITH_TWO(name, one, one_mask, one_value, other, other_mask, other_value) \
+        ROW(name, SCMP_ACT_ALLOW, 2, {one, SCMP_CMP_MASKED_EQ, one_mask, one_value},  \
+            {other, SCMP_CMP_MASKED_EQ, other_mask, other_value})
 #define REFUSE(name) ROW(name, SCMP_ACT_ERRNO(EPERM), 0, {0})
 #define REFUSE_WITH(name, argument, mask, value) ROW_WITH(name, SCMP_ACT_ERRNO(EPERM), argument, mask, value)
 #define KILL(name) ROW(name, SCMP_ACT_KILL_PROCESS, 0, {0})
@@ -79,7 +80,8 @@ int main(void)
         scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(FILTER_OTHERS));
         /* Most calls are reads and writes: a binary tree is faster than a list. */
         int failed = !context || seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
-                     seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0 || add_all(context) < 0 || print(context) < 0;
+                     seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0 || add_all(context) < 0 ||
+                     print(context) < 0;
 
         if (failed)
                 fprintf(stderr, "filter-compile: failed\n");

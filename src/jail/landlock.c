@@ -78,7 +78,9 @@ static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t ha
 static int enter(const struct landlock_place *places, size_t count, uint64_t net, int *ret_abi, struct cloche_err *e)
 {
         int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION);
-        struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? net : 0, .scoped = abi >= 6 ? SCOPE_ALL : 0};
+        struct ruleset_attr attr = {.fs = handled_fs(abi),
+                                    .net = abi >= 4 ? net : 0,
+                                    .scoped = abi >= 6 ? SCOPE_ALL : 0};
         _cleanup_fd_ int ruleset_fd = -EBADF;
 
         if (abi < 1)

@@ -13,12 +13,14 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 extern int umount2(const char *target, int flags);
 #define MNT_DETACH_FLAG 2
 
-static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t attributes, int *ret_fd, struct cloche_err *e)
+static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t attributes, int *ret_fd,
+                      struct cloche_err *e)
 {
         struct mount_attr attr = {.attr_set = attributes};
         _cleanup_fd_ int fd = -EBADF;
 
-        fd = (int)syscall(SYS_open_tree, dir_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive | AT_SYMLINK_NOFOLLOW);
+        fd = (int)syscall(SYS_open_tree, dir_fd, name,
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive | AT_SYMLINK_NOFOLLOW);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "take %s", name);
         if (attributes && syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
@@ -54,7 +56,8 @@ int mount_make(const char *type, const char *const *options, uint64_t attributes
         if (fs_fd < 0)
                 return -errno;
         for (; options[0]; options += 2)
-                if (syscall(SYS_fsconfig, fs_fd, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options[0], options[1], 0) < 0)
+                if (syscall(SYS_fsconfig, fs_fd, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options[0],
+                            options[1], 0) < 0)
                         return -errno;
         if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
                 return -errno;
@@ -75,8 +78,10 @@ int mount_new(const char *type, const char *target, unsigned long flags, const c
                 return 0;
         if (errno == EPERM && type[0] == 'p')
                 /* The kernel returns no more than EPERM if a container covers parts of /proc. */
-                return err_set(e, CLOCHE_E_MOUNT, "a new /proc is refused, as in containers that cover parts of /proc: "
-                               "podman and docker uncover them with --security-opt unmask=ALL or systempaths=unconfined, bwrap with --dev-bind /proc /proc and without --unshare-pid");
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "a new /proc is refused, as in containers that cover parts of /proc: "
+                               "podman and docker uncover them with --security-opt unmask=ALL or "
+                               "systempaths=unconfined, bwrap with --dev-bind /proc /proc and without --unshare-pid");
         return err_os(e, CLOCHE_E_MOUNT, errno, "mount %s on /%s", type, target);
 }
 

@@ -15,8 +15,8 @@ int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *re
 /* Attach a detached tree at target, a path below the current directory. */
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
 
-/* A file system of this kind that is attached nowhere. options: name, value, …, NULL; a value of NULL is for a flag. The descriptor of its root, owned by
- * the caller, or -errno. */
+/* A file system of this kind that is attached nowhere. options: name, value, …, NULL; a value of NULL is for a flag.
+ * The descriptor of its root, owned by the caller, or -errno. */
 int mount_make(const char *type, const char *const *options, uint64_t attributes);
 
 /* Attach it at an open file or directory; the error names it /name. */

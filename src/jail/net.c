@@ -43,7 +43,9 @@ static int ask(int fd, const struct nlmsghdr *message, const char *what, struct 
         if (recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) < (ssize_t)(sizeof(answer.header) + sizeof(answer.error)) ||
             answer.header.nlmsg_type != NLMSG_ERROR)
                 return err_set(e, CLOCHE_E_NAMESPACE, "%s: the kernel gave no answer", what);
-        return answer.error.error && answer.error.error != -EEXIST ? err_os(e, CLOCHE_E_NAMESPACE, -answer.error.error, "%s", what) : 0;
+        return answer.error.error && answer.error.error != -EEXIST
+                       ? err_os(e, CLOCHE_E_NAMESPACE, -answer.error.error, "%s", what)
+                       : 0;
 }
 
 static struct nlmsghdr *begin(char *room, uint16_t type)
@@ -61,7 +63,10 @@ static int add_address(int fd, unsigned loopback, struct cloche_err *e)
         struct nlmsghdr *message = begin(room, RTM_NEWADDR);
         struct ifaddrmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
 
-        *body = (struct ifaddrmsg){.ifa_family = AF_INET, .ifa_prefixlen = 32, .ifa_scope = RT_SCOPE_UNIVERSE, .ifa_index = loopback};
+        *body = (struct ifaddrmsg){.ifa_family = AF_INET,
+                                   .ifa_prefixlen = 32,
+                                   .ifa_scope = RT_SCOPE_UNIVERSE,
+                                   .ifa_index = loopback};
         mnl_attr_put_u32(message, IFA_LOCAL, htonl(NET_ADDRESS));
         mnl_attr_put_u32(message, IFA_ADDRESS, htonl(NET_ADDRESS));
         return ask(fd, message, "give the box an address", e);
@@ -74,7 +79,11 @@ static int add_route(int fd, unsigned loopback, struct cloche_err *e)
         struct rtmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
 
         *body = (struct rtmsg){
-                .rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_protocol = RTPROT_BOOT, .rtm_scope = RT_SCOPE_LINK, .rtm_type = RTN_UNICAST,
+                .rtm_family = AF_INET,
+                .rtm_table = RT_TABLE_MAIN,
+                .rtm_protocol = RTPROT_BOOT,
+                .rtm_scope = RT_SCOPE_LINK,
+                .rtm_type = RTN_UNICAST,
         };
         mnl_attr_put_u32(message, RTA_OIF, loopback);
         mnl_attr_put_u32(message, RTA_PREFSRC, htonl(NET_ADDRESS));
@@ -108,7 +117,9 @@ static const struct {
 static int open_socket(enum net_socket which, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = socket(AF_INET, sockets[which].type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(sockets[which].port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(sockets[which].port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
         if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
             (sockets[which].type == SOCK_STREAM && listen(fd, BACKLOG) < 0))

@@ -2,10 +2,9 @@
  *
  *   table ip cloche {
  *     chain untracked { type filter hook output priority raw;     ip daddr 127.0.0.0/8 notrack }
- *     chain lead      { type nat hook output priority dstnat;     ip daddr 127.0.0.0/8 return; ip daddr 10.255.0.2 return
- *                       tcp dport 53 redirect to :53; udp dport 53 redirect to :53; meta l4proto tcp redirect to :1 }
- *     chain refuse    { type filter hook output priority filter; policy drop
- *                       ct state new limit rate over 256/second burst 1024 packets drop
+ *     chain lead      { type nat hook output priority dstnat;     ip daddr 127.0.0.0/8 return; ip daddr 10.255.0.2
+ * return tcp dport 53 redirect to :53; udp dport 53 redirect to :53; meta l4proto tcp redirect to :1 } chain refuse {
+ * type filter hook output priority filter; policy drop ct state new limit rate over 256/second burst 1024 packets drop
  *                       ip daddr 127.0.0.0/8 accept; ip daddr 10.255.0.2 accept } }
  *
  * If an outgoing packet is dropped, send(2) fails at once with EPERM. The kernel counts a
@@ -29,10 +28,10 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netlink.h>
-#include <stddef.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -49,7 +48,17 @@ struct batch {
         int failed;
 };
 
-enum rule { NOTRACK_OWN, RETURN_LOOPBACK, RETURN_OWN, NAMES_TCP, NAMES_UDP, ALL_TCP, SLOW_DOWN, ACCEPT_LOOPBACK, ACCEPT_OWN };
+enum rule {
+        NOTRACK_OWN,
+        RETURN_LOOPBACK,
+        RETURN_OWN,
+        NAMES_TCP,
+        NAMES_UDP,
+        ALL_TCP,
+        SLOW_DOWN,
+        ACCEPT_LOOPBACK,
+        ACCEPT_OWN
+};
 
 static const struct chain {
         const char *name, *type;
@@ -65,9 +74,9 @@ static const struct {
         const char *chain;
         enum rule rule;
 } rules[] = {
-        {"untracked", NOTRACK_OWN},
-        {"lead", RETURN_LOOPBACK}, {"lead", RETURN_OWN}, {"lead", NAMES_TCP}, {"lead", NAMES_UDP}, {"lead", ALL_TCP},
-        {"refuse", SLOW_DOWN}, {"refuse", ACCEPT_LOOPBACK}, {"refuse", ACCEPT_OWN},
+        {"untracked", NOTRACK_OWN}, {"lead", RETURN_LOOPBACK},   {"lead", RETURN_OWN},
+        {"lead", NAMES_TCP},        {"lead", NAMES_UDP},         {"lead", ALL_TCP},
+        {"refuse", SLOW_DOWN},      {"refuse", ACCEPT_LOOPBACK}, {"refuse", ACCEPT_OWN},
 };
 
 /* -- expressions ------------------------------------------------------------------------------------------------ */
@@ -136,8 +145,10 @@ static int is_to(struct nftnl_rule *rule, uint32_t address, uint32_t bits)
 {
         const uint32_t network = htonl(address & bits);
 
-        return load(rule, NFT_PAYLOAD_NETWORK_HEADER, offsetof(struct iphdr, daddr), sizeof(network)) < 0 || mask(rule, htonl(bits)) < 0 ||
-               compare(rule, NFT_CMP_EQ, &network, sizeof(network)) < 0 ? -1 : 0;
+        return load(rule, NFT_PAYLOAD_NETWORK_HEADER, offsetof(struct iphdr, daddr), sizeof(network)) < 0 ||
+                               mask(rule, htonl(bits)) < 0 || compare(rule, NFT_CMP_EQ, &network, sizeof(network)) < 0
+                       ? -1
+                       : 0;
 }
 
 static int is_protocol(struct nftnl_rule *rule, uint8_t protocol)
@@ -155,8 +166,10 @@ static int is_to_port(struct nftnl_rule *rule, uint8_t protocol, uint16_t port)
 {
         const uint16_t wire = htons(port);
 
-        return is_protocol(rule, protocol) < 0 || load(rule, NFT_PAYLOAD_TRANSPORT_HEADER, offsetof(struct udphdr, dest), sizeof(wire)) < 0 ? -1
-               : compare(rule, NFT_CMP_EQ, &wire, sizeof(wire));
+        return is_protocol(rule, protocol) < 0 ||
+                               load(rule, NFT_PAYLOAD_TRANSPORT_HEADER, offsetof(struct udphdr, dest), sizeof(wire)) < 0
+                       ? -1
+                       : compare(rule, NFT_CMP_EQ, &wire, sizeof(wire));
 }
 
 static int redirect(struct nftnl_rule *rule, uint16_t port)
@@ -182,7 +195,8 @@ static int slow_down(struct nftnl_rule *rule)
                 return -1;
         nftnl_expr_set_u32(state, NFTNL_EXPR_CT_KEY, NFT_CT_STATE);
         nftnl_expr_set_u32(state, NFTNL_EXPR_CT_DREG, NFT_REG_1);
-        if (mask(rule, CT_STATE_NEW) < 0 || compare(rule, NFT_CMP_NEQ, &none, sizeof(none)) < 0 || !(limit = add(rule, "limit")))
+        if (mask(rule, CT_STATE_NEW) < 0 || compare(rule, NFT_CMP_NEQ, &none, sizeof(none)) < 0 ||
+            !(limit = add(rule, "limit")))
                 return -1;
         nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, NEW_A_SECOND);
         nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, 1);
@@ -243,7 +257,9 @@ static struct nlmsghdr *put(struct batch *batch, uint16_t type, uint16_t flags)
 {
         char *room = room_for_one(batch);
 
-        return room ? nftnl_nlmsg_build_hdr(room, type, NFPROTO_IPV4, NLM_F_CREATE | NLM_F_ACK | flags, batch->sequence++) : NULL;
+        return room ? nftnl_nlmsg_build_hdr(room, type, NFPROTO_IPV4, NLM_F_CREATE | NLM_F_ACK | flags,
+                                            batch->sequence++)
+                    : NULL;
 }
 
 static void put_table(struct batch *batch)
@@ -318,12 +334,14 @@ static int hear(int fd, unsigned expected, struct cloche_err *e)
                         if (error->error == -EEXIST) /* made by us for an earlier gate; no other process may */
                                 return 0;
                         if (error->error)
-                                return err_os(e, CLOCHE_E_NAMESPACE, -error->error, "lead the box's connections (does the kernel have nf_tables with NAT?)");
+                                return err_os(e, CLOCHE_E_NAMESPACE, -error->error,
+                                              "lead the box's connections (does the kernel have nf_tables with NAT?)");
                         acknowledged++;
                 }
         }
         if (acknowledged != expected)
-                return err_set(e, CLOCHE_E_NAMESPACE, "lead the box's connections: the kernel took %u rules of %u", acknowledged, expected);
+                return err_set(e, CLOCHE_E_NAMESPACE, "lead the box's connections: the kernel took %u rules of %u",
+                               acknowledged, expected);
         return 0;
 }
 

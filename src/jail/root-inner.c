@@ -25,7 +25,8 @@
  * host's. */
 static int open_place(const char *place)
 {
-        struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                               .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
         int fd = (int)syscall(SYS_openat2, AT_FDCWD, place, &how, sizeof(how));
 
         return fd < 0 ? -errno : fd;

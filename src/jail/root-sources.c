@@ -22,15 +22,16 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 /* The entries of the host's /etc that a box may see: programs of /usr need them to start, and they
  * reveal nothing about the host. */
 static const char *const etc_names[] = {
-        "alternatives", "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "php",
-        "python3",      "python3.11",     "fonts",      "mime.types",   "magic",     "magic.mime",      "services",
-        "protocols",    "matplotlibrc",   "terminfo",   "ImageMagick-6", "perl",     "gemrc",           "localtime",
-        "os-release",
+        "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",  "ssl/openssl.cnf",
+        "php",          "python3",     "python3.11", "fonts",        "mime.types", "magic",
+        "magic.mime",   "services",    "protocols",  "matplotlibrc", "terminfo",   "ImageMagick-6",
+        "perl",         "gemrc",       "localtime",  "os-release",
 };
 
 /* The image never decides these: they are ours, even if the image has them (CVE-2021-30465,
  * CVE-2026-47766). */
-static const char *const own_names[] = {"proc", "sys", "dev", "tmp", "run", "workspace", "home", "root", "boot", "lost+found"};
+static const char *const own_names[] = {"proc",      "sys",  "dev",  "tmp",  "run",
+                                        "workspace", "home", "root", "boot", "lost+found"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
@@ -159,7 +160,9 @@ int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, st
         /* Our mounts must not propagate to the host, nor its unmounts to us. */
         if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private%s",
-                              errno == EACCES ? " (AppArmor refuses it where kernel.apparmor_restrict_unprivileged_userns is 1)" : "");
+                              errno == EACCES
+                                      ? " (AppArmor refuses it where kernel.apparmor_restrict_unprivileged_userns is 1)"
+                                      : "");
         r = plan->image[0] ? open_directory_image(ret, plan->image, e) : open_host_image(ret, e);
         for (size_t i = 0; r == 0 && i < COUNT(devices); i++) {
                 char name[32];

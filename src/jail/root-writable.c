@@ -19,20 +19,23 @@
 #include <unistd.h>
 
 extern int umount2(const char *target, int flags);
-#define MS_FLAGS_QUOTA (2 | 4 | 1024) /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h> */
+/* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h>. */
+#define MS_FLAGS_QUOTA (2 | 4 | 1024)
 #define MNT_DETACH_FLAG 2
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: only in sandboxes, whose home directory is in it */
 
-const char *const root_places[JAIL_PLACES] = {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
+const char *const root_places[JAIL_PLACES] =
+        {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
 
 /* Directories of the tmpfs. */
 static const struct {
         const char *name;
         mode_t mode;
 } sources[JAIL_PLACES] = {
-        [ROOT] = {"root", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [SHM] = {"shm", 01777}, [HOME] = {"home", 0755},
+        [ROOT] = {"root", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777},
+        [SHM] = {"shm", 01777},  [HOME] = {"home", 0755},
 };
 
 /* Directories at the top of a sandbox's root, unless the image has them: programs expect such paths. */
@@ -42,7 +45,8 @@ static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", 
 static const struct {
         const char *name;
         mode_t mode;
-} below_tops[] = {{"home/cloche", 0755}, {"var/backups", 0755}, {"var/cache", 0755}, {"var/lib", 0755}, {"var/log", 0755}, {"var/tmp", 01777}};
+} below_tops[] = {{"home/cloche", 0755}, {"var/backups", 0755}, {"var/cache", 0755},
+                  {"var/lib", 0755},     {"var/log", 0755},     {"var/tmp", 01777}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -79,7 +83,8 @@ static int is_shown(const char *name)
                 return 0;
         for (size_t i = 0; i < COUNT(tops); i++)
                 if (strcmp(name, tops[i]) == 0)
-                        return stat(".", &root) == 0 && lstat(name, &st) == 0 && (st.st_dev != root.st_dev || S_ISLNK(st.st_mode));
+                        return stat(".", &root) == 0 && lstat(name, &st) == 0 &&
+                               (st.st_dev != root.st_dev || S_ISLNK(st.st_mode));
         return 1;
 }
 
@@ -93,7 +98,8 @@ static int is_own_top(const char *path)
 }
 
 /* Call visit for each entry that is shown, until a call fails. Return the number of entries. */
-static int each_shown(int (*visit)(void *data, const char *name, struct cloche_err *e), void *data, struct cloche_err *e)
+static int each_shown(int (*visit)(void *data, const char *name, struct cloche_err *e), void *data,
+                      struct cloche_err *e)
 {
         DIR *dir = opendir(".");
         int r = dir ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "list the box's root"), count = 0;
@@ -120,7 +126,8 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
-        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted. */
+        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted.
+         */
         return JAIL_PLACES + count;
 }
 
@@ -243,7 +250,8 @@ struct turn {
  * mount is attached to the descriptor of the place that was checked. */
 static int show_entry(void *data, const char *name, struct cloche_err *e)
 {
-        struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                               .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
         _cleanup_fd_ int tree_fd = -EBADF, place_fd = -EBADF;
         struct stat entry, place;
         struct turn *turn = data;

@@ -7,7 +7,9 @@
 
 #include <cloche/cloche.h>
 
-#define ROOT_SCRATCH "run/scratch" /* mount point of the tmpfs with the quota while it is built, then of a sandbox's root; empty afterwards */
+#define ROOT_SCRATCH                                                                                                \
+        "run/scratch" /* mount point of the tmpfs with the quota while it is built, then of a sandbox's root; empty \
+                         afterwards */
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 

@@ -41,17 +41,26 @@ static const struct {
 
 /* Parts of /proc that show or change the host, covered by an empty directory or by /dev/null. */
 static const char *const masked_proc[] = {
-        "acpi",   "asound",     "bootconfig",  "buddyinfo", "bus",        "cgroups",      "cmdline",    "config.gz",  "consoles",
-        "crypto", "devices",    "diskstats",   "dma",       "driver",     "dynamic_debug", "execdomains", "fb",        "fs",
-        "interrupts", "iomem",  "ioports",     "irq",       "kallsyms",   "kcore",        "key-users",  "keys",       "kmsg",
-        "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "locks", "mdstat",    "misc",       "modules",    "mtrr",
-        "pagetypeinfo", "partitions", "pressure", "sched_debug", "schedstat", "scsi",     "slabinfo",   "softirqs",   "swaps",
-        "sysrq-trigger", "sysvipc", "timer_list", "timer_stats", "tty",   "vmallocinfo",  "vmstat",     "xen",        "zoneinfo",
+        "acpi",          "asound",     "bootconfig",    "buddyinfo",     "bus",        "cgroups",
+        "cmdline",       "config.gz",  "consoles",      "crypto",        "devices",    "diskstats",
+        "dma",           "driver",     "dynamic_debug", "execdomains",   "fb",         "fs",
+        "interrupts",    "iomem",      "ioports",       "irq",           "kallsyms",   "kcore",
+        "key-users",     "keys",       "kmsg",          "kpagecgroup",   "kpagecount", "kpageflags",
+        "latency_stats", "locks",      "mdstat",        "misc",          "modules",    "mtrr",
+        "pagetypeinfo",  "partitions", "pressure",      "sched_debug",   "schedstat",  "scsi",
+        "slabinfo",      "softirqs",   "swaps",         "sysrq-trigger", "sysvipc",    "timer_list",
+        "timer_stats",   "tty",        "vmallocinfo",   "vmstat",        "xen",        "zoneinfo",
 };
 
 /* Below /proc/sys, which stays readable for C libraries, except for these that show the host. */
-static const char *const masked_sysctl[] = {"dev", "debug", "fs/binfmt_misc", "kernel/core_pattern", "kernel/modprobe",
-                                            "kernel/random/boot_id", "kernel/usermodehelper", "kernel/hotplug"};
+static const char *const masked_sysctl[] = {"dev",
+                                            "debug",
+                                            "fs/binfmt_misc",
+                                            "kernel/core_pattern",
+                                            "kernel/modprobe",
+                                            "kernel/random/boot_id",
+                                            "kernel/usermodehelper",
+                                            "kernel/hotplug"};
 
 #define RESOLV_CONF "etc/resolv.conf"
 
@@ -67,7 +76,8 @@ static const struct {
 };
 /* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
  * not wait for names. */
-static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME --allow HOST, or cloched --network HOST.\n"
+static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME "
+                                       "--allow HOST, or cloched --network HOST.\n"
                                        "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -137,7 +147,8 @@ static int attach_source(const struct root_source *source, struct cloche_err *e)
 
 static int make_places(struct cloche_err *e)
 {
-        static const char *const directories[] = {"etc", "dev", "dev/mqueue", "proc", "run", "run/cloche", ROOT_SCRATCH};
+        static const char *const directories[] = {"etc", "dev",        "dev/mqueue", "proc",
+                                                  "run", "run/cloche", ROOT_SCRATCH};
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
@@ -163,7 +174,8 @@ static int make_masks(struct cloche_err *e)
         if (r == 0)
                 r = write_file(MASK_FILE, "", 0, 0444, e);
         if (r == 0)
-                r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &null_fd, e);
+                r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                                &null_fd, e);
         return r < 0 ? r : mount_attach(null_fd, MASK_FILE, e);
 }
 
@@ -281,7 +293,8 @@ static int copy_guest(int guest_fd, struct cloche_err *e)
 /* The text of one of etc_files. */
 static const char *etc_text(const struct jail_plan *plan, size_t file)
 {
-        return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver : etc_files[file].text;
+        return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver
+                                                                                  : etc_files[file].text;
 }
 
 /* root_furnish mounts here; the root is read-only by then. */
@@ -351,7 +364,8 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
         if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path, top);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path,
+                               top);
         return make_point(plan, mount, e);
 }
 
@@ -422,7 +436,9 @@ static int bound_shared(struct cloche_err *e)
 
         if (fd < 0 && errno == ENOENT)
                 return 0;
-        return fd < 0 || write(fd, "16", 2) != 2 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "bound the box's inotify instances") : 0;
+        return fd < 0 || write(fd, "16", 2) != 2
+                       ? err_os(e, CLOCHE_E_NAMESPACE, errno, "bound the box's inotify instances")
+                       : 0;
 }
 
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
@@ -433,7 +449,8 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         umask(022);
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
-        r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e) : root_make_writable(plan, &root_fd, e);
+        r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e)
+                             : root_make_writable(plan, &root_fd, e);
         if (r == 0) /* makes the message queues of the box visible */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->is_sandbox)
@@ -469,8 +486,25 @@ static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
 {
         char fd[12], id[12];
         const char *const options[] = {
-                "source", "fuse.cloche", "subtype", "cloche", "fd", fd, "rootmode", plan->file_mounts & 1u << mount ? "100000" : "40000",
-                "user_id", id, "group_id", id, "allow_other", NULL, "default_permissions", NULL, "max_read", "1048576", NULL,
+                "source",
+                "fuse.cloche",
+                "subtype",
+                "cloche",
+                "fd",
+                fd,
+                "rootmode",
+                plan->file_mounts & 1u << mount ? "100000" : "40000",
+                "user_id",
+                id,
+                "group_id",
+                id,
+                "allow_other",
+                NULL,
+                "default_permissions",
+                NULL,
+                "max_read",
+                "1048576",
+                NULL,
         };
 
         snprintf(fd, sizeof(fd), "%d", fuse_fd);
@@ -478,7 +512,8 @@ static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
         return mount_make("fuse", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e)
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
+                    struct cloche_err *e)
 {
         _cleanup_fd_ int fuse_fd = -EBADF, tree_fd = -EBADF;
         int r = is_inner(plan, mount) ? 0 : make_point(plan, mount, e);

@@ -1,12 +1,11 @@
 /* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
  *
- *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the quota, in which all below is shown
- *   /usr, /etc/…         the image, read-only, nosuid, nodev
- *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
- *   /app /data /home /mnt /opt /root /src /srv /var    of a sandbox: in its root, where the image has none
- *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx and pts, terminals of its own
- *   /proc                of the box's own pid namespace, masked; there is no /sys
- *   /run/cloche          the runtime's files, copied */
+ *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the quota, in which
+ * all below is shown /usr, /etc/…         the image, read-only, nosuid, nodev /workspace /tmp /home/cloche /dev/shm one
+ * tmpfs with a byte and an inode quota, nosuid, nodev /app /data /home /mnt /opt /root /src /srv /var    of a sandbox:
+ * in its root, where the image has none /dev                 null zero full random urandom and the usual links; of a
+ * sandbox also ptmx and pts, terminals of its own /proc                of the box's own pid namespace, masked; there is
+ * no /sys /run/cloche          the runtime's files, copied */
 #ifndef CLOCHE_JAIL_ROOT_H
 #define CLOCHE_JAIL_ROOT_H
 
@@ -17,7 +16,7 @@
 /* Mounts taken from the host while its paths can still be walked. Owned; released by root_sources_done(). */
 struct root_sources {
         struct root_source {
-                char name[256]; /* below the new root */
+                char name[256];   /* below the new root */
                 char target[256]; /* of a symbolic link; "" for a mount */
                 int tree_fd;
         } rows[128];
@@ -51,7 +50,8 @@ int root_share(struct cloche_err *e);
  * /dev/fuse must be opened in the user namespace of the mounter (fs/fuse/inode.c, fuse_fill_super),
  * so it is opened here, in the box. *ret_tree_fd is set for a mount that lies in another: it is not
  * attached yet; owned by the caller. */
-int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e);
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
+                    struct cloche_err *e);
 /* Start a process that attaches these and looks at files (root-inner.c), and close them here.
  * tree_fds: by the numbers of the mounts, -EBADF for the others. */
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);

@@ -28,9 +28,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define NAMESPACE_FLAGS                                                                                           \
-        (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |             \
-         CLONE_NEWNET | 0x80 /* CLONE_NEWTIME */)
+#define NAMESPACE_FLAGS                                                                                              \
+        (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
+         0x80 /* CLONE_NEWTIME */)
 
 enum verdict { ALLOW, REFUSE, UNKNOWN };
 
@@ -53,7 +53,10 @@ struct argument_rule {
 
 #define ERRNO(n) SCMP_ACT_ERRNO(n)
 /* Only the low 32 bits of an int argument reach the kernel's switch, so only they are compared. */
-#define LOW32(arg, value) {arg, SCMP_CMP_MASKED_EQ, 0xffffffffu, value}
+#define LOW32(arg, value)                                   \
+        {                                                   \
+                arg, SCMP_CMP_MASKED_EQ, 0xffffffffu, value \
+        }
 
 static const struct argument_rule refused_arguments[] = {
         {SYS_ioctl, 1, TIOCSTI, EPERM}, /* types into the caller's terminal */
@@ -64,10 +67,12 @@ static const struct argument_rule refused_arguments[] = {
         {SYS_prctl, 0, PR_SET_SECCOMP, EPERM},
         {SYS_prctl, 0, PR_SET_PTRACER, EPERM},
         {SYS_prctl, 0, PR_SET_IO_FLUSHER, EPERM},
-        {SYS_prctl, 0, 67, EPERM},                   /* PR_SET_MEMORY_MERGE (Linux 6.4): the time of a write reveals the memory of others */
-        {SYS_madvise, 2, MADV_MERGEABLE, EPERM},     /* likewise */
-        {SYS_fcntl, 1, F_SETPIPE_SZ, EPERM},         /* the pipe is charged to the engine's user, which then gets small pipes only (pipe(7)) */
-        {SYS_setrlimit, 0, RLIMIT_CORE, 0},          /* put_core_limit */
+        {SYS_prctl, 0, 67,
+         EPERM}, /* PR_SET_MEMORY_MERGE (Linux 6.4): the time of a write reveals the memory of others */
+        {SYS_madvise, 2, MADV_MERGEABLE, EPERM}, /* likewise */
+        {SYS_fcntl, 1, F_SETPIPE_SZ,
+         EPERM}, /* the pipe is charged to the engine's user, which then gets small pipes only (pipe(7)) */
+        {SYS_setrlimit, 0, RLIMIT_CORE, 0}, /* put_core_limit */
 };
 #define REFUSED_ARGUMENTS (sizeof(refused_arguments) / sizeof(refused_arguments[0]))
 
@@ -165,12 +170,13 @@ static int add_socket_rules(scmp_filter_ctx context, struct cloche_err *e)
                 else if (family == AF_NETLINK) /* routes only, for getaddrinfo(3) and getifaddrs(3) */
                         r = allow_only(context, SCMP_SYS(socket), only, 1, 2, BIT(0), e);
                 else
-                        r = rule(context, family == AF_UNIX ? SCMP_ACT_ALLOW : ERRNO(EPERM), SCMP_SYS(socket), 1, only, e);
+                        r = rule(context, family == AF_UNIX ? SCMP_ACT_ALLOW : ERRNO(EPERM), SCMP_SYS(socket), 1, only,
+                                 e);
                 if (r < 0)
                         return r;
         }
-        return rule(context, ERRNO(EPERM), SCMP_SYS(socket), 1,
-                    &(struct scmp_arg_cmp){0, SCMP_CMP_GT, AF_NETLINK, 0}, e);
+        return rule(context, ERRNO(EPERM), SCMP_SYS(socket), 1, &(struct scmp_arg_cmp){0, SCMP_CMP_GT, AF_NETLINK, 0},
+                    e);
 }
 
 /* clone(2) without any namespace flag; each flag has a rule so that the call fails with EPERM. */
@@ -301,7 +307,8 @@ static void put_core_scheduling(struct prelude *p, int for_template)
         put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SCHED_CORE, 1, 0));
         unrelated = put_jump(p);
         put_load_argument(p, 1);
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, for_template ? PR_SCHED_CORE_CREATE : PR_SCHED_CORE_GET, 0, 1));
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K,
+                                            for_template ? PR_SCHED_CORE_CREATE : PR_SCHED_CORE_GET, 0, 1));
         put_refuse(p);
         aim(p, unrelated);
         aim(p, others);
@@ -350,7 +357,8 @@ static void put_ranges(struct prelude *p, int number, unsigned argument, const s
         for (size_t i = 0; i < count && i < RANGES_MAX; i++) {
                 if (ranges[i].level >= 0) {
                         put_load_argument(p, argument - 1);
-                        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ranges[i].level, 0, 4));
+                        put(p,
+                            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ranges[i].level, 0, 4));
                 }
                 put_load_argument(p, argument);
                 put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[i].first, 0, 2));
@@ -406,7 +414,9 @@ static int write_prelude(struct prelude *p, int for_template, struct cloche_err 
         if (for_template)
                 put_template_rules(p);
         aim(p, foreign);
-        return p->count < PRELUDE_MAX ? 0 : err_set(e, CLOCHE_E_SECCOMP, "the rules by argument have more than %d steps", PRELUDE_MAX);
+        return p->count < PRELUDE_MAX
+                       ? 0
+                       : err_set(e, CLOCHE_E_SECCOMP, "the rules by argument have more than %d steps", PRELUDE_MAX);
 }
 
 static int export(scmp_filter_ctx context, const struct prelude *prelude, struct sock_fprog *ret, struct cloche_err *e)
@@ -485,7 +495,8 @@ int main(int argc, char **argv)
                 return 1;
         }
         for (unsigned i = 0; i < program.len; i++)
-                printf("{0x%x, %u, %u, 0x%x},\n", program.filter[i].code, program.filter[i].jt, program.filter[i].jf, program.filter[i].k);
+                printf("{0x%x, %u, %u, 0x%x},\n", program.filter[i].code, program.filter[i].jt, program.filter[i].jf,
+                       program.filter[i].k);
         free(program.filter);
         return ferror(stdout) ? 1 : 0;
 }

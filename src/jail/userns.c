@@ -19,14 +19,18 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
         fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
         /* /proc belongs to another pid namespace, so the pid of the box is not found there. */
         if (fd < 0 && (errno == EACCES || errno == ENOENT))
-                return err_set(e, CLOCHE_E_NAMESPACE, "/proc is not of this pid namespace: mount a new one there, or leave the outer pid namespace in place "
+                return err_set(e, CLOCHE_E_NAMESPACE,
+                               "/proc is not of this pid namespace: mount a new one there, or leave the outer pid "
+                               "namespace in place "
                                "(bwrap: without --unshare-pid and --unshare-all)");
         if (fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open %s of the box", file);
         r = fd_write_full(fd, text, strlen(text));
         /* Mapping uid 0 into a user namespace needs CAP_SETFCAP there (Linux 5.12, user_namespaces(7)). */
         if (r == -EPERM && geteuid() == 0 && strcmp(file, "uid_map") == 0)
-                return err_set(e, CLOCHE_E_NAMESPACE, "root of this container may not hand its user on: give it CAP_SETFCAP, or run as an ordinary user");
+                return err_set(e, CLOCHE_E_NAMESPACE,
+                               "root of this container may not hand its user on: give it CAP_SETFCAP, or run as an "
+                               "ordinary user");
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "write %s of the box", file) : 0;
 }
 
@@ -50,13 +54,17 @@ int userns_refused(int os_errno, struct cloche_err *e)
                 if (file)
                         fclose(file);
                 if (has_value && value == 0)
-                        return err_set(e, CLOCHE_E_NAMESPACE, "this host forbids user namespaces, which every box needs: %s is 0; sysctl -w %s=%d permits them",
+                        return err_set(e, CLOCHE_E_NAMESPACE,
+                                       "this host forbids user namespaces, which every box needs: %s is 0; sysctl -w "
+                                       "%s=%d permits them",
                                        rows[i].name, rows[i].name, rows[i].permits);
         }
         if (os_errno == EAGAIN || os_errno == ENOMEM)
                 return err_os(e, CLOCHE_E_RESOURCE, os_errno, "make the box's first process");
         return err_os(e, CLOCHE_E_NAMESPACE, os_errno, "make the box's namespaces%s",
-                      os_errno == ENOSPC || os_errno == EUSERS ? ", of which this user has as many as permitted, or which are nested 32 deep" : "");
+                      os_errno == ENOSPC || os_errno == EUSERS
+                              ? ", of which this user has as many as permitted, or which are nested 32 deep"
+                              : "");
 }
 
 static uint32_t next_taken(const struct userns_ids *ids, uint32_t own, uint32_t from, uint32_t end)

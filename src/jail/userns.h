@@ -9,7 +9,8 @@
 struct userns_ids {
         uid_t uid; /* value of JAIL_UID in the parent namespace */
         gid_t gid;
-        int own_groups; /* 0: the kernel requires that setgroups(2) is denied first (unprivileged parent, Linux 3.19, CVE-2014-8989) */
+        int own_groups; /* 0: the kernel requires that setgroups(2) is denied first (unprivileged parent, Linux 3.19,
+                           CVE-2014-8989) */
         struct {
                 uint32_t first, count;
         } beneath; /* users and groups to map unchanged, except taken; count 0: none */
@@ -21,8 +22,8 @@ struct userns_ids {
  * forbids it, if one does. Returns -CLOCHE_E_NAMESPACE. */
 int userns_refused(int os_errno, struct cloche_err *e);
 
-/* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its number;
- * borrowed. */
+/* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its
+ * number; borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
 /* Become JAIL_UID in all three ids, without supplementary groups if the kernel permits dropping

@@ -13,7 +13,7 @@ static const struct {
         enum fork_fd place;
         const char *name;
 } fork_namespaces[] = {
-        {FORK_FD_PID, "pid"}, {FORK_FD_USER, "user"}, {FORK_FD_MOUNT, "mnt"}, {FORK_FD_IPC, "ipc"},
+        {FORK_FD_PID, "pid"}, {FORK_FD_USER, "user"},     {FORK_FD_MOUNT, "mnt"}, {FORK_FD_IPC, "ipc"},
         {FORK_FD_UTS, "uts"}, {FORK_FD_CGROUP, "cgroup"}, {FORK_FD_NET, "net"},
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
@@ -44,7 +44,8 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
 
 /* PID 1 of a sharing box enters the groups after the keeper has replied, and then makes its cgroup
  * namespace. Until then it is in our own. */
-static int check_view(const struct keeper_state *keeper, const struct box *row, uint32_t box, int view_fd, struct cloche_err *e)
+static int check_view(const struct keeper_state *keeper, const struct box *row, uint32_t box, int view_fd,
+                      struct cloche_err *e)
 {
         struct stat ours, theirs;
 
@@ -54,10 +55,14 @@ static int check_view(const struct keeper_state *keeper, const struct box *row, 
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "look at the box's cgroup namespace");
         if (ours.st_ino != theirs.st_ino)
                 return 0;
-        return err_set(e, CLOCHE_E_STATE, "box %u is on its way into the groups of box %u: have its first process answer something, then fork", box, row->shared_with);
+        return err_set(e, CLOCHE_E_STATE,
+                       "box %u is on its way into the groups of box %u: have its first process answer something, then "
+                       "fork",
+                       box, row->shared_with);
 }
 
-static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *theirs, int *fds, struct cloche_err *e)
+static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *theirs, int *fds,
+                     struct cloche_err *e)
 {
         const struct box *row = &keeper->boxes[box];
         struct fork_request request = fork_request_of(keeper, row, id);
@@ -65,11 +70,13 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < FORK_NAMESPACES; i++)
-                r = box_open_namespace(keeper, row->init_pid, fork_namespaces[i].name, &fds[fork_namespaces[i].place], e);
+                r = box_open_namespace(keeper, row->init_pid, fork_namespaces[i].name, &fds[fork_namespaces[i].place],
+                                       e);
         if (r == 0)
                 r = check_view(keeper, row, box, fds[FORK_FD_CGROUP], e);
         if (r == 0)
-                r = cgroup_open_tasks(&keeper->cgroups, share_groups(keeper, box), fds + FORK_FD_COUNT, &tasks_count, e);
+                r = cgroup_open_tasks(&keeper->cgroups, share_groups(keeper, box), fds + FORK_FD_COUNT, &tasks_count,
+                                      e);
         request.tasks_count = (uint32_t)tasks_count;
         count += tasks_count;
         if (r == 0 && row->is_template)

@@ -58,10 +58,12 @@ static int quiesce(struct init_answer *answer)
         return r < 0 ? r : measure_disk(answer);
 }
 
-static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files (jail/root-inner.c) */
+static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files
+                            (jail/root-inner.c) */
 
-/* It was started before us. Nobody is answered, and so no program is started, before all mounts stand where they belong: until then the place of one shows
- * the outer mount. It waits for that one's server, as long as the engine has it wait. */
+/* It was started before us. Nobody is answered, and so no program is started, before all mounts stand where they
+ * belong: until then the place of one shows the outer mount. It waits for that one's server, as long as the engine has
+ * it wait. */
 static void wait_for_mounts(void)
 {
         int status;
@@ -72,7 +74,8 @@ static void wait_for_mounts(void)
                         attach_error = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 }
 
-static int answer_request(struct init_request *request, const int *fds, size_t fd_count, struct init_answer *answer, int *ret_fd)
+static int answer_request(struct init_request *request, const int *fds, size_t fd_count, struct init_answer *answer,
+                          int *ret_fd)
 {
         switch ((enum init_op)request->op) {
         case INIT_PUT:
@@ -130,7 +133,8 @@ static void serve_one(void)
         make_absolute(&request);
         answer = (struct init_answer){.op = request.op};
         if (attach_error)
-                err_os(&answer.err, CLOCHE_E_MOUNT, attach_error, "prepare a mount that lies in another one, or is a file");
+                err_os(&answer.err, CLOCHE_E_MOUNT, attach_error,
+                       "prepare a mount that lies in another one, or is a file");
         else if (answer_request(&request, fds, fd_count, &answer, &answer_fd) == 0)
                 answer.err = (struct cloche_err){0};
         for (size_t i = 0; i < fd_count; i++)
@@ -187,7 +191,8 @@ int main(int argc, char **argv)
         if (argc > 3 && enter_groups(atoi(argv[3])) < 0)
                 return 1;
         wait_for_mounts();
-        programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0, argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
+        programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0,
+                        argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of the request that writes it */

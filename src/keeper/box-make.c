@@ -27,7 +27,7 @@
 _Static_assert(JAIL_MOUNTS_MAX == KEEPER_MOUNTS_MAX, "a box has room for the mounts of its request");
 
 #define ORDERS_BYTES 16384 /* some 40 requests of 13 descriptors: the kernel doubles it, and counts 768 for each */
-#define INIT_NICE (-20) /* for the PID 1 of a sandbox */
+#define INIT_NICE (-20)    /* for the PID 1 of a sandbox */
 
 struct making {
         struct pending p; /* fd: of the helpers, then of PID 1, until exec closes its end */
@@ -35,7 +35,7 @@ struct making {
         int is_cloned;
         int go_fd, report_fd; /* our ends: of the pipe on which PID 1 waits; of its report socket until that is p.fd */
         int control_fd, fork_fd; /* sent with the answer */
-        uint32_t mount_count; /* that PID 1 still has to send */
+        uint32_t mount_count;    /* that PID 1 still has to send */
         uint32_t parent;
 };
 
@@ -79,7 +79,8 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
                 const struct keeper_guard *guard = &keeper->guards[g];
 
                 if (cloche_guard_is_missing((enum cloche_guard_state)guard->state) && !(optional & 1u << g))
-                        return err_set(e, CLOCHE_E_GUARD_MISSING, "%s is %s: %s", cloche_guard_name((enum cloche_guard)g),
+                        return err_set(e, CLOCHE_E_GUARD_MISSING, "%s is %s: %s",
+                                       cloche_guard_name((enum cloche_guard)g),
                                        guard->state == CLOCHE_GUARD_DEGRADED ? "degraded" : "absent", guard->reason);
         }
         return 0;
@@ -95,7 +96,9 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
         if (r == 0)
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
-                r = err_set(e, CLOCHE_E_RESOURCE, "the first process of the template's box was killed, for want of memory perhaps, before it handed out its root");
+                r = err_set(e, CLOCHE_E_RESOURCE,
+                            "the first process of the template's box was killed, for want of memory perhaps, before it "
+                            "handed out its root");
         return r;
 }
 
@@ -111,7 +114,8 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
                 return -CLOCHE_E_STATE;
         if (!row->is_template)
                 return err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent);
-        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be", parent, row->depth, DEPTH_MAX);
+        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be",
+                       parent, row->depth, DEPTH_MAX);
 }
 
 /* -- PID 1 ---------------------------------------------------------------------------------------------------- */
@@ -170,7 +174,8 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
 /* Open the box's groups. PID 1 of a box beneath a template, or of a sharing box, is cloned by a
  * helper in another user namespace, which has no right to the group. It enters by descriptors,
  * which carry the right of the process that opened them (Linux 5.16, CVE-2021-4197). */
-static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan, struct cloche_err *e)
+static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan,
+                       struct cloche_err *e)
 {
         plan->tasks_fds = tasks_fds;
         if (plan->nested || plan->is_sharing)
@@ -194,11 +199,15 @@ static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct c
 }
 
 /* go_read_fd, report_fd: the ends of PID 1, which closes ours. */
-static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, int go_read_fd, int report_fd,
-                      struct cloche_err *e)
+static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m,
+                      int go_read_fd, int report_fd, struct cloche_err *e)
 {
-        const struct clone_order order = {keeper, plan, row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
-                                          row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with], go_read_fd, report_fd};
+        const struct clone_order order = {keeper,
+                                          plan,
+                                          row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
+                                          row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with],
+                                          go_read_fd,
+                                          report_fd};
         int r;
 
         if (plan->nested)
@@ -229,7 +238,8 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
-static int start_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, struct cloche_err *e)
+static int start_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m,
+                      struct cloche_err *e)
 {
         _cleanup_fd_ int go_read_fd = -EBADF, report_fd = -EBADF;
         int pair[2], r = helper_open_pair(pair, e);
@@ -247,7 +257,8 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
 }
 
 /* Its writable places may belong to a sandbox. */
-static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m, struct cloche_err *e)
+static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m,
+                             struct cloche_err *e)
 {
         int places_fds[JAIL_SHARED_PLACES], r;
 
@@ -265,7 +276,8 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
 }
 
 /* Make the box's groups, and a child that enters them. */
-static int start_in_groups(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec, struct making *m, struct cloche_err *e)
+static int start_in_groups(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec,
+                           struct making *m, struct cloche_err *e)
 {
         struct jail_plan plan = plan_of(keeper, spec);
         _cleanup_fd_ int their_control_fd = -EBADF;
@@ -351,7 +363,8 @@ static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
 }
 
 /* The box's parent or sandbox may have ended meanwhile. */
-static int check_others(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
+static int check_others(struct keeper_state *keeper, const struct box *row, const struct making *m,
+                        struct cloche_err *e)
 {
         if (row->has_lost_sandbox)
                 return err_set(e, CLOCHE_E_STATE, "the sandbox ended while a box was made that was to share with it");
@@ -367,10 +380,14 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
         if (r == 0 && row->is_template && row->shared_with == KEEPER_NO_BOX)
                 r = keep_template(keeper, row, e);
         if (r == 0 && row->mount_count != m->mount_count)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count, m->mount_count);
+                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count,
+                            m->mount_count);
         if (r < 0)
                 return r;
-        if (keeper->is_root && (row->is_sandbox || row->shared_with != KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
+        if (keeper->is_root &&
+            (row->is_sandbox ||
+             row->shared_with !=
+                     KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
                 setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
         row->state = BOX_LIVING;
         ret_fds[0] = TAKE_FD(m->control_fd);
@@ -417,8 +434,12 @@ static struct making *new_making(uint32_t box, uint32_t serial, const struct kee
         if (m)
                 *m = (struct making){
                         .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .box = box, .fd = -EBADF},
-                        .go_fd = -EBADF, .report_fd = -EBADF, .control_fd = -EBADF, .fork_fd = -EBADF,
-                        .mount_count = spec->mount_count, .parent = spec->parent,
+                        .go_fd = -EBADF,
+                        .report_fd = -EBADF,
+                        .control_fd = -EBADF,
+                        .fork_fd = -EBADF,
+                        .mount_count = spec->mount_count,
+                        .parent = spec->parent,
                 };
         return m;
 }
@@ -428,7 +449,8 @@ static int is_runtime(const struct keeper_state *keeper, const char *path)
 {
         size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
 
-        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] && path[size + 1] != '.' && !strchr(path + size + 1, '/');
+        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] &&
+               path[size + 1] != '.' && !strchr(path + size + 1, '/');
 }
 
 /* The engine parses hostile bytes, and the keeper may open more files than the engine may read. */
@@ -439,17 +461,22 @@ static int check_sources(const struct keeper_state *keeper, const struct keeper_
         if (has_root && strcmp(spec->image, keeper->image) != 0)
                 return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not the image that boxes are made of", spec->image);
         if (spec->runtime_dir[0] && !is_runtime(keeper, spec->runtime_dir))
-                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes", spec->runtime_dir);
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes",
+                               spec->runtime_dir);
         return 0;
 }
 
 static int no_fuse(int code, struct cloche_err *e)
 {
-        const char *way_out = code == ENOENT                      ? "root loads it with modprobe fuse, or "
-                              : code == EACCES || code == EPERM ? "root opens it to all users with chmod 666 /dev/fuse, or "
-                                                                : "";
+        const char *way_out = code == ENOENT ? "root loads it with modprobe fuse, or "
+                              : code == EACCES || code == EPERM
+                                      ? "root opens it to all users with chmod 666 /dev/fuse, or "
+                                      : "";
 
-        return err_set(e, CLOCHE_E_MOUNT, "mounts need the device /dev/fuse: %s: %sthe run is given its files (--file) in the place of a mount", strerror(code), way_out);
+        return err_set(e, CLOCHE_E_MOUNT,
+                       "mounts need the device /dev/fuse: %s: %sthe run is given its files (--file) in the place of a "
+                       "mount",
+                       strerror(code), way_out);
 }
 
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
@@ -473,9 +500,18 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
 
         return (struct box){
                 .state = BOX_STARTING,
-                .init_pidfd = -EBADF, .fork_fd = -EBADF, .user_fd = -EBADF, .pid_fd = -EBADF, .root_fd = -EBADF,
-                .parent = spec->parent, .is_sandbox = (int)spec->is_sandbox, .shared_with = spec->shared_with, .limits = spec->limits,
-                .is_template = (int)spec->is_template, .depth = parent ? parent->depth + 1 : 0, .root_box = parent ? parent->root_box : box,
+                .init_pidfd = -EBADF,
+                .fork_fd = -EBADF,
+                .user_fd = -EBADF,
+                .pid_fd = -EBADF,
+                .root_fd = -EBADF,
+                .parent = spec->parent,
+                .is_sandbox = (int)spec->is_sandbox,
+                .shared_with = spec->shared_with,
+                .limits = spec->limits,
+                .is_template = (int)spec->is_template,
+                .depth = parent ? parent->depth + 1 : 0,
+                .root_box = parent ? parent->root_box : box,
         };
 }
 

@@ -24,7 +24,8 @@ int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err 
         return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
 }
 
-uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits)
+uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
+                  const struct keeper_box_limits *limits)
 {
         int is_held_by_group = is_sandbox || shared_with != KEEPER_NO_BOX;
 
@@ -33,7 +34,8 @@ uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t sh
 
 uid_t box_user(const struct keeper_state *keeper, const struct box *row)
 {
-        return BOX_UID_BASE + (uid_t)(row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with])->init_pid;
+        return BOX_UID_BASE +
+               (uid_t)(row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with])->init_pid;
 }
 
 /* The kernel also charges inotify instances, message queues and namespaces of a box to the user who
@@ -45,7 +47,8 @@ uid_t box_owner(uint32_t box)
         return BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
 }
 
-int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e)
+int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd,
+                       struct cloche_err *e)
 {
         char path[64];
 
@@ -86,7 +89,9 @@ struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_er
 
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e)
 {
-        const struct cgroup_limits wanted = {.memory_bytes = limits->memory_bytes, .pids = limits->pids, .cpu_percent = limits->cpu_percent};
+        const struct cgroup_limits wanted = {.memory_bytes = limits->memory_bytes,
+                                             .pids = limits->pids,
+                                             .cpu_percent = limits->cpu_percent};
         struct keeper_box_limits *now = &keeper->boxes[box].limits;
         int r = share_check_groups(keeper, box, e);
 
@@ -103,7 +108,8 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
 
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)
 {
-        *ret = keeper->boxes[box].has_lost_sandbox ? (struct keeper_usage){0} : usage_read(&keeper->cgroups, share_groups(keeper, box));
+        *ret = keeper->boxes[box].has_lost_sandbox ? (struct keeper_usage){0}
+                                                   : usage_read(&keeper->cgroups, share_groups(keeper, box));
 }
 
 static void kill_all(struct keeper_state *keeper, uint32_t box)

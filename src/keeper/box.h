@@ -27,15 +27,17 @@ struct box {
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox;
-        uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent also its user and files */
-        int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop */
+        uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
+                                 also its user and files */
+        int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop
+                               */
         uint64_t leaves_since_ns;
-        uint32_t drop_serial; /* of the drop request; 0: answered, or none */
+        uint32_t drop_serial;           /* of the drop request; 0: answered, or none */
         struct keeper_usage last_usage; /* when it was reaped */
         struct keeper_box_limits limits;
         /* For a template only. */
         int is_template;
-        int fork_fd; /* for sending struct fork_request */
+        int fork_fd;         /* for sending struct fork_request */
         int user_fd, pid_fd; /* namespaces; the pid namespace of its init's children */
         int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
         uint32_t root_box;
@@ -51,20 +53,22 @@ struct box {
 struct keeper_state {
         struct cgroup_host cgroups;
         int init_program_fd;
-        int guest_fd; /* libcloche-guest, or -EBADF: no templates can be made */
-        int proc_fd;   /* the host's /proc */
+        int guest_fd;   /* libcloche-guest, or -EBADF: no templates can be made */
+        int proc_fd;    /* the host's /proc */
         int own_pid_fd; /* our pid namespace */
-        int is_root;   /* can give each box its own host user */
+        int is_root;    /* can give each box its own host user */
         int wants_core_scheduling;
-        const char *image, *runtimes; /* the only image of boxes: a directory or ""; the directory of runtimes or NULL */
+        const char *image,
+                *runtimes; /* the only image of boxes: a directory or ""; the directory of runtimes or NULL */
         int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
-        int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none */
-        int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
+        int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none
+                             */
+        int fuse_dir_fd;    /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root roots[KEEPER_ROOTS_MAX];
         uint32_t root_count;
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
-        uint32_t dying, leaving; /* number of boxes in these states */
+        uint32_t dying, leaving;     /* number of boxes in these states */
         struct pending_list pending; /* requests */
         struct box boxes[KEEPER_BOXES_MAX];
 };
@@ -81,8 +85,10 @@ int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err 
 void box_undo(struct keeper_state *keeper, uint32_t box);
 /* For box-fork.c. *ret_fd is owned by the caller. box_pids: RLIMIT_NPROC of a process cannot be
  * raised later, but the limit of a sandbox can; so it is unlimited if the group holds the limit. */
-int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e);
-uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits);
+int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd,
+                       struct cloche_err *e);
+uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
+                  const struct keeper_box_limits *limits);
 /* box-fork.c. id: the template's name for the child. fds: KEEPER_FORK_FDS rows, the last -EBADF
  * unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
@@ -112,7 +118,8 @@ int box_leave(struct keeper_state *keeper, uint32_t box);
 int serve_open_beside(const char *path, const char *name, int flags);
 /* Set up the needs of mounts: programs beside init_path, the device, the permitted directories.
  * Only a directory that fails is an error: without the rest there are no mounts. */
-int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e);
+int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count,
+                 struct cloche_err *e);
 /* A request to start a program. fds: the control socket; for a sync the directory of contents
  * before it. caller_fd: the socket of the user whose rights count, or -EBADF. Borrowed. box:
  * KEEPER_NO_BOX for a sync. serial: of the request, which is answered when the program runs. */
@@ -138,7 +145,8 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 /* network.c: make the sockets at which a sandbox's connections and its DNS queries by UDP and by
  * TCP end; owned by the caller. */
 #define NETWORK_FDS 3
-int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e);
+int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS],
+                         struct cloche_err *e);
 
 /* The clone of PID 1 by another process, up to the point where enter_box waits for go_fd. PID 1 is
  * our child. */

@@ -33,7 +33,8 @@ int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err
         if (peer.uid == 0)
                 return 0;
         if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups_size) < 0)
-                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the groups of the user %u (at most %d)", (unsigned)peer.uid, CALLER_GROUPS_MAX);
+                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the groups of the user %u (at most %d)",
+                              (unsigned)peer.uid, CALLER_GROUPS_MAX);
         ret->uid = peer.uid;
         ret->gid = peer.gid;
         ret->group_count = groups_size / sizeof(gid_t);
@@ -105,7 +106,9 @@ int caller_open_root(const char *argument, struct keeper_root *ret, struct cloch
                 if (!ret->named)
                         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the directories that may be mounted");
                 if (read_named(&argument, ret->named) < 0)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a directory that may be mounted must be /DIR or UID,GID:/DIR, not '%.100s'", argument);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "a directory that may be mounted must be /DIR or UID,GID:/DIR, not '%.100s'",
+                                       argument);
         }
         ret->is_slash = strcmp(argument, "/") == 0;
         ret->fd = open(argument, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -117,18 +120,24 @@ int caller_open_root(const char *argument, struct keeper_root *ret, struct cloch
 
 static int fail(const struct caller *caller, int code, const char *what, const char *path, struct cloche_err *e)
 {
-        enum cloche_code error = code == EACCES || code == EPERM || code == EXDEV || code == EROFS ? CLOCHE_E_FORBIDDEN : CLOCHE_E_UNREADABLE_FILE;
+        enum cloche_code error = code == EACCES || code == EPERM || code == EXDEV || code == EROFS
+                                         ? CLOCHE_E_FORBIDDEN
+                                         : CLOCHE_E_UNREADABLE_FILE;
 
         if (code == EXDEV)
-                return err_set(e, error, "user %u may not mount '%.60s': it leads out of the directory that was named, or is on another file system (name that one by itself)",
+                return err_set(e, error,
+                               "user %u may not mount '%.60s': it leads out of the directory that was named, or is on "
+                               "another file system (name that one by itself)",
                                (unsigned)caller->uid, path);
         return err_os(e, error, code, "user %u may not %s the directory '%.150s'", (unsigned)caller->uid, what, path);
 }
 
 /* The keeper waits for this process, so the caller must not be able to stop it. */
-static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
+static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write,
+                          struct cloche_err *e)
 {
-        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
+        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                               .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
         _cleanup_fd_ int fd = -EBADF;
         int r = caps_open_as(caller->uid, caller->gid, caller->groups, caller->group_count, e);
 
@@ -165,7 +174,8 @@ static int open_in_child(const void *data, int *ret_fds, struct cloche_err *e)
         return fd < 0 ? fd : 0;
 }
 
-int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
+int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write,
+                struct cloche_err *e)
 {
         const struct opening opening = {caller, root, path, write};
         int fd = -EBADF, r = helper_fetch(open_in_child, &opening, 1, OPEN_TIMEOUT_S, &fd, e);

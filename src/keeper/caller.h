@@ -22,7 +22,8 @@ struct keeper_root {
         int is_slash;
         int *above_fds; /* the directories on the way to it, opened at that time */
         size_t above_count;
-        struct caller *named; /* the user whose rights count for callers without a socket; NULL: the owner of the mounted directory */
+        struct caller *named; /* the user whose rights count for callers without a socket; NULL: the owner of the
+                                 mounted directory */
 };
 
 /* argument: "/DIRECTORY", or "UID,GID[,GID…]:/DIRECTORY". */
@@ -33,6 +34,7 @@ int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err
 /* Open the directory path beneath root with only this user's rights. -CLOCHE_E_FORBIDDEN if the
  * user may not search or read it, or with write not write it. Other file systems are not entered:
  * one may be a program of the user's that never replies. Returns the descriptor (O_PATH). */
-int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e);
+int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write,
+                struct cloche_err *e);
 
 #endif

@@ -29,8 +29,8 @@ struct unsent {
 struct keeper {
         pid_t pid;
         int socket_fd;
-        int is_full;   /* the socket buffer is full: requests are queued */
-        int is_silent; /* given up, though its socket is open */
+        int is_full;           /* the socket buffer is full: requests are queued */
+        int is_silent;         /* given up, though its socket is open */
         struct cloche_err end; /* the reason why no more answers come; code 0: they still come */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups;
@@ -39,9 +39,9 @@ struct keeper {
                 uint32_t serial, op; /* serial 0: the row is free */
                 keeper_done done;
                 void *data;
-                uint64_t since_ns; /* when it was sent */
+                uint64_t since_ns;     /* when it was sent */
                 struct unsent *unsent; /* the request until it is sent; else NULL */
-        } *pending;
+        } * pending;
         size_t pending_room;
         void (*on_held)(void *data); /* or NULL */
         void *on_held_data;
@@ -71,14 +71,16 @@ static void free_row(struct pending *row)
         *row = (struct pending){0};
 }
 
-static void hand_over(struct keeper *k, const struct pending *row, const struct cloche_err *error, int *fds, size_t fd_count)
+static void hand_over(struct keeper *k, const struct pending *row, const struct cloche_err *error, int *fds,
+                      size_t fd_count)
 {
         struct keeper_reply reply = {.answer = &k->answer, .error = error, .fds = fds, .fd_count = fd_count};
 
         if (row->done)
                 row->done(row->data, &reply);
         else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_later(k, k->answer.box, NULL, NULL, NULL) < 0)
-                return; /* the receiver of the box was detached (keeper_detach), and now the keeper is gone with all boxes */
+                return; /* the receiver of the box was detached (keeper_detach), and now the keeper is gone with all
+                           boxes */
 }
 
 unsigned keeper_detach(struct keeper *k, const void *data)
@@ -179,7 +181,8 @@ static struct pending *first_unsent(struct keeper *k)
         for (size_t i = 0; i < k->pending_room; i++) {
                 struct pending *row = &k->pending[i];
 
-                if (row->unsent && (row->op != KEEPER_BOX_MAKE || may_make) && (!first || row->serial - first->serial > UINT32_MAX / 2))
+                if (row->unsent && (row->op != KEEPER_BOX_MAKE || may_make) &&
+                    (!first || row->serial - first->serial > UINT32_MAX / 2))
                         first = row;
         }
         return first;
@@ -195,7 +198,8 @@ static int has_unsent(const struct keeper *k)
 
 /* Returns 0 or -errno. -EAGAIN: the socket is full, there is no memory for the message, or too many
  * descriptors are in flight. */
-static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds, size_t fd_count)
+static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds,
+                      size_t fd_count)
 {
         int r = fd_send(k->socket_fd, bytes, size, fds, fd_count);
 
@@ -213,7 +217,8 @@ static void send_unsent(struct keeper *k)
         while ((row = first_unsent(k))) {
                 const struct unsent *unsent = row->unsent;
 
-                if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) < 0) /* keeper_hear meets the error too */
+                if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) <
+                    0) /* keeper_hear meets the error too */
                         return;
                 free_unsent(row);
         }
@@ -229,7 +234,8 @@ static int next_stuck_ms(const struct keeper *k)
                 const struct pending *row = &k->pending[i];
                 uint64_t age_ns = now_ns - row->since_ns;
 
-                if (row->serial && row->op == KEEPER_BOX_MAKE && !row->unsent && age_ns < KEEPER_STUCK_NS && KEEPER_STUCK_NS - age_ns < least_ns)
+                if (row->serial && row->op == KEEPER_BOX_MAKE && !row->unsent && age_ns < KEEPER_STUCK_NS &&
+                    KEEPER_STUCK_NS - age_ns < least_ns)
                         least_ns = KEEPER_STUCK_NS - age_ns;
         }
         return least_ns == UINT64_MAX ? -1 : (int)(least_ns / 1000000) + 1;
@@ -282,7 +288,8 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
 
 /* k->request has its op and the members that belong to it. A request never blocks: the keeper may
  * be stopped, or wait until we read its answers. */
-static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
+static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+               struct cloche_err *e)
 {
         struct pending *row;
         int r = find_free_row(k, &row, e);
@@ -295,7 +302,8 @@ static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, 
         if (!k->is_full && (k->request.op != KEEPER_BOX_MAKE || count_making(k, 1) < KEEPER_MAKING_MAX))
                 r = send_bytes(k, row, &k->request, keeper_request_size(k->request.op), fds, fd_count);
         if (r < 0)
-                r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e) : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
+                r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e)
+                                 : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         if (r < 0)
                 return r;
         row->serial = k->request.serial;
@@ -319,7 +327,8 @@ static int prepare(struct keeper *k, enum keeper_op op, struct cloche_err *e)
         return 0;
 }
 
-static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data,
+                       struct cloche_err *e)
 {
         int r = prepare(k, op, e);
 
@@ -460,7 +469,8 @@ static void keep_groups(const struct cgroup_host *theirs, struct cgroup_host *re
         }
 }
 
-static int name_directory(const char *word, const char *path, char *text, size_t size, char **argv, size_t *argc, struct cloche_err *e)
+static int name_directory(const char *word, const char *path, char *text, size_t size, char **argv, size_t *argc,
+                          struct cloche_err *e)
 {
         if ((size_t)snprintf(text, size, "%s%s", word, path) >= size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtimes is too long");
@@ -470,7 +480,8 @@ static int name_directory(const char *word, const char *path, char *text, size_t
 
 int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
-        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
+        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)],
+                runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
         char *argv[5 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
@@ -482,11 +493,14 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
             (size_t)snprintf(init, sizeof(init), "%s/cloche-box-init", libexec_dir) >= sizeof(init))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the program directory's name is too long");
         if (opt->root_count > KEEPER_ROOTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, opt->root_count);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu",
+                               KEEPER_ROOTS_MAX, opt->root_count);
         if (opt->core_scheduling)
                 argv[argc++] = (char *)KEEPER_CORE_SCHEDULING;
-        if ((opt->image && opt->image[0] && name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
-            (opt->runtimes && name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
+        if ((opt->image && opt->image[0] &&
+             name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
+            (opt->runtimes &&
+             name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
                 return -(int)e->code;
         for (size_t i = 0; i < opt->root_count; i++)
                 argv[argc++] = (char *)opt->roots[i];
@@ -572,7 +586,8 @@ int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct clo
         return ask_plainly(k, KEEPER_PING, 0, done, data, e);
 }
 
-int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
+                          struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_MAKE, e);
 
@@ -593,8 +608,8 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
         return 0;
 }
 
-int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
-                          void *data, uint32_t *ret_fork, struct cloche_err *e)
+int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+                          uint32_t *ret_fork, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_FORK, e);
 
@@ -605,8 +620,8 @@ int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t
         return r;
 }
 
-int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
-                       keeper_done done, void *data, struct cloche_err *e)
+int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds,
+                       size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_SERVE, e);
 
@@ -614,7 +629,8 @@ int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_servi
         return r < 0 ? r : ask(k, box, fds, fd_count, done, data, e);
 }
 
-int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
+                           void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_LIMIT, e);
 

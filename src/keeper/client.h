@@ -41,13 +41,15 @@ struct keeper_box {
 struct keeper_options {
         const char *const *roots; /* directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed */
         size_t root_count;
-        const char *image, *runtimes; /* the only image of boxes, and the directory of their runtimes: absolute, NULL for none; borrowed */
-        int core_scheduling; /* enable the guard of this name */
+        const char *image, *runtimes; /* the only image of boxes, and the directory of their runtimes: absolute, NULL
+                                         for none; borrowed */
+        int core_scheduling;          /* enable the guard of this name */
 };
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init, and exchange the greeting. If
  * this process ends for any reason, the keeper kills every box and exits. */
-CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret,
+                                   struct cloche_err *e);
 /* Wait until all boxes are gone, but neither for a keeper that was given up nor for ever. Open
  * requests fail. Accepts NULL. */
 void keeper_stop(struct keeper *k);
@@ -88,8 +90,8 @@ CLOCHE_MUST_CHECK int keeper_wait(struct keeper *k, const struct keeper_wait *w,
 
 /* Does nothing but reply. */
 CLOCHE_MUST_CHECK int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
-                                            struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done,
+                                            void *data, struct cloche_err *e);
 /* True if fewer boxes are being made than the keeper accepts; else a request for one is queued. */
 int keeper_may_make(const struct keeper *k);
 /* Called when a request is queued: the socket is full, or too many boxes are being made. Then call
@@ -97,22 +99,28 @@ int keeper_may_make(const struct keeper *k);
 void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data);
 int keeper_send_held(struct keeper *k);
 /* Take the box of an answer, with its descriptors. */
-CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret,
+                                      struct cloche_err *e);
 /* Request that the template above the box forks into it. fds: 0, 1, 2, the channel, and for a
  * template its fork socket; borrowed. ret_fork: the template's number for that child. */
-CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
-                                            void *data, uint32_t *ret_fork, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count,
+                                            keeper_done done, void *data, uint32_t *ret_fork, struct cloche_err *e);
 /* fds: see enum keeper_service; borrowed. box: KEEPER_NO_BOX for a sync. */
-CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
-                                         keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec,
+                                         const int *fds, size_t fd_count, keeper_done done, void *data,
+                                         struct cloche_err *e);
 /* Set memory_bytes, pids and cpu_percent of limits; 0 keeps a limit, UINT64_MAX removes it.
  * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory than that; nothing was changed. */
-CLOCHE_MUST_CHECK int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done, void *data,
+CLOCHE_MUST_CHECK int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits,
+                                             keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                              struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+                                              struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+                                            struct cloche_err *e);
 /* Kill all processes of the box, remove it, free its id. */
-CLOCHE_MUST_CHECK int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+                                            struct cloche_err *e);
 
 #endif

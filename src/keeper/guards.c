@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static void set(struct keeper_state *keeper, enum cloche_guard guard, enum cloche_guard_state state, const char *format, ...)
-        __attribute__((format(printf, 4, 5)));
+static void set(struct keeper_state *keeper, enum cloche_guard guard, enum cloche_guard_state state, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
 
-static void set(struct keeper_state *keeper, enum cloche_guard guard, enum cloche_guard_state state, const char *format, ...)
+static void set(struct keeper_state *keeper, enum cloche_guard guard, enum cloche_guard_state state, const char *format,
+                ...)
 {
         struct keeper_guard *row = &keeper->guards[guard];
         va_list ap;
@@ -72,14 +73,17 @@ void guards_fill(struct keeper_state *keeper)
         need_controller(keeper, CLOCHE_GUARD_CPU, CGROUP_CPUACCT, CLOCHE_GUARD_DEGRADED,
                         "each process alone, by RLIMIT_CPU: ");
         if (keeper->cgroups.places[CGROUP_CPUACCT].version)
-                need_controller(keeper, CLOCHE_GUARD_CPU, CGROUP_CPU, CLOCHE_GUARD_DEGRADED, "time is measured, share not bounded: ");
+                need_controller(keeper, CLOCHE_GUARD_CPU, CGROUP_CPU, CLOCHE_GUARD_DEGRADED,
+                                "time is measured, share not bounded: ");
         need_controller(keeper, CLOCHE_GUARD_FREEZER, CGROUP_FREEZER, CLOCHE_GUARD_DEGRADED,
                         "killed as a whole, not frozen: ");
         need_core_scheduling(keeper);
         if (keeper->is_root)
                 return;
         if (geteuid() == 0)
-                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED, "this user namespace maps too few users: a box runs as its root");
+                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED,
+                    "this user namespace maps too few users: a box runs as its root");
         else
-                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED, "without root a box runs as the host user %u who started it", (unsigned)geteuid());
+                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED,
+                    "without root a box runs as the host user %u who started it", (unsigned)geteuid());
 }

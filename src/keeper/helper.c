@@ -25,7 +25,9 @@ _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidf
 
 int helper_open_pair(int ret_fds[2], struct cloche_err *e)
 {
-        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0
+                       ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair")
+                       : 0;
 }
 
 int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e)
@@ -114,7 +116,8 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
         return 0;
 }
 
-static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int tell_fd)
+static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data,
+                            size_t count, int tell_fd)
 {
         struct cloche_err error = {0};
         int fds[HELPER_FDS_MAX], r = make(data, fds, &error);
@@ -140,8 +143,8 @@ static int hear_fetched(int fd, size_t count, int timeout_s, int *ret_fds, struc
         return -(int)theirs.code;
 }
 
-int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int timeout_s, int *ret_fds,
-                 struct cloche_err *e)
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count,
+                 int timeout_s, int *ret_fds, struct cloche_err *e)
 {
         const struct timeval patience = {.tv_sec = timeout_s};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;

@@ -42,7 +42,7 @@ void helpers_end(struct helpers *helpers, int is_untold);
 /* A helper of another kind, which clones nothing: it enters namespaces that the keeper stays out of
  * and no guest sees, makes descriptors, sends them and exits. make: runs in the helper, which exits
  * without closing anything; ret_fds: count rows, owned by the caller. */
-int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int timeout_s, int *ret_fds,
-                 struct cloche_err *e);
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count,
+                 int timeout_s, int *ret_fds, struct cloche_err *e);
 
 #endif

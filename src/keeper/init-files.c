@@ -18,7 +18,8 @@
 static int open_path(const char *path, uint64_t flags, uint64_t mode)
 {
         struct open_how how = {
-                .flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK), /* openat2(2) refuses these with O_PATH */
+                .flags = flags | O_CLOEXEC |
+                         (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK), /* openat2(2) refuses these with O_PATH */
                 .mode = mode,
                 .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
         };
@@ -208,4 +209,3 @@ int init_files_list(const struct init_request *request, int *ret_fd, struct cloc
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
-

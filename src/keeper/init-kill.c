@@ -29,7 +29,8 @@
 #define KILL_PAUSE_NS 50000
 #define STOP_PATIENCE_NS UINT64_C(500000000)
 #define DEATH_PATIENCE_NS UINT64_C(1000000000) /* from SIGKILL to its effect */
-#define NEW_PATIENCE_NS UINT64_C(5000000000)   /* while every scan finds new processes: reached on a machine that is too busy for us */
+/* While every scan finds new processes: reached on a machine that is too busy for us. */
+#define NEW_PATIENCE_NS UINT64_C(5000000000)
 #define TREE_PAUSE_NS 500000
 #define QUIET_ROUNDS 20 /* rounds without a new process: one that is not stopped yet waits in the kernel */
 #define SPARED_MAX 4096
@@ -56,7 +57,7 @@ int kill_all(struct cloche_err *e)
 /* -- finding processes ---------------------------------------------------------------------------------------- */
 
 enum mark {
-        MARK_KNOWN = 1,   /* this scan has found out if it is a member */
+        MARK_KNOWN = 1, /* this scan has found out if it is a member */
         MARK_MEMBER = 2,
         MARK_STOPPED = 4, /* we sent SIGSTOP */
         MARK_SIGNALLED = 8,
@@ -79,7 +80,8 @@ struct rows {
 struct look {
         struct rows alive;
         struct rows dead; /* listed, but dead or gone when their stat was read */
-        int has_incomers; /* a process besides us has a parent outside: a fork of a template, or the first process of a box beneath */
+        int has_incomers; /* a process besides us has a parent outside: a fork of a template, or the first process of a
+                             box beneath */
 };
 
 struct tree {
@@ -87,7 +89,7 @@ struct tree {
         uint64_t root_start_ticks;
         int is_below_only, signal;
         int is_root_held, is_everybody_held; /* we stopped them, and they are to continue */
-        int32_t spared[SPARED_MAX]; /* ascending */
+        int32_t spared[SPARED_MAX];          /* ascending */
         size_t spared_count;
         int proc_fd; /* borrowed */
         struct look now, before;
@@ -104,8 +106,11 @@ int process_stat_parse(const char *line, struct process_stat *ret)
 
         if (!behind_name || sscanf(line, "%lld (", &pid) != 1)
                 return -1;
-        if (sscanf(behind_name, ") %c %lld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %" SCNu64 " %*d %" SCNu64 "%n", &ret->state, &parent,
-                   &ret->threads, &ret->start_ticks, &used) != 4 || !used)
+        if (sscanf(behind_name,
+                   ") %c %lld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %" SCNu64 " %*d %" SCNu64
+                   "%n",
+                   &ret->state, &parent, &ret->threads, &ret->start_ticks, &used) != 4 ||
+            !used)
                 return -1;
         ret->pid = (pid_t)pid;
         ret->parent = (pid_t)parent;
@@ -258,7 +263,8 @@ static void find_members(struct tree *tree)
         for (size_t i = 0; i < tree->now.alive.count; i++) {
                 unsigned verdict = find_verdict(tree, &tree->now.alive.items[i]);
 
-                for (struct row *at = &tree->now.alive.items[i]; at && !(at->marks & MARK_KNOWN); at = find_row(&tree->now.alive, at->stat.parent)) {
+                for (struct row *at = &tree->now.alive.items[i]; at && !(at->marks & MARK_KNOWN);
+                     at = find_row(&tree->now.alive, at->stat.parent)) {
                         at->marks |= MARK_KNOWN | verdict;
                         if (at->stat.pid == tree->root || at->marks & MARK_BENEATH || is_spared(tree, at->stat.pid))
                                 break;
@@ -274,21 +280,24 @@ static void carry_marks(struct tree *tree)
                 const struct row *old = find_row(&tree->before.alive, row->stat.pid);
 
                 if (old && old->stat.start_ticks == row->stat.start_ticks)
-                        row->marks |= old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED | MARK_OF_US | MARK_BENEATH);
+                        row->marks |=
+                                old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED | MARK_OF_US | MARK_BENEATH);
         }
 }
 
 /* A process that we stopped stays a member even if its parent has died. */
 static int is_member(const struct tree *tree, const struct row *row, int with_root)
 {
-        return row->marks & (MARK_MEMBER | MARK_STOPPED) && row->stat.pid != 1 && (with_root || row->stat.pid != tree->root);
+        return row->marks & (MARK_MEMBER | MARK_STOPPED) && row->stat.pid != 1 &&
+               (with_root || row->stat.pid != tree->root);
 }
 
-/* A process may fork after /proc was listed and die before its stat is read. Its child is then missing from this look. A process
- * that was already dead in the previous look cannot have forked. */
+/* A process may fork after /proc was listed and die before its stat is read. Its child is then missing from this look.
+ * A process that was already dead in the previous look cannot have forked. */
 static int may_have_left_a_child(const struct tree *tree, const struct row *dead)
 {
-        const struct row *old_dead = find_row(&tree->before.dead, dead->stat.pid), *old = find_row(&tree->before.alive, dead->stat.pid);
+        const struct row *old_dead = find_row(&tree->before.dead, dead->stat.pid),
+                         *old = find_row(&tree->before.alive, dead->stat.pid);
         const struct row *parent = dead->stat.parent ? find_row(&tree->now.alive, dead->stat.parent) : NULL;
 
         if (old_dead && (dead->is_gone || old_dead->stat.start_ticks == dead->stat.start_ticks))
@@ -338,7 +347,8 @@ static int send_signal(int proc_fd, const struct row *row, int signal)
         char path[32];
 
         snprintf(path, sizeof(path), "%d/stat", (int)row->stat.pid);
-        if (fd < 0 || read_stat(proc_fd, path, &stat) < 0 || stat.start_ticks != row->stat.start_ticks || !is_alive(&stat))
+        if (fd < 0 || read_stat(proc_fd, path, &stat) < 0 || stat.start_ticks != row->stat.start_ticks ||
+            !is_alive(&stat))
                 return 0;
         return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0;
 }
@@ -440,7 +450,8 @@ static void let_go_on(DIR *proc, struct tree *tree)
         if (tree->is_everybody_held && look_again(proc, tree) < 0)
                 kill(-1, SIGCONT); /* no memory to scan; continuing all is better than none */
         for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
-                if (tree->now.alive.items[i].stat.pid != 1 && !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
+                if (tree->now.alive.items[i].stat.pid != 1 &&
+                    !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
                         send_signal(dirfd(proc), &tree->now.alive.items[i], SIGCONT);
         if (tree->is_below_only && tree->is_root_held)
                 kill(tree->root, SIGCONT);
@@ -487,7 +498,8 @@ static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloc
                 if ((alive == 0 && tree->is_sure) || (!is_new && passed_ns > DEATH_PATIENCE_NS))
                         return 0;
                 if (is_new && passed_ns > NEW_PATIENCE_NS)
-                        return err_set(e, CLOCHE_E_STATE, "%d processes were killed, but more are made all the time", tree->signalled);
+                        return err_set(e, CLOCHE_E_STATE, "%d processes were killed, but more are made all the time",
+                                       tree->signalled);
                 pause_between();
         }
 }
@@ -534,7 +546,9 @@ static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struc
                 return 0;
         if (fd_count > 1 || fstat(fds[0], &st) < 0 || st.st_size < 0 || st.st_size % (off_t)sizeof(int32_t) ||
             (size_t)st.st_size > sizeof(tree->spared))
-                return err_set(e, CLOCHE_E_PROTOCOL, "who is spared comes as one file of at most %d numbers of %zu bytes", SPARED_MAX, sizeof(int32_t));
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "who is spared comes as one file of at most %d numbers of %zu bytes", SPARED_MAX,
+                               sizeof(int32_t));
         if (pread(fds[0], tree->spared, (size_t)st.st_size, 0) != st.st_size)
                 return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read who is spared");
         tree->spared_count = (size_t)st.st_size / sizeof(int32_t);
@@ -547,11 +561,16 @@ static int check_kill(const struct init_request *request, struct cloche_err *e)
         int is_below = request->flags == (INIT_KILL_TREE | INIT_KILL_BELOW);
 
         if (request->flags != 0 && request->flags != INIT_KILL_TREE && !is_below)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a signal are 0x%x, expected none, tree, or tree and below", request->flags);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the flags of a signal are 0x%x, expected none, tree, or tree and below",
+                               request->flags);
         if (request->signal < 1 || request->signal >= NSIG)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no signal %u, expected 1 to %d", request->signal, NSIG - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no signal %u, expected 1 to %d", request->signal,
+                               NSIG - 1);
         if (request->pid < 1 || (request->pid == 1 && !is_below))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process %d of the box is not to be signalled, expected a pid above 1, or 1 for those below it",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "process %d of the box is not to be signalled, expected a pid above 1, or 1 for those "
+                               "below it",
                                request->pid);
         return 0;
 }
@@ -565,7 +584,8 @@ static int signal_one(const struct tree *tree, int32_t *ret_count, struct cloche
         return r == 0 || r == -ESRCH ? 0 : err_os(e, CLOCHE_E_STATE, -r, "signal process %d", (int)tree->root);
 }
 
-int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count, struct cloche_err *e)
+int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count,
+               struct cloche_err *e)
 {
         static struct tree tree; /* static, so that its lists keep their memory */
         DIR *proc;

@@ -48,8 +48,8 @@ static int is_connected_to_itself(int fd)
 
         memset(&own, 0, sizeof(own));
         memset(&other, 0, sizeof(other));
-        return getsockname(fd, &own.any, &own_size) == 0 && getpeername(fd, &other.any, &other_size) == 0 && own_size == other_size &&
-               memcmp(&own, &other, own_size) == 0;
+        return getsockname(fd, &own.any, &own_size) == 0 && getpeername(fd, &other.any, &other_size) == 0 &&
+               own_size == other_size && memcmp(&own, &other, own_size) == 0;
 }
 
 /* Returns the socket, or -errno. */
@@ -77,7 +77,8 @@ int net_connect(const struct init_request *request, int *ret_fd, struct cloche_e
         int fd;
 
         if (request->port < 1 || request->port > UINT16_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no port %u, expected 1 to %d", request->port, UINT16_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no port %u, expected 1 to %d", request->port,
+                               UINT16_MAX);
         fd = connect_to(AF_INET, request->port);
         if (fd < 0)
                 fd = connect_to(AF_INET6, request->port);
@@ -104,7 +105,8 @@ static int is_loopback(const char *hex, size_t digits)
         }
         if (digits == 8)
                 return bytes[0] == IPV4_LOOPBACK;
-        return memcmp(bytes, &in6addr_loopback, sizeof(bytes)) == 0 || (memcmp(bytes, mapped, sizeof(mapped)) == 0 && bytes[12] == IPV4_LOOPBACK);
+        return memcmp(bytes, &in6addr_loopback, sizeof(bytes)) == 0 ||
+               (memcmp(bytes, mapped, sizeof(mapped)) == 0 && bytes[12] == IPV4_LOOPBACK);
 }
 
 int net_parse_socket(const char *line, struct init_port *ret)
@@ -113,7 +115,8 @@ int net_parse_socket(const char *line, struct init_port *ret)
         unsigned number, port, remote_port, state;
         size_t digits;
 
-        if (sscanf(line, " %u: %32[0-9A-F]:%4x %32[0-9A-F]:%4x %2x", &number, local, &port, remote, &remote_port, &state) != 6)
+        if (sscanf(line, " %u: %32[0-9A-F]:%4x %32[0-9A-F]:%4x %2x", &number, local, &port, remote, &remote_port,
+                   &state) != 6)
                 return -1;
         digits = strlen(local);
         if ((digits != 8 && digits != 32) || strlen(remote) != digits)
@@ -132,7 +135,7 @@ static int copy_listening(const char *path, int to_fd)
 
         if (!file)
                 return errno == ENOENT ? 0 : -errno; /* no IPv6 in this kernel */
-        if (!fgets(line, sizeof(line), file)) /* the names of the columns */
+        if (!fgets(line, sizeof(line), file))        /* the names of the columns */
                 r = 0;
         while (r == 1 && fgets(line, sizeof(line), file)) {
                 struct init_port port;

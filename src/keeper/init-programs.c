@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define SPAWN_FDS_MAX 5 /* 0, 1, 2, the channel, a template's fork socket */
+#define SPAWN_FDS_MAX 5  /* 0, 1, 2, the channel, a template's fork socket */
 #define SPAWNED_MAX 1024 /* live programs of the engine; processes that they start are not counted */
 #define EXEC_LOOK_MS 100 /* a guest may stop the child before its exec; then we continue it */
 #define EXEC_LOOKS_MAX 100
@@ -140,7 +140,8 @@ static int check_sealed(int fd, struct cloche_err *e)
         int seals = fcntl(fd, F_GET_SEALS);
 
         if (seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the program to start is no memory file sealed against writing, shrinking and growing");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the program to start is no memory file sealed against writing, shrinking and growing");
         return 0;
 }
 
@@ -151,10 +152,12 @@ static int sort_descriptors(struct program *p, const int *fds, size_t fd_count, 
         size_t least = is_terminal ? 0 : 3, most = is_terminal ? 0 : SPAWN_FDS_MAX;
 
         if (p->flags & ~(uint32_t)(INIT_SPAWN_REAPS | INIT_SPAWN_TERMINAL | INIT_SPAWN_PROGRAM))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a program are 0x%x, of which some are none", p->flags);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a program are 0x%x, of which some are none",
+                               p->flags);
         if (fd_count < 1 + least + is_program || fd_count > 1 + most + is_program)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a program of this kind comes with %zu to %zu descriptors, not %zu", 1 + least + is_program,
-                               1 + most + is_program, fd_count);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "a program of this kind comes with %zu to %zu descriptors, not %zu",
+                               1 + least + is_program, 1 + most + is_program, fd_count);
         p->fd_count = fd_count - 1 - is_program;
         for (size_t i = 0; i < p->fd_count; i++)
                 p->fds[i] = fds[1 + i];
@@ -168,11 +171,12 @@ static int open_terminal(const struct init_request *request, struct program *p, 
         int locked = 0;
 
         if (request->cols < 1 || request->cols > UINT16_MAX || request->rows < 1 || request->rows > UINT16_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal has 1 to %d columns and rows, not %u and %u", UINT16_MAX, request->cols,
-                               request->rows);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal has 1 to %d columns and rows, not %u and %u",
+                               UINT16_MAX, request->cols, request->rows);
         p->master_fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
         if (p->master_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "open a terminal in the box%s", errno == ENOENT ? " (only a sandbox's has them)" : "");
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "open a terminal in the box%s",
+                              errno == ENOENT ? " (only a sandbox's has them)" : "");
         if (ioctl(p->master_fd, TIOCSPTLCK, &locked) < 0 || ioctl(p->master_fd, TIOCSWINSZ, &size) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a terminal in the box");
         p->terminal_fd = ioctl(p->master_fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -346,10 +350,13 @@ static int start(struct program *p, pid_t *ret_pid, struct cloche_err *e)
         return 0;
 }
 
-int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd, struct cloche_err *e)
+int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd,
+                   struct cloche_err *e)
 {
-        __attribute__((cleanup(program_done))) struct program p = {.flags = request->flags, .program_fd = -EBADF, .master_fd = -EBADF,
-                                                                            .terminal_fd = -EBADF};
+        __attribute__((cleanup(program_done))) struct program p = {.flags = request->flags,
+                                                                   .program_fd = -EBADF,
+                                                                   .master_fd = -EBADF,
+                                                                   .terminal_fd = -EBADF};
         int r = sort_descriptors(&p, fds, fd_count, e);
 
         if (r < 0)

@@ -17,9 +17,9 @@ enum init_op {
          * the target of a symbolic link; none for a directory. */
         INIT_PUT = 1,
         /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
-         * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's fork socket,
-         * which becomes descriptor 4.
-         * argv[0] is looked up in the PATH of the new environment. The answer comes after exec succeeded. */
+         * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's
+         * fork socket, which becomes descriptor 4. argv[0] is looked up in the PATH of the new environment. The answer
+         * comes after exec succeeded. */
         INIT_SPAWN,
         /* SIGKILL everything but PID 1 and reap it, so that the files stand still. */
         INIT_QUIESCE,
@@ -50,9 +50,10 @@ enum init_op {
 
 /* For INIT_SPAWN. */
 enum init_spawn_flag {
-        INIT_SPAWN_REAPS = 1,    /* prctl(2) PR_SET_CHILD_SUBREAPER: its descendants stay beneath it as long as it lives */
-        INIT_SPAWN_TERMINAL = 2, /* 0, 1, 2 are a new terminal, its controlling one; only [0] is sent. Answer fds: [0] the master */
-        INIT_SPAWN_PROGRAM = 4,  /* the last descriptor is the program, sealed; argv[0] is only its name */
+        INIT_SPAWN_REAPS = 1, /* prctl(2) PR_SET_CHILD_SUBREAPER: its descendants stay beneath it as long as it lives */
+        INIT_SPAWN_TERMINAL =
+                2, /* 0, 1, 2 are a new terminal, its controlling one; only [0] is sent. Answer fds: [0] the master */
+        INIT_SPAWN_PROGRAM = 4, /* the last descriptor is the program, sealed; argv[0] is only its name */
 };
 
 /* For INIT_KILL. */
@@ -68,22 +69,23 @@ struct init_port {
 
 struct init_request {
         uint32_t op;
-        uint32_t mode;             /* INIT_PUT: as st_mode */
-        uint32_t argc, envc;       /* INIT_SPAWN */
-        uint32_t flags;            /* INIT_SPAWN, INIT_KILL */
-        int32_t pid;               /* INIT_KILL */
-        uint32_t signal;           /* INIT_KILL */
-        uint32_t port;             /* INIT_CONNECT */
-        uint32_t cols, rows;       /* INIT_SPAWN_TERMINAL */
-        char path[INIT_PATH_MAX];  /* INIT_PUT, INIT_LIST, INIT_GET, INIT_READLINK; terminated */
+        uint32_t mode;            /* INIT_PUT: as st_mode */
+        uint32_t argc, envc;      /* INIT_SPAWN */
+        uint32_t flags;           /* INIT_SPAWN, INIT_KILL */
+        int32_t pid;              /* INIT_KILL */
+        uint32_t signal;          /* INIT_KILL */
+        uint32_t port;            /* INIT_CONNECT */
+        uint32_t cols, rows;      /* INIT_SPAWN_TERMINAL */
+        char path[INIT_PATH_MAX]; /* INIT_PUT, INIT_LIST, INIT_GET, INIT_READLINK; terminated */
 };
 
 struct init_answer {
         uint32_t op;
-        int32_t pid;           /* INIT_SPAWN, INIT_EXITED: in the box's pid namespace */
-        int32_t wait_status;   /* INIT_EXITED: as from waitpid(2) */
-        uint32_t is_clean;     /* INIT_RENEW */
-        uint64_t user_us, system_us, max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
+        int32_t pid;         /* INIT_SPAWN, INIT_EXITED: in the box's pid namespace */
+        int32_t wait_status; /* INIT_EXITED: as from waitpid(2) */
+        uint32_t is_clean;   /* INIT_RENEW */
+        uint64_t user_us, system_us,
+                max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
         uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE, INIT_DISK: of the box's writable file system */
         uint64_t disk_bytes_free, disk_inodes_free;
         struct cloche_err err; /* code 0: done */

@@ -25,7 +25,8 @@ int init_files_list(const struct init_request *request, int *ret_fd, struct cloc
 
 /* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none; open_files: RLIMIT_NOFILE. */
 void programs_set_up(rlim_t cpu_seconds, rlim_t open_files);
-int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd, struct cloche_err *e);
+int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd,
+                   struct cloche_err *e);
 /* Reap dead children, and report those that programs_spawn started. options: WNOHANG, or 0 to wait
  * until no child is left. */
 void programs_reap(int options);
@@ -33,7 +34,8 @@ void programs_reap(int options);
 /* init-kill.c */
 /* SIGKILL everything but us. */
 int kill_all(struct cloche_err *e);
-int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count, struct cloche_err *e);
+int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count,
+               struct cloche_err *e);
 
 /* One line of /proc/PID/stat (proc_pid_stat(5)). */
 struct process_stat {

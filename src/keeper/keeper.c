@@ -77,8 +77,9 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
         if (!row)
                 return -CLOCHE_E_STATE;
         if (x->request_fd_count != (row->is_template ? KEEPER_FORK_FDS : KEEPER_FORK_FDS - 1))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a fork comes with %d descriptors, %d for a template; not %zu",
-                               KEEPER_FORK_FDS - 1, KEEPER_FORK_FDS, x->request_fd_count);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a fork comes with %d descriptors, %d for a template; not %zu", KEEPER_FORK_FDS - 1,
+                               KEEPER_FORK_FDS, x->request_fd_count);
         return box_fork(keeper, x->request->box, x->request->serial, x->request_fds, e);
 }
 
@@ -88,11 +89,14 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
         size_t expected = spec->service == KEEPER_SERVICE_SYNC ? 2 : 1;
         int has_caller = spec->service != KEEPER_SERVICE_NET && x->request_fd_count == expected + 1;
         const struct serve_order order = {spec, x->request_fds, has_caller ? x->request_fds[expected] : -EBADF,
-                                          spec->service == KEEPER_SERVICE_SYNC ? KEEPER_NO_BOX : x->request->box, x->request->serial};
+                                          spec->service == KEEPER_SERVICE_SYNC ? KEEPER_NO_BOX : x->request->box,
+                                          x->request->serial};
         int r;
 
         if (!has_caller && x->request_fd_count != expected)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a service of this kind comes with %zu descriptors, not %zu", expected, x->request_fd_count);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a service of this kind comes with %zu descriptors, not %zu", expected,
+                               x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
                 r = serve_sync(keeper, &order, e);
         else if (!box_find(keeper, x->request->box, e))
@@ -159,7 +163,8 @@ int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answe
         for (size_t i = 0; i < 2; i++)
                 if (fds[i] >= 0)
                         all[count++] = fds[i];
-        return fd_send(ENGINE_FD, answer, answer->op == KEEPER_HELLO ? sizeof(*answer) : KEEPER_ANSWER_HEAD, all, count);
+        return fd_send(ENGINE_FD, answer, answer->op == KEEPER_HELLO ? sizeof(*answer) : KEEPER_ANSWER_HEAD, all,
+                       count);
 }
 
 static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, const int *fds,
@@ -203,7 +208,11 @@ static int receive_one(struct keeper_state *keeper, int *greeted)
 
 static int send_dropped(struct box *row, uint32_t box, const struct cloche_err *error)
 {
-        struct keeper_answer answer = {.op = KEEPER_BOX_DROP, .serial = row->drop_serial, .box = box, .err = *error, .usage = row->last_usage};
+        struct keeper_answer answer = {.op = KEEPER_BOX_DROP,
+                                       .serial = row->drop_serial,
+                                       .box = box,
+                                       .err = *error,
+                                       .usage = row->last_usage};
 
         row->drop_serial = 0;
         return fd_send(ENGINE_FD, &answer, KEEPER_ANSWER_HEAD, NULL, 0);
@@ -241,7 +250,8 @@ static int leaving_timeout_ms(const struct keeper_state *keeper)
         if (!keeper->leaving)
                 return -1;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].state == BOX_LEAVING && now_ns - keeper->boxes[box].leaves_since_ns < LEAVE_SOON_NS)
+                if (keeper->boxes[box].state == BOX_LEAVING &&
+                    now_ns - keeper->boxes[box].leaves_since_ns < LEAVE_SOON_NS)
                         return LEAVE_SOON_MS;
         return LEAVE_LATE_MS;
 }
@@ -257,7 +267,8 @@ enum { POLLED_ENGINE, POLLED_PASSTHROUGH, POLLED_BOXES };
 
 /* Rows from POLLED_BOXES on: dying boxes, then the descriptors of pending requests. *ret_pending:
  * the first of the latter. */
-static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes, nfds_t *ret_pending)
+static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes,
+                          nfds_t *ret_pending)
 {
         nfds_t count = POLLED_BOXES;
 

@@ -61,7 +61,8 @@ static int receive_namespace(int mapper_fd, int *ret_fd, struct cloche_err *e)
         ssize_t n = fd_receive(mapper_fd, &byte, 1, ret_fd, &fd_count, 0);
 
         /* The mapper sends the reason to the keeper. */
-        return n == 1 && fd_count == 1 ? 0 : err_set(e, CLOCHE_E_NAMESPACE, "there is no user namespace for the new box");
+        return n == 1 && fd_count == 1 ? 0
+                                       : err_set(e, CLOCHE_E_NAMESPACE, "there is no user namespace for the new box");
 }
 
 /* The template's user namespace owns the box's network, not the box's. There the template has
@@ -79,12 +80,15 @@ static int make_network(const struct clone_order *order, struct cloche_err *e)
 
 /* The cloner joins the root's user namespace first: from then on it has no right on the host.
  * is_inside: it has joined already. */
-static int clone_init(const struct clone_order *order, int is_inside, int mapper_fd, int *ret_pidfd, struct cloche_err *e)
+static int clone_init(const struct clone_order *order, int is_inside, int mapper_fd, int *ret_pidfd,
+                      struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
-        const int kept[] = {mapper_fd, order->go_fd, order->report_fd, root->user_fd, root->root_fd, order->parent->user_fd};
+        const int kept[] = {mapper_fd,     order->go_fd,  order->report_fd,
+                            root->user_fd, root->root_fd, order->parent->user_fd};
         struct clone_args args = {
-                .flags = (enter_clone_flags() & ~(unsigned long)(CLONE_NEWUSER | CLONE_NEWNET)) | CLONE_PIDFD | CLONE_PARENT,
+                .flags = (enter_clone_flags() & ~(unsigned long)(CLONE_NEWUSER | CLONE_NEWNET)) | CLONE_PIDFD |
+                         CLONE_PARENT,
                 .pidfd = (uintptr_t)ret_pidfd,
         };
         _cleanup_fd_ int user_fd = -EBADF;
@@ -177,7 +181,8 @@ static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, p
 
 static pid_t fork_cloner_ahead(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
 {
-        pid_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), cloner, ahead;
+        pid_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), cloner,
+              ahead;
 
         if (shared == MAP_FAILED)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "share memory"), -1;
@@ -262,7 +267,8 @@ static pid_t clone_holder(int *ret_fd, struct cloche_err *e)
 }
 
 /* Send the namespace to the cloner, receive PID 1, and return its pid in our namespace. */
-static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_fd, int *ret_pidfd, struct cloche_err *e)
+static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_fd, int *ret_pidfd,
+                      struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
         struct helper_told told;
@@ -274,8 +280,11 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
                 err_os(e, CLOCHE_E_NAMESPACE, -r, "hand out the box's user namespace");
         if (r < 0)
                 return -1;
-        if (fd_receive(cloner_fd, &told, sizeof(told), ret_pidfd, &fd_count, 0) != sizeof(told) || err_check(&told.err) < 0)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box: code of the template may have killed it"), -1;
+        if (fd_receive(cloner_fd, &told, sizeof(told), ret_pidfd, &fd_count, 0) != sizeof(told) ||
+            err_check(&told.err) < 0)
+                return err_set(e, CLOCHE_E_NAMESPACE,
+                               "the helper died while making a box: code of the template may have killed it"),
+                       -1;
         if (told.err.code != CLOCHE_OK || fd_count != 1) {
                 *e = told.err;
                 return -1;
@@ -290,7 +299,8 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
         int holder_fd = -EBADF, pidfd = -EBADF;
         pid_t holder = -1, pid = -1;
 
-        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 && become_owner(order->keeper, &told.err) == 0) {
+        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 &&
+            become_owner(order->keeper, &told.err) == 0) {
                 /* Otherwise the map files of the holder would belong to the host's root, which we
                  * no longer are. */
                 prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);

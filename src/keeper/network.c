@@ -28,7 +28,9 @@ static int become_owner(int net_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = ioctl(net_fd, NS_GET_USERNS);
 
-        return user_fd < 0 || setns(user_fd, CLONE_NEWUSER) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the user namespace of the box's network") : 0;
+        return user_fd < 0 || setns(user_fd, CLONE_NEWUSER) < 0
+                       ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the user namespace of the box's network")
+                       : 0;
 }
 
 static int make_inside(const void *data, int *ret_fds, struct cloche_err *e)
@@ -44,7 +46,9 @@ static int make_inside(const void *data, int *ret_fds, struct cloche_err *e)
         return r < 0 ? r : net_lead_to_sockets(ret_fds, e);
 }
 
-int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e)
+int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS],
+                         struct cloche_err *e)
 {
-        return helper_fetch(make_inside, &(struct network){keeper, row->init_pid}, NETWORK_FDS, NETWORK_TIMEOUT_S, ret_fds, e);
+        return helper_fetch(make_inside, &(struct network){keeper, row->init_pid}, NETWORK_FDS, NETWORK_TIMEOUT_S,
+                            ret_fds, e);
 }

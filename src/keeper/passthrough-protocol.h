@@ -32,8 +32,9 @@ struct passthrough_answer {
 static inline bool passthrough_knows(uint64_t magic)
 {
         static const uint32_t known[] = {
-                0xef53 /* ext4 */, 0x58465342 /* xfs */, 0x9123683e /* btrfs */, 0x01021994 /* tmpfs */, 0xf2f52010 /* f2fs */,
-                0x2fc12fc1 /* zfs */, 0xca451a4e /* bcachefs */, 0xe0f5e1e2 /* erofs */, 0x73717368 /* squashfs */,
+                0xef53 /* ext4 */,         0x58465342 /* xfs */,   0x9123683e /* btrfs */,
+                0x01021994 /* tmpfs */,    0xf2f52010 /* f2fs */,  0x2fc12fc1 /* zfs */,
+                0xca451a4e /* bcachefs */, 0xe0f5e1e2 /* erofs */, 0x73717368 /* squashfs */,
         };
 
         for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

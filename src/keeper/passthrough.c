@@ -69,14 +69,16 @@ int passthrough_new(struct passthrough *ret, int *ret_their_fd, struct cloche_er
 /* AT_STATX_DONT_SYNC: do not wait for a network file system or one in user space. */
 static bool look(int fd, struct statx *ret)
 {
-        return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_MNT_ID_UNIQUE, ret) == 0;
+        return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_MNT_ID_UNIQUE, ret) ==
+               0;
 }
 
 static bool is_connection(int fd)
 {
         struct statx st;
 
-        return look(fd, &st) && S_ISCHR(st.stx_mode) && st.stx_rdev_major == FUSE_MAJOR && st.stx_rdev_minor == FUSE_MINOR;
+        return look(fd, &st) && S_ISCHR(st.stx_mode) && st.stx_rdev_major == FUSE_MAJOR &&
+               st.stx_rdev_minor == FUSE_MINOR;
 }
 
 static bool is_read_only_file(int fd)
@@ -84,7 +86,8 @@ static bool is_read_only_file(int fd)
         struct statx st;
         int flags = fcntl(fd, F_GETFL);
 
-        return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) && look(fd, &st) && S_ISREG(st.stx_mode);
+        return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) && look(fd, &st) &&
+               S_ISREG(st.stx_mode);
 }
 
 /* Only statmount(2) reports the kind of a file system without calling it, as fstatfs(2) does. */
@@ -118,9 +121,11 @@ static bool is_well_formed(const struct passthrough_request *request, size_t siz
  * an open fails with EROFS. The mount also keeps the access time. */
 static int open_read_only_copy(int file_fd)
 {
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME,
+        struct mount_attr attr = {.attr_set =
+                                          MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME,
                                   .attr_clr = MOUNT_ATTR__ATIME};
-        _cleanup_fd_ int fd = (int)syscall(SYS_open_tree, file_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        _cleanup_fd_ int fd =
+                (int)syscall(SYS_open_tree, file_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 
         if (fd < 0 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
                 return -errno;
@@ -159,7 +164,8 @@ static int close_backing(struct passthrough *p, const int *fds, int32_t id)
         return 0;
 }
 
-static int act(struct passthrough *p, const struct passthrough_request *request, size_t size, const int *fds, size_t fd_count)
+static int act(struct passthrough *p, const struct passthrough_request *request, size_t size, const int *fds,
+               size_t fd_count)
 {
         struct passthrough_answer answer = {.serial = request->serial};
 

@@ -59,7 +59,8 @@ static int miss(struct keeper_state *keeper, struct pending *p)
 {
         struct cloche_err error = {0};
 
-        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took longer than %d s", p->kind->what, (int)(PENDING_TIMEOUT_NS / 1000000000));
+        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took longer than %d s", p->kind->what,
+                (int)(PENDING_TIMEOUT_NS / 1000000000));
         return fail(keeper, p, 1, &error);
 }
 
@@ -68,7 +69,7 @@ size_t pending_fill(const struct keeper_state *keeper, struct pollfd *polled)
         const struct pending *p;
         size_t count = 0;
 
-        LIST_FOREACH(p, &keeper->pending, link)
+        LIST_FOREACH (p, &keeper->pending, link)
                 polled[count++] = (struct pollfd){.fd = p->fd, .events = POLLIN};
         return count;
 }
@@ -94,7 +95,7 @@ int pending_timeout_ms(const struct keeper_state *keeper)
         uint64_t now_ns = LIST_EMPTY(&keeper->pending) ? 0 : clock_now_ns(), next_ns = UINT64_MAX;
         const struct pending *p;
 
-        LIST_FOREACH(p, &keeper->pending, link)
+        LIST_FOREACH (p, &keeper->pending, link)
                 next_ns = p->deadline_ns < next_ns ? p->deadline_ns : next_ns;
         if (next_ns == UINT64_MAX)
                 return -1;

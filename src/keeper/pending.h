@@ -10,7 +10,9 @@
 struct keeper_state;
 struct pollfd;
 
-#define PENDING_TIMEOUT_NS UINT64_C(10000000000) /* a thousand times the slowest step on a quiet host; docs/decisions/0017 lists the code that may stop it */
+/* A thousand times the slowest step on a quiet host; docs/decisions/0017 lists the code that may
+ * stop it. */
+#define PENDING_TIMEOUT_NS UINT64_C(10000000000)
 #define PENDING_MAX (KEEPER_BOXES_MAX + KEEPER_SYNCS_MAX)
 
 struct pending;

@@ -15,8 +15,8 @@
 #define KEEPER_BOXES_MAX 4096
 /* Arguments after box-init's path. */
 #define KEEPER_CORE_SCHEDULING "--core-scheduling" /* each box shall have its own cookie */
-#define KEEPER_IMAGE "--image="                   /* the directory that boxes are made of; default: the host's /usr */
-#define KEEPER_RUNTIMES "--runtimes="             /* the directory of the runtimes of boxes; default: no runtimes */
+#define KEEPER_IMAGE "--image="                    /* the directory that boxes are made of; default: the host's /usr */
+#define KEEPER_RUNTIMES "--runtimes="              /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
 #define KEEPER_TARGET_MAX 256
@@ -41,20 +41,22 @@ struct keeper_box_limits {
 
 struct keeper_box_spec {
         struct keeper_box_limits limits;
-        uint32_t optional_guards;          /* see struct cloche_engine_options */
-        uint32_t parent;                   /* the box of the template above, whose root is shared, or KEEPER_NO_BOX */
-        uint32_t is_template;              /* boxes may be made beneath it */
-        uint32_t is_sandbox;               /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
-        uint32_t shared_with;              /* a sandbox's box whose files, network, ids and groups
-                                            * this one shares, in its own pid namespace; or
-                                            * KEEPER_NO_BOX. With a parent it shares writable
-                                            * places, user and groups, and its PID 1 must have
-                                            * answered a request before a fork into it */
-        uint32_t mount_count;              /* 0 for a template */
-        uint32_t file_mounts;              /* a bit for each mount that is one file, by its number */
-        char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box, each to be served by a KEEPER_SERVE */
+        uint32_t optional_guards; /* see struct cloche_engine_options */
+        uint32_t parent;          /* the box of the template above, whose root is shared, or KEEPER_NO_BOX */
+        uint32_t is_template;     /* boxes may be made beneath it */
+        uint32_t is_sandbox;      /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
+        uint32_t shared_with;     /* a sandbox's box whose files, network, ids and groups
+                                   * this one shares, in its own pid namespace; or
+                                   * KEEPER_NO_BOX. With a parent it shares writable
+                                   * places, user and groups, and its PID 1 must have
+                                   * answered a request before a fork into it */
+        uint32_t mount_count;     /* 0 for a template */
+        uint32_t file_mounts;     /* a bit for each mount that is one file, by its number */
+        char mounts[KEEPER_MOUNTS_MAX]
+                   [KEEPER_TARGET_MAX];    /* mount points in the box, each to be served by a KEEPER_SERVE */
         char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; with a parent: "" */
-        char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to /run/cloche in the box; "": none, or the parent's */
+        char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to
+                                              /run/cloche in the box; "": none, or the parent's */
 };
 
 /* One of our programs that works on a directory of the host, without privilege, as its owner. If a
@@ -62,16 +64,17 @@ struct keeper_box_spec {
  * that socket, unless that is root: a directory that this user may not open is not mounted. */
 enum keeper_service {
         KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket, and optionally a caller's */
-        KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and optionally a caller's */
+        KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and optionally a
+                                 caller's */
         KEEPER_SERVICE_NET,   /* cloche-gate, for the network of a sandbox's box; fds: its control socket */
         KEEPER_SERVICE_COUNT
 };
 
 struct keeper_service_spec {
         uint32_t service;
-        uint32_t mount; /* KEEPER_SERVICE_MOUNT: index in the box */
-        uint32_t root;  /* index of a directory on the keeper's command line; path is beneath it */
-        uint32_t is_written; /* 0 or 1: a caller must be allowed to write to the directory */
+        uint32_t mount;             /* KEEPER_SERVICE_MOUNT: index in the box */
+        uint32_t root;              /* index of a directory on the keeper's command line; path is beneath it */
+        uint32_t is_written;        /* 0 or 1: a caller must be allowed to write to the directory */
         char path[KEEPER_PATH_MAX]; /* relative, "" or "." for the root itself */
 };
 
@@ -81,7 +84,8 @@ struct keeper_request {
         uint32_t box;
         uint32_t reserved;
         union {
-                struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes, pids and cpu_percent, 0 keeps a limit */
+                struct keeper_box_spec spec;        /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes, pids and
+                                                       cpu_percent, 0 keeps a limit */
                 struct keeper_service_spec service; /* KEEPER_SERVE */
         };
 };
@@ -89,8 +93,8 @@ struct keeper_request {
 static inline size_t keeper_request_size(uint32_t op)
 {
         return op == KEEPER_BOX_MAKE || op == KEEPER_BOX_LIMIT ? sizeof(struct keeper_request)
-               : op == KEEPER_SERVE                            ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_service_spec)
-                                                               : KEEPER_REQUEST_HEAD;
+               : op == KEEPER_SERVE ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_service_spec)
+                                    : KEEPER_REQUEST_HEAD;
 }
 
 struct keeper_usage {

@@ -122,7 +122,8 @@ static int look_at_self(struct look *look)
         errno = 0;
         look->nice = getpriority(PRIO_PROCESS, 0);
         look->io_priority = (int)syscall(SYS_ioprio_get, 1 /* IOPRIO_WHO_PROCESS */, 0);
-        if (errno || getrusage(RUSAGE_CHILDREN, &look->children) < 0 || sched_getaffinity(0, sizeof(look->processors), &look->processors) < 0 ||
+        if (errno || getrusage(RUSAGE_CHILDREN, &look->children) < 0 ||
+            sched_getaffinity(0, sizeof(look->processors), &look->processors) < 0 ||
             syscall(SYS_sched_getattr, 0, look->scheduling, sizeof(look->scheduling), 0) < 0)
                 return -EIO;
         return 0;
@@ -182,7 +183,9 @@ static int are_numbers_untouched(void)
 
 static ssize_t read_counters(const struct counters *c, char text[COUNTERS_BYTES])
 {
-        ssize_t n = c->fd == -ENOENT ? 0 : pread(c->fd, text, COUNTERS_BYTES, 0); /* the whole file; if it fills the buffer, that is too small */
+        ssize_t n = c->fd == -ENOENT ? 0
+                                     : pread(c->fd, text, COUNTERS_BYTES,
+                                             0); /* the whole file; if it fills the buffer, that is too small */
 
         return n < 0 || n == COUNTERS_BYTES ? -EIO : n;
 }
@@ -278,5 +281,6 @@ int renew_is_clean(void)
 {
         static struct look now;
 
-        return is_marked && is_undisturbed() && is_network_untouched() && look(&now) == 0 && memcmp(&now, &marked, sizeof(now)) == 0 && are_numbers_untouched();
+        return is_marked && is_undisturbed() && is_network_untouched() && look(&now) == 0 &&
+               memcmp(&now, &marked, sizeof(now)) == 0 && are_numbers_untouched();
 }

@@ -96,7 +96,8 @@ static int check_beside(const struct keeper_box_spec *spec, uint32_t outer, uint
         if (strcmp(spec->mounts[outer], spec->mounts[inner]) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "two mounts have the place '%.100s'", spec->mounts[outer]);
         if (spec->file_mounts & 1u << outer && path_is_at_or_below(spec->mounts[inner], spec->mounts[outer]))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mount '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the mount '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it",
                                spec->mounts[inner], spec->mounts[outer]);
         return 0;
 }
@@ -111,9 +112,14 @@ static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struc
         if (!memchr(target, '\0', KEEPER_TARGET_MAX))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the place of a mount is not terminated");
         if (!is_plain(target))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the place of a mount must be an absolute path without '.' and '..', not '%.100s'", target);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the place of a mount must be an absolute path without '.' and '..', not '%.100s'",
+                               target);
         if (spec->parent != KEEPER_NO_BOX && !is_writable_place(target))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche only", target);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche "
+                               "only",
+                               target);
         for (uint32_t other = 0; r == 0 && other < mount; other++) {
                 r = check_beside(spec, other, mount, e);
                 if (r == 0)
@@ -127,9 +133,11 @@ static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e
         int r = 0;
 
         if (spec->mount_count > KEEPER_MOUNTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box has at most %d mounts, not %u", KEEPER_MOUNTS_MAX, spec->mount_count);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box has at most %d mounts, not %u", KEEPER_MOUNTS_MAX,
+                               spec->mount_count);
         if (spec->file_mounts >> spec->mount_count)
-                return err_set(e, CLOCHE_E_PROTOCOL, "file_mounts is %x, and there are %u mounts", spec->file_mounts, spec->mount_count);
+                return err_set(e, CLOCHE_E_PROTOCOL, "file_mounts is %x, and there are %u mounts", spec->file_mounts,
+                               spec->mount_count);
         if (spec->is_template && spec->mount_count > 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template has no mounts");
         for (uint32_t i = 0; r == 0 && i < spec->mount_count; i++)
@@ -147,7 +155,8 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must be relative, not '%.100s'", service->path);
         if (service->is_written > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_written is %u, expected 0 or 1", service->is_written);
-        if (service->service == KEEPER_SERVICE_NET && (service->path[0] || service->mount || service->root || service->is_written))
+        if (service->service == KEEPER_SERVICE_NET &&
+            (service->path[0] || service->mount || service->root || service->is_written))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a network has no directory");
         return 0;
 }
@@ -161,9 +170,12 @@ static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *
         if (spec->is_sandbox && (spec->is_template || spec->parent != KEEPER_NO_BOX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox's box is no template and stands beneath none");
         if (is_sharing && spec->is_template && spec->parent == KEEPER_NO_BOX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template beneath none shares with no sandbox: what is forked from it may");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a template beneath none shares with no sandbox: what is forked from it may");
         if (is_sharing && (spec->is_sandbox || spec->mount_count > 0 || spec->image[0] || spec->runtime_dir[0]))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box that shares with box %u has its image, runtime, mounts and terminals", spec->shared_with);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a box that shares with box %u has its image, runtime, mounts and terminals",
+                               spec->shared_with);
         return 0;
 }
 

@@ -31,7 +31,8 @@ static _Noreturn void run_helper(int program_fd, int output_fd)
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
         snprintf(pid, sizeof(pid), "%d", (int)getppid());
-        if (null_fd >= 0 && dup2(null_fd, 0) >= 0 && dup2(output_fd, 1) >= 0 && dup2(null_fd, 2) >= 0 && close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+        if (null_fd >= 0 && dup2(null_fd, 0) >= 0 && dup2(output_fd, 1) >= 0 && dup2(null_fd, 2) >= 0 &&
+            close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
                 syscall(SYS_execveat, program_fd, "", argv, environment, AT_EMPTY_PATH);
         _exit(STATUS_NO_PROGRAM);
 }
@@ -47,7 +48,8 @@ static void read_reason(int fd, char *ret, size_t size)
                 uint64_t now_ns = clock_now_ns();
                 ssize_t n;
 
-                if (now_ns >= deadline_ns || poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) <= 0 || have + 1 >= size)
+                if (now_ns >= deadline_ns || poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) <= 0 ||
+                    have + 1 >= size)
                         break;
                 n = read(fd, ret + have, size - 1 - have);
                 if (n <= 0)
@@ -99,7 +101,8 @@ static int is_in_managers_namespace(void)
 
 int scope_request(const void *data, struct cloche_err *e)
 {
-        _cleanup_fd_ int program_fd = serve_open_beside(data, "cloche-scope", O_PATH), read_fd = -EBADF, write_fd = -EBADF;
+        _cleanup_fd_ int program_fd = serve_open_beside(data, "cloche-scope", O_PATH), read_fd = -EBADF,
+                         write_fd = -EBADF;
         char reason[REASON_MAX];
         int pair[2];
         pid_t pid;

@@ -34,10 +34,12 @@
 
 #define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
 #define FUSE_MINOR 229
-#define FIRST_FD 3 /* first descriptor of the program's arguments */
+#define FIRST_FD 3                        /* first descriptor of the program's arguments */
 #define SYNC_END_NS UINT64_C(10000000000) /* for running syncs when the keeper ends */
 #define SYNC_POLL_NS 2000000
-#define PASSTHROUGHS_A_TURN 16 /* then the engine is served; servers that were not served are first in the next turn */
+#define PASSTHROUGHS_A_TURN                                                                      \
+        16 /* then the engine is served; servers that were not served are first in the next turn \
+            */
 
 /* -- set-up for mounts ---------------------------------------------------------------------------------------- */
 
@@ -81,12 +83,14 @@ static int open_fuse_directory(const struct keeper_state *keeper)
         return fd < 0 ? -errno : fd;
 }
 
-int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e)
+int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count,
+                 struct cloche_err *e)
 {
         int r = 0;
 
         if (count > KEEPER_ROOTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, count);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu",
+                               KEEPER_ROOTS_MAX, count);
         keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
         keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
         keeper->gate_program_fd = serve_open_beside(init_path, "cloche-gate", O_PATH);
@@ -135,7 +139,8 @@ void serve_passthroughs(struct keeper_state *keeper)
         int count = epoll_wait(keeper->passthrough_fd, events, PASSTHROUGHS_A_TURN, 0);
 
         for (int i = 0; i < count; i++) {
-                struct passthrough *passthrough = &keeper->boxes[events[i].data.u64 >> 32].passthroughs[(uint32_t)events[i].data.u64];
+                struct passthrough *passthrough =
+                        &keeper->boxes[events[i].data.u64 >> 32].passthroughs[(uint32_t)events[i].data.u64];
 
                 if (passthrough_serve(passthrough) < 0)
                         close_passthrough(keeper, passthrough);
@@ -153,9 +158,9 @@ struct program {
         uid_t uid;
         gid_t gid;
         const struct caller *caller; /* its supplementary groups are set too; NULL: none */
-        int memory_fd;      /* entrance of the box's memory group, or -EBADF */
-        const int *processor_fd; /* likewise, or NULL: its time is not charged to the box */
-        int needs_upper;    /* the child makes fds[2] */
+        int memory_fd;               /* entrance of the box's memory group, or -EBADF */
+        const int *processor_fd;     /* likewise, or NULL: its time is not charged to the box */
+        int needs_upper;             /* the child makes fds[2] */
         uint64_t disk_bytes, disk_inodes;
 };
 
@@ -169,7 +174,8 @@ struct directory {
 };
 
 /* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
-static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
+static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd,
+                       struct directory *ret, struct cloche_err *e)
 {
         int r = keeper->is_root && caller_fd >= 0 ? keeper_caller_of_socket(caller_fd, &ret->room, e) : 0;
 
@@ -193,19 +199,22 @@ static int open_as_keeper(const struct keeper_root *root, const char *path, stru
         return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.150s", path) : fd;
 }
 
-static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, int caller_fd, struct directory *ret, struct cloche_err *e)
+static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, int caller_fd,
+                          struct directory *ret, struct cloche_err *e)
 {
         const struct keeper_root *root;
         struct stat st;
         int r;
 
         if (spec->root >= keeper->root_count)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no directory was named that may be mounted under this number (%u)", spec->root);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "no directory was named that may be mounted under this number (%u)", spec->root);
         root = &keeper->roots[spec->root];
         r = find_caller(keeper, root, caller_fd, ret, e);
         if (r < 0)
                 return r;
-        ret->fd = ret->caller ? caller_open(ret->caller, root, spec->path, (int)spec->is_written, e) : open_as_keeper(root, spec->path, e);
+        ret->fd = ret->caller ? caller_open(ret->caller, root, spec->path, (int)spec->is_written, e)
+                              : open_as_keeper(root, spec->path, e);
         if (ret->fd < 0)
                 return ret->fd;
         if (fstat(ret->fd, &st) < 0)
@@ -240,7 +249,8 @@ static int make_upper(struct program *p, struct cloche_err *e)
                 return r;
         /* 0 means no limit to tmpfs. */
         snprintf(size, sizeof(size), "%llu", p->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_bytes);
-        snprintf(inodes, sizeof(inodes), "%llu", p->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_inodes + 1);
+        snprintf(inodes, sizeof(inodes), "%llu",
+                 p->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_inodes + 1);
         snprintf(uid, sizeof(uid), "%u", p->keeper->is_root ? (unsigned)p->uid : JAIL_UID);
         snprintf(gid, sizeof(gid), "%u", p->keeper->is_root ? (unsigned)p->gid : JAIL_UID);
         p->fds[2] = mount_make("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
@@ -249,14 +259,18 @@ static int make_upper(struct program *p, struct cloche_err *e)
 
 static int become_owner(const struct program *p, struct cloche_err *e)
 {
-        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, p->caller ? p->caller->groups : NULL, p->caller ? p->caller->group_count : 0, e) : 0;
+        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, p->caller ? p->caller->groups : NULL,
+                                                 p->caller ? p->caller->group_count : 0, e)
+                                   : 0;
 
         if (r < 0)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         /* Set after the change of ids, which clears it. The server also ends when its socket closes. */
-        return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "tie the server to the keeper") : 0;
+        return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0
+                       ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "tie the server to the keeper")
+                       : 0;
 }
 
 /* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are closed. */
@@ -318,7 +332,7 @@ static _Noreturn void run(struct program *p, int error_fd)
 struct starting {
         struct pending p; /* fd: carries an error, closed by exec */
         const char *name;
-        pid_t *place;     /* holds its pid as long as it lives */
+        pid_t *place;                    /* holds its pid as long as it lives */
         struct passthrough *passthrough; /* closed if the child does not start; or NULL */
 };
 
@@ -355,7 +369,8 @@ static const struct pending_kind starting_kind = {"start a program for the box",
 
 /* The request is answered when the program runs, or with the child's error before exec. place: set
  * at once. */
-static int start(struct keeper_state *keeper, struct program *p, const struct serve_order *order, pid_t *place, struct passthrough *passthrough, struct cloche_err *e)
+static int start(struct keeper_state *keeper, struct program *p, const struct serve_order *order, pid_t *place,
+                 struct passthrough *passthrough, struct cloche_err *e)
 {
         _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
         struct starting *s;
@@ -377,8 +392,14 @@ static int start(struct keeper_state *keeper, struct program *p, const struct se
         if (pid == 0)
                 run(p, write_fd);
         *place = pid;
-        *s = (struct starting){.p = {.kind = &starting_kind, .op = KEEPER_SERVE, .serial = order->serial, .box = order->box, .fd = TAKE_FD(read_fd)},
-                               .name = p->name, .place = place, .passthrough = passthrough};
+        *s = (struct starting){.p = {.kind = &starting_kind,
+                                     .op = KEEPER_SERVE,
+                                     .serial = order->serial,
+                                     .box = order->box,
+                                     .fd = TAKE_FD(read_fd)},
+                               .name = p->name,
+                               .place = place,
+                               .passthrough = passthrough};
         pending_begin(keeper, &s->p);
         return 0;
 }
@@ -394,7 +415,8 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         int r;
 
         if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
-                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", order->box, spec->mount);
+                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", order->box,
+                               spec->mount);
         r = open_directory(keeper, spec, order->caller_fd, &directory, e);
         if (r < 0)
                 return r;
@@ -402,13 +424,22 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         if (r < 0)
                 return r;
         passthrough_fd = offer_passthrough(keeper, order->box, spec->mount, &row->passthroughs[spec->mount]);
-        r = start(keeper, &(struct program){
-                .keeper = keeper, .name = "cloche-fs", .program_fd = keeper->fs_program_fd,
-                .fds = {row->fuse_fds[spec->mount], directory.fd, -EBADF, order->fds[0], passthrough_fd}, .fd_count = passthrough_fd < 0 ? 4 : 5,
-                .uid = directory.uid, .gid = directory.gid, .caller = directory.caller,
-                .memory_fd = memory_fd, .needs_upper = 1,
-                .disk_bytes = row->limits.disk_bytes, .disk_inodes = row->limits.disk_inodes,
-        }, order, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], e);
+        r = start(keeper,
+                  &(struct program){
+                          .keeper = keeper,
+                          .name = "cloche-fs",
+                          .program_fd = keeper->fs_program_fd,
+                          .fds = {row->fuse_fds[spec->mount], directory.fd, -EBADF, order->fds[0], passthrough_fd},
+                          .fd_count = passthrough_fd < 0 ? 4 : 5,
+                          .uid = directory.uid,
+                          .gid = directory.gid,
+                          .caller = directory.caller,
+                          .memory_fd = memory_fd,
+                          .needs_upper = 1,
+                          .disk_bytes = row->limits.disk_bytes,
+                          .disk_inodes = row->limits.disk_inodes,
+                  },
+                  order, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], e);
         if (r < 0)
                 close_passthrough(keeper, &row->passthroughs[spec->mount]);
         /* If we kept a copy open, the guest would wait for ever for a server that died. */
@@ -430,12 +461,19 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
         r = open_directory(keeper, order->spec, order->caller_fd, &directory, e);
         if (r < 0)
                 return r;
-        return start(keeper, &(struct program){
-                .keeper = keeper, .name = "cloche-sync", .program_fd = keeper->sync_program_fd,
-                .fds = {directory.fd, order->fds[0], order->fds[1]}, .fd_count = 3,
-                .uid = directory.uid, .gid = directory.gid, .caller = directory.caller,
-                .memory_fd = -EBADF,
-        }, order, place, NULL, e);
+        return start(keeper,
+                     &(struct program){
+                             .keeper = keeper,
+                             .name = "cloche-sync",
+                             .program_fd = keeper->sync_program_fd,
+                             .fds = {directory.fd, order->fds[0], order->fds[1]},
+                             .fd_count = 3,
+                             .uid = directory.uid,
+                             .gid = directory.gid,
+                             .caller = directory.caller,
+                             .memory_fd = -EBADF,
+                     },
+                     order, place, NULL, e);
 }
 
 /* A gate that ended may be followed by another. */
@@ -464,12 +502,19 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
                 r = network_make_sockets(keeper, row, sockets, e);
         if (r < 0)
                 return r;
-        r = start(keeper, &(struct program){
-                .keeper = keeper, .name = "cloche-gate", .program_fd = keeper->gate_program_fd,
-                .fds = {order->fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
-                .uid = keeper->is_root ? box_owner(box) : geteuid(), .gid = keeper->is_root ? box_owner(box) : getegid(),
-                .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is charged to the box */
-        }, order, &row->gate_pid, NULL, e);
+        r = start(keeper,
+                  &(struct program){
+                          .keeper = keeper,
+                          .name = "cloche-gate",
+                          .program_fd = keeper->gate_program_fd,
+                          .fds = {order->fds[0], sockets[0], sockets[1], sockets[2]},
+                          .fd_count = 1 + NETWORK_FDS,
+                          .uid = keeper->is_root ? box_owner(box) : geteuid(),
+                          .gid = keeper->is_root ? box_owner(box) : getegid(),
+                          .memory_fd = memory_fd,
+                          .processor_fd = &processor_fd, /* a flood of connections is charged to the box */
+                  },
+                  order, &row->gate_pid, NULL, e);
         /* If we kept copies, open connections would wait for ever for a gate that died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);
@@ -519,6 +564,7 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end)
         /* The caller whose user it runs as may have stopped it. Its journal is complete at each
          * step (decision 0010). */
         for (size_t i = 0; is_end && i < KEEPER_SYNCS_MAX; i++)
-                if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 && waitpid(keeper->sync_pids[i], NULL, 0) > 0)
+                if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 &&
+                    waitpid(keeper->sync_pids[i], NULL, 0) > 0)
                         keeper->sync_pids[i] = 0;
 }

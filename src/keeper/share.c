@@ -73,7 +73,8 @@ int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_f
                 struct helper_told told = {0};
                 const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
-                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 && helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
+                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 &&
+                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
                         (void)deliver(order, theirs_fd, &told, &pidfd);
                 helper_tell(theirs_fd, &told, pidfd);
         }
@@ -100,7 +101,8 @@ int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES]
 
 /* A user that belongs to a template is not mapped beneath it, except for that template's own child
  * (userns.c). */
-static int check_user(const struct keeper_state *keeper, const struct box *sandbox, uint32_t parent, struct cloche_err *e)
+static int check_user(const struct keeper_state *keeper, const struct box *sandbox, uint32_t parent,
+                      struct cloche_err *e)
 {
         uid_t user = box_user(keeper, sandbox);
 
@@ -108,7 +110,9 @@ static int check_user(const struct keeper_state *keeper, const struct box *sandb
                 return 0;
         for (uint32_t box = keeper->boxes[parent].parent; box != KEEPER_NO_BOX; box = keeper->boxes[box].parent)
                 if (box_user(keeper, &keeper->boxes[box]) == user)
-                        return err_set(e, CLOCHE_E_STATE, "box %u shares with the sandbox already, and box %u beneath it with another: from there is no way back",
+                        return err_set(e, CLOCHE_E_STATE,
+                                       "box %u shares with the sandbox already, and box %u beneath it with another: "
+                                       "from there is no way back",
                                        box, parent);
         return 0;
 }
@@ -120,12 +124,14 @@ int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec,
         /* A mount serves only the user namespace in which it was made and those beneath
          * (fs/fuse/dir.c, fuse_allow_current_process). */
         if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
-                return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share", spec->shared_with);
+                return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share",
+                               spec->shared_with);
         if (spec->shared_with == KEEPER_NO_BOX)
                 return 0;
         if (row && row->is_sandbox)
                 return check_user(keeper, row, spec->parent, e);
-        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with) : -CLOCHE_E_STATE;
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with)
+                   : -CLOCHE_E_STATE;
 }
 
 uint32_t share_groups(const struct keeper_state *keeper, uint32_t box)
@@ -137,12 +143,15 @@ int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct c
 {
         uint32_t groups = share_groups(keeper, box);
 
-        return groups == box ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "box %u has the control groups of box %u: ask for that one", box, groups);
+        return groups == box ? 0
+                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "box %u has the control groups of box %u: ask for that one", box, groups);
 }
 
 static int is_sharing(const struct box *row, uint32_t sandbox)
 {
-        return row->state != BOX_FREE && row->state != BOX_LEAVING && !row->has_lost_sandbox && row->shared_with == sandbox;
+        return row->state != BOX_FREE && row->state != BOX_LEAVING && !row->has_lost_sandbox &&
+               row->shared_with == sandbox;
 }
 
 void share_kill(struct keeper_state *keeper, uint32_t sandbox)

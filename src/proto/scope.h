@@ -4,7 +4,7 @@
 
 enum scope_status {
         SCOPE_MOVED = 0,
-        SCOPE_REFUSED = 1,    /* the line has the reason */
+        SCOPE_REFUSED = 1, /* the line has the reason */
         SCOPE_USAGE = 2,
         SCOPE_NO_MANAGER = 3, /* no service manager serves this user */
 };

@@ -27,8 +27,9 @@ static const struct {
         int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
         enum method_needs needs;
 } exceptions[] = {
-        {begin_CREATE, METHOD_PLAIN}, {begin_LIST, METHOD_PLAIN}, {begin_DELETE, METHOD_PLAIN}, {begin_GET, METHOD_FINDS},
-        {begin_UPDATE, METHOD_FINDS}, {begin_STOP, METHOD_FINDS},  {begin_SAVE, METHOD_FINDS},
+        {begin_CREATE, METHOD_PLAIN}, {begin_LIST, METHOD_PLAIN},   {begin_DELETE, METHOD_PLAIN},
+        {begin_GET, METHOD_FINDS},    {begin_UPDATE, METHOD_FINDS}, {begin_STOP, METHOD_FINDS},
+        {begin_SAVE, METHOD_FINDS},
 };
 
 static enum method_needs needs_of(const struct method *method)
@@ -254,8 +255,8 @@ static int name_of(const json_t *params, const char **ret, struct cloche_err *e)
         return sandbox_name_check(*ret, e);
 }
 
-static int find_sandbox(struct sandboxes *all, const struct method *method, int64_t principal, const json_t *params, struct sandbox **ret,
-                        struct cloche_err *e)
+static int find_sandbox(struct sandboxes *all, const struct method *method, int64_t principal, const json_t *params,
+                        struct sandbox **ret, struct cloche_err *e)
 {
         const char *name;
         int r;
@@ -331,7 +332,8 @@ void asks_end(struct sandbox *s, const struct cloche_err *e)
         for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
                 next = TAILQ_NEXT(ask, link);
                 /* sandbox.events continues through a stop. */
-                if (ask->is_over || ask->is_waiting || !ask->cancel || (ask->method->begin == begin_EVENTS && !s->is_deleted))
+                if (ask->is_over || ask->is_waiting || !ask->cancel ||
+                    (ask->method->begin == begin_EVENTS && !s->is_deleted))
                         continue;
                 ask->cancel(ask);
                 if (ask->method->begin == begin_EVENTS)
@@ -348,8 +350,9 @@ static int check_params(const json_t *params, const struct buf *attachments, str
         return value_check(params, attachments ? attachments->size : 0, e);
 }
 
-int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_name, const json_t *params, const struct buf *attachments,
-                  const struct sandbox_face *face, void *data, struct sandbox_ask **ret, struct cloche_err *e)
+int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_name, const json_t *params,
+                  const struct buf *attachments, const struct sandbox_face *face, void *data, struct sandbox_ask **ret,
+                  struct cloche_err *e)
 {
         const struct method *method = find_method(method_name);
         struct sandbox *sandbox = NULL;
@@ -370,8 +373,15 @@ int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_n
         ask = calloc(1, sizeof(*ask));
         if (!ask)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
-        *ask = (struct sandbox_ask){.all = all, .sandbox = sandbox, .method = method, .principal = principal, .params = json_deep_copy(params),
-                                    .attachments = BUF_INIT(ATTACHMENTS_MAX), .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX), .face = face, .data = data};
+        *ask = (struct sandbox_ask){.all = all,
+                                    .sandbox = sandbox,
+                                    .method = method,
+                                    .principal = principal,
+                                    .params = json_deep_copy(params),
+                                    .attachments = BUF_INIT(ATTACHMENTS_MAX),
+                                    .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX),
+                                    .face = face,
+                                    .data = data};
         all->ask_count++;
         if (sandbox) {
                 TAILQ_INSERT_TAIL(&sandbox->asks, ask, link);
@@ -380,7 +390,8 @@ int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_n
         } else {
                 TAILQ_INSERT_TAIL(&all->asks, ask, link);
         }
-        if (!ask->params || (attachments && attachments->size > 0 && buf_append(&ask->attachments, attachments->data, attachments->size) < 0))
+        if (!ask->params || (attachments && attachments->size > 0 &&
+                             buf_append(&ask->attachments, attachments->data, attachments->size) < 0))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
         if (r == 0)
                 r = begin(ask, e);
@@ -435,14 +446,19 @@ int put_raw(json_t *object, const char *name, const void *data, size_t size, str
 
         if (size > 0 && buf_append(attachments, data, size) < 0)
                 return -ENOMEM;
-        return json_object_set_new(object, name, json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", at, "n", (json_int_t)size)) < 0 ? -ENOMEM : 0;
+        return json_object_set_new(object, name,
+                                   json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", at, "n", (json_int_t)size)) < 0
+                       ? -ENOMEM
+                       : 0;
 }
 
 int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
         /* JSON writes a NUL in six characters, and long texts take much longer than bytes to write
          * and parse. */
-        json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data ? data : "", size);
+        json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size)
+                               ? NULL
+                               : json_stringn(data ? data : "", size);
 
         if (text)
                 return json_object_set_new(object, name, text) < 0 ? -ENOMEM : 0;
@@ -453,5 +469,7 @@ json_t *time_json(uint64_t real_ms)
 {
         char text[CLOCK_TEXT_SIZE];
 
-        return clock_write_utc(text, (struct timespec){(time_t)(real_ms / 1000), (long)(real_ms % 1000) * 1000000}) < 0 ? json_null() : json_string(text);
+        return clock_write_utc(text, (struct timespec){(time_t)(real_ms / 1000), (long)(real_ms % 1000) * 1000000}) < 0
+                       ? json_null()
+                       : json_string(text);
 }

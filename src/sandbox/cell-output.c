@@ -35,7 +35,7 @@ const struct spool *output_find(struct sandbox *s, const char *id, enum stream_i
 
         if (p)
                 return &p->streams[index].spool;
-        TAILQ_FOREACH(o, &s->outputs, link)
+        TAILQ_FOREACH (o, &s->outputs, link)
                 if (strcmp(o->id, id) == 0)
                         return &o->streams[index];
         return NULL;
@@ -46,7 +46,7 @@ uint64_t outputs_bytes(const struct sandbox *s)
         const struct cell_output *o;
         uint64_t bytes = 0;
 
-        TAILQ_FOREACH(o, &s->outputs, link)
+        TAILQ_FOREACH (o, &s->outputs, link)
                 for (int i = 0; i < STREAMS; i++)
                         bytes += spool_bytes(&o->streams[i]);
         return bytes;
@@ -70,7 +70,8 @@ const char *output_keep(struct sandbox *s, struct spool *out, struct spool *err)
         take(err, &o->streams[STREAM_ERR]);
         TAILQ_INSERT_TAIL(&s->outputs, o, link);
         s->cell_output_count++;
-        while (s->cell_output_count > 1 && (s->cell_output_count > SANDBOX_OUTPUTS_MAX || outputs_bytes(s) > SANDBOX_SPOOL_BYTES / 2))
+        while (s->cell_output_count > 1 &&
+               (s->cell_output_count > SANDBOX_OUTPUTS_MAX || outputs_bytes(s) > SANDBOX_SPOOL_BYTES / 2))
                 output_free(s, TAILQ_FIRST(&s->outputs));
         return o->id;
 }

@@ -176,7 +176,8 @@ static void on_late(uv_timer_t *timer)
         struct cloche_err e;
 
         if (cell->is_ending) {
-                err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter was killed: the cell went on for %d ms after it was interrupted", GRACE_MS);
+                err_set(&e, CLOCHE_E_CONTEXT_ENDED,
+                        "the interpreter was killed: the cell went on for %d ms after it was interrupted", GRACE_MS);
                 context_end(cell->task.context, &e);
                 return;
         }
@@ -206,12 +207,14 @@ static json_t *cell_params(struct context_task *task)
         if (cell->timeout_ms)
                 uv_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
         if (cell->is_stream) {
-                tell(cell, "begin", json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count), NULL);
+                tell(cell, "begin",
+                     json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count), NULL);
                 for (int i = 0; i < STREAMS; i++)
                         tell_earlier(cell, (enum stream_index)i);
         }
-        return json_pack("{s:s, s:I, s:b, s:I}", "code", request_source(ask_text(cell->ask, "code"), 0).text, "count", (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent,
-                         "storeBytes", (json_int_t)CONTEXT_STORE_BYTES);
+        return json_pack("{s:s, s:I, s:b, s:I}", "code", request_source(ask_text(cell->ask, "code"), 0).text, "count",
+                         (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent, "storeBytes",
+                         (json_int_t)CONTEXT_STORE_BYTES);
 }
 
 /* -- messages of the agent ------------------------------------------------------------------------------------ */
@@ -224,7 +227,7 @@ static void shift(json_t *value, json_int_t by)
         size_t i;
 
         if (json_is_array(value)) {
-                json_array_foreach(value, i, member)
+                json_array_foreach (value, i, member)
                         shift(member, by);
         } else if (json_is_object(value)) {
                 json_t *at = json_object_get(value, "at");
@@ -232,7 +235,7 @@ static void shift(json_t *value, json_int_t by)
                 if (json_object_get(value, "$") && json_is_integer(at))
                         json_integer_set(at, json_integer_value(at) + by);
                 else
-                        json_object_foreach(value, name, member)
+                        json_object_foreach (value, name, member)
                                 shift(member, by);
         }
 }
@@ -259,7 +262,8 @@ static void keep(struct cell *cell, const json_t *display, const struct frame *f
         }
         copy = json_deep_copy(display);
         shift(copy, (json_int_t)cell->attachments.size);
-        if (!copy || (f->attachments_size > 0 && buf_append(&cell->attachments, f->attachments, f->attachments_size) < 0) ||
+        if (!copy ||
+            (f->attachments_size > 0 && buf_append(&cell->attachments, f->attachments, f->attachments_size) < 0) ||
             json_array_append(cell->displays, copy) < 0)
                 cell->displays_dropped++;
         else
@@ -270,16 +274,21 @@ static void keep(struct cell *cell, const json_t *display, const struct frame *f
 static int on_display(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
-        json_t *data = json_object_get(m->params, "data"), *metadata = json_object_get(m->params, "metadata"), *id = json_object_get(m->params, "displayId");
+        json_t *data = json_object_get(m->params, "data"), *metadata = json_object_get(m->params, "metadata"),
+               *id = json_object_get(m->params, "displayId");
         json_t *display;
 
-        if (!json_is_object(data) || (metadata && !json_is_object(metadata)) || (id && !json_is_string(id) && !json_is_null(id)))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a display without data, or with other members than text and objects");
-        display = json_pack("{s:O, s:o, s:b}", "data", data, "metadata", metadata ? json_incref(metadata) : json_object(), "isResult",
-                            json_is_true(json_object_get(m->params, "isResult")));
+        if (!json_is_object(data) || (metadata && !json_is_object(metadata)) ||
+            (id && !json_is_string(id) && !json_is_null(id)))
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "a display without data, or with other members than text and objects");
+        display =
+                json_pack("{s:O, s:o, s:b}", "data", data, "metadata", metadata ? json_incref(metadata) : json_object(),
+                          "isResult", json_is_true(json_object_get(m->params, "isResult")));
         if (display && json_is_string(id)) {
                 json_object_set(display, "displayId", id);
-                json_object_set_new(display, "isUpdate", json_boolean(json_is_true(json_object_get(m->params, "isUpdate"))));
+                json_object_set_new(display, "isUpdate",
+                                    json_boolean(json_is_true(json_object_get(m->params, "isUpdate"))));
         }
         if (cell->is_stream)
                 tell(cell, "display", json_incref(display), &attachments);
@@ -323,7 +332,7 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         unsigned open = 0;
 
         (void)f;
-        TAILQ_FOREACH(other, &cell->questions, link)
+        TAILQ_FOREACH (other, &cell->questions, link)
                 open++;
         if (!cell->takes_input) {
                 no_input(c, m->id, "there is no input: the caller of this cell answers no questions");
@@ -339,8 +348,10 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         q->id = json_incref(m->id);
         q->number = ++c->sandbox->next_question;
         TAILQ_INSERT_TAIL(&cell->questions, q, link);
-        tell(cell, "input", json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt", prompt ? prompt : "", "password",
-                                      json_is_true(json_object_get(m->params, "password"))), NULL);
+        tell(cell, "input",
+             json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt",
+                       prompt ? prompt : "", "password", json_is_true(json_object_get(m->params, "password"))),
+             NULL);
         return 0;
 }
 
@@ -350,14 +361,15 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
         struct question *q;
         int r = 0;
 
-        TAILQ_FOREACH(q, &cell->questions, link)
+        TAILQ_FOREACH (q, &cell->questions, link)
                 if (q->number == number)
                         break;
         if (!q)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the cell has no open question %llu", (unsigned long long)number);
         if (!value)
                 no_input(c, q->id, "there is no input: the caller has none");
-        else if ((r = rpc_result(json_incref(q->id), json_pack("{s:s}", "value", value), NULL, 0, &c->channel.out, e)) == 0)
+        else if ((r = rpc_result(json_incref(q->id), json_pack("{s:s}", "value", value), NULL, 0, &c->channel.out,
+                                 e)) == 0)
                 channel_flush(&c->channel);
         question_free(cell, q);
         return r;
@@ -401,7 +413,8 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
                         say_heard(c, m->id);
                 return r;
         }
-        return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
+        return m->kind == RPC_NOTIFICATION ? 0
+                                           : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
 }
 
 /* -- the outcome ---------------------------------------------------------------------------------------------- */
@@ -457,12 +470,13 @@ static json_t *lines_of(const json_t *traceback)
         json_t *lines = json_array(), *line;
         size_t i, bytes = 0;
 
-        json_array_foreach((json_t *)traceback, i, line) {
+        json_array_foreach ((json_t *)traceback, i, line) {
                 if (!json_is_string(line))
                         continue;
                 bytes += json_string_length(line) + sizeof(json_t);
                 if (bytes > TRACEBACK_BYTES) {
-                        json_array_append_new(lines, json_sprintf("... %zu more lines", json_array_size(traceback) - i));
+                        json_array_append_new(lines,
+                                              json_sprintf("... %zu more lines", json_array_size(traceback) - i));
                         break;
                 }
                 json_array_append(lines, line);
@@ -480,7 +494,14 @@ static json_t *error_json(const struct cell *cell, const char *name, const char 
                 lines = late_lines(whole, name, late);
                 json_decref(whole);
         }
-        return json_pack("{s:s, s:s, s:o}", "name", cell->timed_out ? "Timeout" : name ? name : "Error", "message", cell->timed_out ? late : message ? message : "",
+        return json_pack("{s:s, s:s, s:o}", "name",
+                         cell->timed_out ? "Timeout"
+                         : name          ? name
+                                         : "Error",
+                         "message",
+                         cell->timed_out ? late
+                         : message       ? message
+                                         : "",
                          "traceback", lines);
 }
 
@@ -501,7 +522,9 @@ static int put_streams(struct cell *cell, json_t *answer)
         json_object_set_new(answer, "stdoutBytes", json_integer((json_int_t)streams[STREAM_OUT].spool.total));
         json_object_set_new(answer, "stderrBytes", json_integer((json_int_t)streams[STREAM_ERR].spool.total));
         json_object_set_new(answer, "truncated", json_boolean(is_cut));
-        if (is_cut && !(cell->is_stream && most == 0) && (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool, &cell->task.context->streams[STREAM_ERR].spool)))
+        if (is_cut && !(cell->is_stream && most == 0) &&
+            (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool,
+                              &cell->task.context->streams[STREAM_ERR].spool)))
                 json_object_set_new(answer, "output", json_string(id));
         return 0;
 }
@@ -511,10 +534,12 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
 {
         struct context *c = cell->task.context;
         struct sandbox_ask *ask = cell->ask;
-        json_t *answer = json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count, "status",
-                                   error ? "error" : "ok", "error", error, "displays", cell->displays, "displaysDropped", (json_int_t)cell->displays_dropped,
-                                   "timedOut", cell->timed_out, "interrupted", cell->interrupted, "ended", is_ended, "durationMs",
-                                   (json_int_t)((clock_now_ns() - cell->begun_ns) / 1000000));
+        json_t *answer =
+                json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I}", "context", c->name, "executionCount",
+                          (json_int_t)cell->count, "status", error ? "error" : "ok", "error", error, "displays",
+                          cell->displays, "displaysDropped", (json_int_t)cell->displays_dropped, "timedOut",
+                          cell->timed_out, "interrupted", cell->interrupted, "ended", is_ended, "durationMs",
+                          (json_int_t)((clock_now_ns() - cell->begun_ns) / 1000000));
 
         if (answer && put_streams(cell, answer) < 0) {
                 json_decref(answer);
@@ -537,10 +562,17 @@ static void on_answered(struct context_task *task, const struct rpc_message *m, 
         if (status && strcmp(status, "ok") == 0)
                 finish(cell, NULL, 0);
         else if (error)
-                finish(cell, error_json(cell, json_string_value(json_object_get(error, "name")), json_string_value(json_object_get(error, "message")),
-                                        json_object_get(error, "traceback")), 0);
+                finish(cell,
+                       error_json(cell, json_string_value(json_object_get(error, "name")),
+                                  json_string_value(json_object_get(error, "message")),
+                                  json_object_get(error, "traceback")),
+                       0);
         else
-                finish(cell, error_json(cell, "AgentError", m->kind == RPC_ERROR ? m->error_message : "the agent did not say how the cell ended", NULL), 0);
+                finish(cell,
+                       error_json(cell, "AgentError",
+                                  m->kind == RPC_ERROR ? m->error_message : "the agent did not say how the cell ended",
+                                  NULL),
+                       0);
 }
 
 static void on_failed(struct context_task *task, const struct cloche_err *e)
@@ -618,7 +650,8 @@ static int enliven(struct context *c, struct sandbox_ask *ask, struct cloche_err
         if (c->state != CONTEXT_ENDED)
                 return 0;
         if (c->why[0] && !ask_flag(ask, "restart", !ask_text(ask, "context")))
-                return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended, and can be restarted: %s", c->name, c->why);
+                return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended, and can be restarted: %s",
+                               c->name, c->why);
         context_start(c);
         return 0;
 }
@@ -631,10 +664,12 @@ int begin_CONTEXT_RUN(struct sandbox_ask *ask, struct cloche_err *e)
         int r;
 
         if (name && language)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "language goes with a default context; \"%s\" has its own", name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "language goes with a default context; \"%s\" has its own",
+                               name);
         if (ask_flag(ask, "input", 0) && !ask_flag(ask, "stream", 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "input needs stream: questions are told as events");
-        c = name ? context_find(ask->sandbox, name, e) : default_context(ask->sandbox, language ? language : "python", e);
+        c = name ? context_find(ask->sandbox, name, e)
+                 : default_context(ask->sandbox, language ? language : "python", e);
         if (!c)
                 return -(int)e->code;
         r = enliven(c, ask, e);

@@ -44,7 +44,9 @@ static void on_ready(void *data)
 
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
 {
-        static const struct network_face template = {.on_ready = on_ready, .on_decision = on_decision, .on_end = on_end};
+        static const struct network_face template = {.on_ready = on_ready,
+                                                     .on_decision = on_decision,
+                                                     .on_end = on_end};
         struct network_face face = template;
 
         face.data = s;
@@ -81,7 +83,7 @@ int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
         size_t i;
 
         (void)e;
-        json_array_foreach(s->decisions, i, decision)
+        json_array_foreach (s->decisions, i, decision)
                 if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > after)
                         json_array_append(list, decision);
         ask_result(ask, json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
@@ -115,7 +117,10 @@ void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
                 snprintf(ret, size, "the sandbox %s may connect only to where its network policy allows", name);
         size -= strlen(ret);
         ret += strlen(ret);
-        snprintf(ret, size, "; whoever runs it can allow more: cloche net %s --allow %.200s, or for new sandboxes cloched --network", name, host ? host : "HOST");
+        snprintf(ret, size,
+                 "; whoever runs it can allow more: cloche net %s --allow %.200s, or for new sandboxes cloched "
+                 "--network",
+                 name, host ? host : "HOST");
 }
 
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)

@@ -61,8 +61,8 @@ static void make(struct ahead *ahead)
         struct cloche_err e;
 
         if (ahead->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            notebook_find(s->all, s->principal, ahead->runtime->name, &runtime, &template, &e) < 0 || template->state != TEMPLATE_READY ||
-            seat_new(template, &limits, NULL, s->box, 0, &ahead->seat, &e) < 0)
+            notebook_find(s->all, s->principal, ahead->runtime->name, &runtime, &template, &e) < 0 ||
+            template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &ahead->seat, &e) < 0)
                 return;
         ahead->seat->told = on_seat;
         ahead->seat->owner = ahead;
@@ -100,7 +100,8 @@ static int is_well(const struct seat *seat, const struct keeper_box_limits *limi
 {
         char byte;
 
-        return seat->state == SEAT_READY && !seat->trunk->is_dead && memcmp(&seat->limits, limits, sizeof(*limits)) == 0 &&
+        return seat->state == SEAT_READY && !seat->trunk->is_dead &&
+               memcmp(&seat->limits, limits, sizeof(*limits)) == 0 &&
                recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 

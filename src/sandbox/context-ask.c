@@ -41,7 +41,8 @@ static void on_cancel(struct sandbox_ask *ask)
         context_task_abandon(&q->task);
 }
 
-static int ask_in_turn(struct sandbox_ask *ask, struct context *c, const struct context_task_kind *kind, int is_new, struct cloche_err *e)
+static int ask_in_turn(struct sandbox_ask *ask, struct context *c, const struct context_task_kind *kind, int is_new,
+                       struct cloche_err *e)
 {
         struct question_task *q = calloc(1, sizeof(*q));
         int r;
@@ -102,7 +103,9 @@ static const struct context_task_kind making_kind = {NULL, NULL, on_ready, on_no
 static int check_cwd(const char *cwd, struct cloche_err *e)
 {
         return cwd && (cwd[0] != '/' || strlen(cwd) >= SHELL_CWD_MAX)
-                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes", SHELL_CWD_MAX - 1) : 0;
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes",
+                                 SHELL_CWD_MAX - 1)
+                       : 0;
 }
 
 int begin_CONTEXT_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
@@ -166,7 +169,7 @@ int begin_CONTEXT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
         const struct context *c;
 
         (void)e;
-        TAILQ_FOREACH(c, &ask->sandbox->contexts, link)
+        TAILQ_FOREACH (c, &ask->sandbox->contexts, link)
                 if (!c->is_doomed && !c->of)
                         json_array_append_new(list, context_json(c));
         ask_result(ask, json_pack("{s:o}", "contexts", list), NULL);
@@ -203,7 +206,8 @@ int begin_CONTEXT_INTERRUPT(struct sandbox_ask *ask, struct cloche_err *e)
 
         if (!c)
                 return -(int)e->code;
-        ask_result(ask, json_pack("{s:s, s:b}", "context", c->name, "interrupted", cell ? cell_interrupt(cell) : 0), NULL);
+        ask_result(ask, json_pack("{s:s, s:b}", "context", c->name, "interrupted", cell ? cell_interrupt(cell) : 0),
+                   NULL);
         return 0;
 }
 
@@ -243,7 +247,7 @@ static json_t *texts(const json_t *list)
         json_t *clean = json_array(), *item;
         size_t i;
 
-        json_array_foreach((json_t *)list, i, item)
+        json_array_foreach ((json_t *)list, i, item)
                 if (json_is_string(item))
                         json_array_append(clean, item);
         return clean;
@@ -254,11 +258,13 @@ static json_t *variables(const json_t *list)
         json_t *clean = json_array(), *row;
         size_t i;
 
-        json_array_foreach((json_t *)list, i, row) {
-                json_t *name = json_object_get(row, "name"), *type = json_object_get(row, "type"), *summary = json_object_get(row, "summary");
+        json_array_foreach ((json_t *)list, i, row) {
+                json_t *name = json_object_get(row, "name"), *type = json_object_get(row, "type"),
+                       *summary = json_object_get(row, "summary");
 
                 if (json_is_string(name) && json_is_string(type) && json_is_string(summary))
-                        json_array_append_new(clean, json_pack("{s:O, s:O, s:O}", "name", name, "type", type, "summary", summary));
+                        json_array_append_new(clean, json_pack("{s:O, s:O, s:O}", "name", name, "type", type, "summary",
+                                                               summary));
         }
         return clean;
 }
@@ -284,17 +290,21 @@ static void on_completed(struct context_task *task, const struct rpc_message *m,
         (void)f;
         if (m->kind == RPC_RESULT)
                 answer = json_pack("{s:o, s:I, s:I}", "matches", texts(json_object_get(m->result, "matches")), "from",
-                                   json_integer_value(json_object_get(m->result, "from")), "to", json_integer_value(json_object_get(m->result, "to")));
+                                   json_integer_value(json_object_get(m->result, "from")), "to",
+                                   json_integer_value(json_object_get(m->result, "to")));
         tell(task, m, answer);
 }
 
 static void on_described(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
         (void)f;
-        tell(task, m, m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables"))) : NULL);
+        tell(task, m,
+             m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables")))
+                                   : NULL);
 }
 
-static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed, on_failed, on_release, 1};
+static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed,
+                                                       on_failed,  on_release,      1};
 static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release, 1};
 
 int begin_CONTEXT_COMPLETE(struct sandbox_ask *ask, struct cloche_err *e)

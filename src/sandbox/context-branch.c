@@ -127,8 +127,8 @@ void branching_abort(struct branching *b, struct context *c, const struct cloche
 
 static json_t *checkpoint_json(const struct context *k)
 {
-        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", time_json(k->created_ms), "executionCount", (json_int_t)k->count, "files",
-                         k->files_fd >= 0);
+        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", time_json(k->created_ms),
+                         "executionCount", (json_int_t)k->count, "files", k->files_fd >= 0);
 }
 
 static json_t *answer_of(const struct branching *b)
@@ -213,7 +213,8 @@ static int fill(struct twig *twig, struct cloche_err *e)
         if (!twig->is_made || twig->copy || b->packing)
                 return 0;
         if (b->files_fd >= 0 && b->kind != CHECKPOINT) /* a checkpoint keeps them packed */
-                return copy_in(s, is_apart ? &twig->to->control : &s->control, b->files_fd, !is_apart, on_filled, twig, &twig->copy, e);
+                return copy_in(s, is_apart ? &twig->to->control : &s->control, b->files_fd, !is_apart, on_filled, twig,
+                               &twig->copy, e);
         twig->is_filled = 1;
         return enter_if_ready(twig, e);
 }
@@ -310,7 +311,9 @@ static int make_box(struct context *from, const struct seat_order *order, struct
 
 static struct seat_order order_of(const struct context *from)
 {
-        return (struct seat_order){.limits = limits_of_box(&from->sandbox->limits), .shared_with = KEEPER_NO_BOX, .holds_fork = 1};
+        return (struct seat_order){.limits = limits_of_box(&from->sandbox->limits),
+                                   .shared_with = KEEPER_NO_BOX,
+                                   .holds_fork = 1};
 }
 
 static void on_spare(struct seat *seat, const struct cloche_err *e)
@@ -346,7 +349,8 @@ static int take_spare(struct twig *twig, const struct seat_order *order)
         if (!spare || order->is_template || order->shared_with != KEEPER_NO_BOX)
                 return 0;
         from->spare = NULL;
-        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) != 0) { /* the sandbox's limits have changed */
+        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) !=
+            0) { /* the sandbox's limits have changed */
                 seat_free(spare);
                 return 0;
         }
@@ -380,7 +384,8 @@ static int make_boxes(struct branching *b, struct cloche_err *e)
 {
         int r = 0;
 
-        while (r == 0 && b->ordered < b->count && (b->making == 0 || keeper_may_make(b->from->sandbox->all->engine->keeper))) {
+        while (r == 0 && b->ordered < b->count &&
+               (b->making == 0 || keeper_may_make(b->from->sandbox->all->engine->keeper))) {
                 r = find_box(&b->twigs[b->ordered], e);
                 b->ordered += r == 0;
         }
@@ -408,7 +413,9 @@ static void on_branched(struct context_task *task, const struct rpc_message *m, 
         }
         b->is_branched = 1;
         from->is_held = 1;
-        if ((b->needs_files && copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0) || make_boxes(b, &e) < 0)
+        if ((b->needs_files &&
+             copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0) ||
+            make_boxes(b, &e) < 0)
                 give_up(b, &e);
 }
 
@@ -440,7 +447,8 @@ static void on_cancel(struct sandbox_ask *ask)
                 context_task_abandon(&b->task);
 }
 
-static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct context *from, unsigned count, struct cloche_err *e)
+static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct context *from, unsigned count,
+                                       struct cloche_err *e)
 {
         struct branching *b = calloc(1, sizeof(*b) + count * sizeof(b->twigs[0]));
 
@@ -492,7 +500,8 @@ static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e
         if (!c)
                 return NULL;
         if (!c->is_forkable)
-                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)", c->name);
+                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)",
+                        c->name);
         else if (c->branching)
                 err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being forked, made or rolled back already", c->name);
         else
@@ -547,7 +556,7 @@ static struct context *checkpoint_find(const struct context *c, const char *name
 {
         struct context *k, *found = NULL;
 
-        TAILQ_FOREACH(k, &c->sandbox->contexts, link) /* the newest is the last */
+        TAILQ_FOREACH (k, &c->sandbox->contexts, link) /* the newest is the last */
                 if (is_checkpoint(k, c) && (!name || strcmp(k->name, name) == 0))
                         found = k;
         return found;
@@ -558,7 +567,7 @@ unsigned checkpoints_count(const struct context *c)
         const struct context *k;
         unsigned count = 0;
 
-        TAILQ_FOREACH(k, &c->sandbox->contexts, link)
+        TAILQ_FOREACH (k, &c->sandbox->contexts, link)
                 count += (unsigned)is_checkpoint(k, c);
         return count;
 }
@@ -584,7 +593,8 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         if (!c || (name && context_name_check(name, e) < 0))
                 return -(int)e->code;
         if (checkpoints_count(c) >= CHECKPOINTS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name, CHECKPOINTS_MAX);
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
+                               CHECKPOINTS_MAX);
         snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++ask->sandbox->next_context);
         b = branching_new(ask, CHECKPOINT, c, 1, e);
         k = b ? context_like(c, name ? name : made_up, e) : NULL;
@@ -612,7 +622,8 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
         if (!c)
                 return -(int)e->code;
         if (!k)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name, ask_text(ask, "checkpoint") ? " " : "",
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name,
+                               ask_text(ask, "checkpoint") ? " " : "",
                                ask_text(ask, "checkpoint") ? ask_text(ask, "checkpoint") : "");
         b = branching_new(ask, ROLLBACK, k, 1, e);
         if (!b)
@@ -634,7 +645,7 @@ int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
         if (!c)
                 return -(int)e->code;
         list = json_array();
-        TAILQ_FOREACH(k, &ask->sandbox->contexts, link)
+        TAILQ_FOREACH (k, &ask->sandbox->contexts, link)
                 if (is_checkpoint(k, c))
                         json_array_append_new(list, checkpoint_json(k));
         ask_result(ask, json_pack("{s:o}", "checkpoints", list), NULL);
@@ -650,7 +661,8 @@ int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
         if (!c)
                 return -(int)e->code;
         if (!k)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name, checkpoint ? checkpoint : "");
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name,
+                               checkpoint ? checkpoint : "");
         if (k->branching)
                 return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being rolled back to it", c->name);
         ask_result(ask, json_pack("{s:s}", "checkpoint", k->name), NULL);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define REQUEST_ID_BYTES 64
-#define ANSWER_PATIENCE_MS 30000 /* for an agent that only freezes, completes or describes: its guest may have stopped it */
+/* For an agent that only freezes, completes or describes: its guest may have stopped it. */
+#define ANSWER_PATIENCE_MS 30000
 #define UNREAD_BYTES (4u << 20) /* of requests and answers to the agent */
 
 /* -- the queue ------------------------------------------------------------------------------------------------ */
@@ -63,7 +64,8 @@ void context_tasks_begin(struct context *c)
 {
         struct context_task *task;
 
-        while (!c->current && !c->is_held && c->signals_in_flight == 0 && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
+        while (!c->current && !c->is_held && c->signals_in_flight == 0 && (task = TAILQ_FIRST(&c->tasks)) &&
+               c->channel.fd >= 0) {
                 struct cloche_err e;
 
                 if (!task->kind->method) { /* it only waits until it is the first task of a context that lives */
@@ -80,7 +82,8 @@ void context_tasks_begin(struct context *c)
         }
 }
 
-int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind, struct cloche_err *e)
+int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                struct cloche_err *e)
 {
         if (c->state == CONTEXT_ENDED)
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
@@ -155,9 +158,11 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
 static int check_request(const struct context *c, const struct rpc_message *m, struct cloche_err *e)
 {
         if (json_string_length(m->id) > REQUEST_ID_BYTES)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the id of a request has %zu bytes, expected at most %d", json_string_length(m->id), REQUEST_ID_BYTES);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the id of a request has %zu bytes, expected at most %d",
+                               json_string_length(m->id), REQUEST_ID_BYTES);
         if (c->channel.out.size > UNREAD_BYTES)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
         return 0;
 }
 
@@ -181,7 +186,9 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return cell_hear(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
                 branching_failed(c->branching, m->params);
-        return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
+        return m->kind == RPC_NOTIFICATION
+                       ? 0
+                       : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
 }
 
 int context_watch(struct context *c, struct cloche_err *e)

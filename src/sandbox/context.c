@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define END_PATIENCE_MS 200 /* from the end of its channel to the report of its exit status */
+#define END_PATIENCE_MS 200    /* from the end of its channel to the report of its exit status */
 #define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
 
 /* -- lookup, creation ----------------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ struct context *context_look_up(struct sandbox *s, const char *name)
 {
         struct context *c;
 
-        TAILQ_FOREACH(c, &s->contexts, link)
+        TAILQ_FOREACH (c, &s->contexts, link)
                 if (!c->is_doomed && !c->of && strcmp(c->name, name) == 0)
                         return c;
         return NULL;
@@ -47,11 +47,14 @@ int context_name_check(const char *name, struct cloche_err *e)
         size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
 
         if (size == 0 || size >= SANDBOX_NAME_MAX || name[size])
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name, SANDBOX_NAME_MAX - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name,
+                               SANDBOX_NAME_MAX - 1);
         return 0;
 }
 
-static struct context *make(struct sandbox *s, const char *name, const struct runtime *runtime, const char *cwd, json_t *env, struct cloche_err *e)
+static struct context *make(struct sandbox *s, const char *name, const struct runtime *runtime, const char *cwd,
+                            json_t *env, struct cloche_err *e)
 {
         struct context *c;
 
@@ -84,12 +87,14 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         return c;
 }
 
-struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e)
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
+                            struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct template *template;
 
-        if (context_name_check(name, e) < 0 || notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
+        if (context_name_check(name, e) < 0 ||
+            notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
                 return NULL;
         return make(s, name, runtime, cwd, env, e);
 }
@@ -168,7 +173,7 @@ unsigned contexts_count(const struct sandbox *s)
         const struct context *c;
         unsigned count = 0;
 
-        TAILQ_FOREACH(c, &s->contexts, link)
+        TAILQ_FOREACH (c, &s->contexts, link)
                 count += !c->of && !c->is_doomed;
         return count;
 }
@@ -177,7 +182,7 @@ static struct context *doomed_one(const struct sandbox *s)
 {
         struct context *c;
 
-        TAILQ_FOREACH(c, &s->contexts, link)
+        TAILQ_FOREACH (c, &s->contexts, link)
                 if (c->is_doomed)
                         return c;
         return NULL;
@@ -207,7 +212,8 @@ void contexts_gone(struct sandbox *s)
 static void say_status(int wait_status, char *to, size_t size)
 {
         if (WIFSIGNALED(wait_status))
-                snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)),
+                snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status),
+                         strsignal(WTERMSIG(wait_status)),
                          WTERMSIG(wait_status) == SIGKILL ? ": out of memory, or from within" : "");
         else
                 snprintf(to, size, "left with exit code %d", WEXITSTATUS(wait_status));
@@ -228,7 +234,8 @@ void context_note_memory(struct context *c)
 
 static int ran_out_of_memory(const struct context *c)
 {
-        return c->has_status && WIFSIGNALED(c->wait_status) && WTERMSIG(c->wait_status) == SIGKILL && count_oom_kills(c) > c->oom_kills;
+        return c->has_status && WIFSIGNALED(c->wait_status) && WTERMSIG(c->wait_status) == SIGKILL &&
+               count_oom_kills(c) > c->oom_kills;
 }
 
 static void end_by_itself(struct context *c)
@@ -241,7 +248,8 @@ static void end_by_itself(struct context *c)
                 say_status(c->wait_status, how, sizeof(how));
         is_out_of_memory = ran_out_of_memory(c);
         if (is_out_of_memory)
-                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s", limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
+                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
+                         limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
         e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
         context_end(c, &e);
@@ -300,7 +308,8 @@ static void on_channel_end(void *data, const struct cloche_err *e)
                 await_status(c);
                 return;
         }
-        err_set(&copy, CLOCHE_E_CONTEXT_ENDED, "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
+        err_set(&copy, CLOCHE_E_CONTEXT_ENDED,
+                "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
         context_end(c, &copy);
 }
 
@@ -486,7 +495,8 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
         if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e || notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
+        if (e ||
+            notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
                 context_end(c, &error);
         else
                 make_seat(c, template);
@@ -528,7 +538,8 @@ void context_signal(struct context *c)
 {
         struct cloche_err e;
 
-        if (c->pid && c->control.fd >= 0 && kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
+        if (c->pid && c->control.fd >= 0 &&
+            kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
                 c->signals_in_flight++;
 }
 
@@ -541,10 +552,11 @@ static const char *state_of(const struct context *c)
 
 json_t *context_json(const struct context *c)
 {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name, "language", c->runtime->name, "cwd", c->cwd, "env",
-                                   c->env, "state", state_of(c), "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
-                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt", time_json(c->used_ms), "checkpoints",
-                                   (int)checkpoints_count(c));
+        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name,
+                                   "language", c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c),
+                                   "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
+                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt",
+                                   time_json(c->used_ms), "checkpoints", (int)checkpoints_count(c));
 
         if (object && c->pid)
                 json_object_set_new(object, "pid", json_integer(c->pid));

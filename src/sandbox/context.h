@@ -33,8 +33,8 @@ struct context {
         uint64_t timeout_ms, created_ms, used_ms;
         uint64_t count; /* number of cells in this life */
         int is_forkable, is_doomed, is_asked;
-        int is_apart; /* forked, with files of its own */
-        int is_held;  /* stopped while it is forked: its queue does not move */
+        int is_apart;                /* forked, with files of its own */
+        int is_held;                 /* stopped while it is forked: its queue does not move */
         struct branching *branching; /* the fork that uses or makes it, or NULL */
         /* For a checkpoint: its context, and a copy of the workspace (-EBADF: not kept). A
          * checkpoint is in no list of contexts. */
@@ -46,14 +46,14 @@ struct context {
         struct template_wait wait;
         struct template_child child;
         struct seat *seat;
-        struct seat *spare; /* a prewarmed box for its next fork, or NULL */
+        struct seat *spare;     /* a prewarmed box for its next fork, or NULL */
         struct control control; /* of the PID 1 of its box */
         struct channel channel;
         struct context_stream streams[STREAMS];
-        int32_t pid; /* in its box, as the agent reported it */
+        int32_t pid;                       /* in its box, as the agent reported it */
         char interpreter[INTERPRETER_MAX]; /* name and version, as the agent reported them; "": not reported */
         int has_status;
-        int wait_status; /* valid with has_status */
+        int wait_status;    /* valid with has_status */
         uint64_t oom_kills; /* of the sandbox, when the last cell began */
         uv_timer_t *end_timer;
         unsigned signals_in_flight; /* sent by context_signal, not yet answered by PID 1 */
@@ -79,7 +79,8 @@ struct context_task {
 };
 
 struct context_task_kind {
-        const char *method; /* NULL: the agent gets no request; answered is called when the task is first in the queue */
+        const char
+                *method; /* NULL: the agent gets no request; answered is called when the task is first in the queue */
         /* Make the parameters when the task is first in the queue; NULL: no memory. */
         json_t *(*params)(struct context_task *task);
         void (*answered)(struct context_task *task, const struct rpc_message *m, const struct frame *f);
@@ -97,7 +98,8 @@ struct context *context_look_up(struct sandbox *s, const char *name);
 /* Find the context that the request names. NULL with e. */
 struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e);
 /* Make a context that is not started; cwd NULL: /workspace. Returns NULL with e. */
-struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e);
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
+                            struct cloche_err *e);
 /* Make a context with the options of c, to be forked from it or from its checkpoint. */
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
 int context_name_check(const char *name, struct cloche_err *e);
@@ -120,7 +122,8 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
 
 /* -- context-task.c: requests to the agent, and its messages */
 
-int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind, struct cloche_err *e);
+int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                struct cloche_err *e);
 /* Detach the task from its owner: it leaves the queue, or, if the agent has it, kind->release is
  * called after the answer. */
 void context_task_abandon(struct context_task *task);

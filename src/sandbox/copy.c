@@ -54,8 +54,10 @@ static void conclude(struct copy *copy, int wait_status)
         struct cloche_err e = {0};
 
         if (wait_status)
-                r = err_set(&e, CLOCHE_E_RESOURCE, "the files of the workspace could not be %s: the file program ended with %s %d", what,
-                            WIFSIGNALED(wait_status) ? "signal" : "status", WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+                r = err_set(&e, CLOCHE_E_RESOURCE,
+                            "the files of the workspace could not be %s: the file program ended with %s %d", what,
+                            WIFSIGNALED(wait_status) ? "signal" : "status",
+                            WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
         else if (fd >= 0 && (r = seal(fd)) < 0)
                 r = err_os(&e, CLOCHE_E_RESOURCE, -r, "keep the files of the workspace");
         copy_free(copy);
@@ -68,7 +70,7 @@ void copies_exited(struct sandbox *s, const struct control *control, const struc
 {
         struct copy *copy;
 
-        TAILQ_FOREACH(copy, &s->copies, link)
+        TAILQ_FOREACH (copy, &s->copies, link)
                 if (copy->control == control && copy->pid == exit->pid) {
                         conclude(copy, exit->wait_status);
                         return;
@@ -92,7 +94,8 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         done(done_data, -EBADF, &error);
 }
 
-static struct copy *copy_new(struct sandbox *s, struct control *control, copy_done done, void *data, struct cloche_err *e)
+static struct copy *copy_new(struct sandbox *s, struct control *control, copy_done done, void *data,
+                             struct cloche_err *e)
 {
         struct copy *copy = calloc(1, sizeof(*copy));
 
@@ -105,7 +108,8 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         return copy;
 }
 
-int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret, struct cloche_err *e)
+int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
+             struct cloche_err *e)
 {
         static const char *const argv[] = {"cloche-files", "--pack", WORKSPACE, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
@@ -114,7 +118,8 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
         if (!copy)
                 return -(int)e->code;
         copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : files_ask(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
+        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
+                         : files_ask(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else
@@ -122,7 +127,8 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
         return r;
 }
 
-int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data, struct copy **ret, struct cloche_err *e)
+int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
+            struct copy **ret, struct cloche_err *e)
 {
         const char *const argv[] = {"cloche-files", "--unpack", "/", empties ? WORKSPACE : NULL, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
@@ -136,7 +142,8 @@ int copy_in(struct sandbox *s, struct control *control, int fd, int empties, cop
         /* Open it again for a file offset of our own: other copies may read it at the same time. */
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own_fd = open(path, O_RDONLY | O_CLOEXEC);
-        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
+        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
+                       : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else

@@ -96,7 +96,8 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
                 connected(dial);
                 return;
         }
-        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial, &dial->poll); /* the listen queue is full: it may still accept us */
+        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial,
+                        &dial->poll); /* the listen queue is full: it may still accept us */
         if (r < 0) {
                 err_os(&failure, CLOCHE_E_RESOURCE, -r, "connect to port %u", dial->port);
                 refuse(dial, &failure);
@@ -105,7 +106,8 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
         uv_poll_start(dial->poll, UV_WRITABLE, on_writable);
 }
 
-static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_connected heard, void *data, struct sandbox_dial **ret, struct cloche_err *e)
+static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_connected heard, void *data,
+                 struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_CONNECT, .port = port};
         struct sandbox_dial *dial;
@@ -116,7 +118,11 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
         dial = calloc(1, sizeof(*dial));
         if (!dial)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "connect to port %u", port);
-        *dial = (struct sandbox_dial){.port = port, .needs_token = needs_token, .connected = heard, .data = data, .fd = -EBADF};
+        *dial = (struct sandbox_dial){.port = port,
+                                      .needs_token = needs_token,
+                                      .connected = heard,
+                                      .data = data,
+                                      .fd = -EBADF};
         r = control_ask(&s->control, &request, NULL, 0, on_answer, dial, e);
         if (r < 0) {
                 free(dial);
@@ -146,19 +152,19 @@ static int is_exposed(const struct sandbox *s, unsigned number, const char *toke
 {
         const struct port *port;
 
-        TAILQ_FOREACH(port, &s->ports, link)
+        TAILQ_FOREACH (port, &s->ports, link)
                 if (port->number == number && is_token(port->token, token))
                         return 1;
         return 0;
 }
 
 /* Sandboxes of different principals may have the same name; the token selects one. */
-int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token, sandbox_connected heard, void *data,
-                      struct sandbox_dial **ret, struct cloche_err *e)
+int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
+                      sandbox_connected heard, void *data, struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct sandbox *s;
 
-        TAILQ_FOREACH(s, &all->list, link)
+        TAILQ_FOREACH (s, &all->list, link)
                 if (!s->is_deleted && strcmp(s->name, name) == 0 && is_exposed(s, port, token))
                         return start(s, port, 1, heard, data, ret, e);
         return err_set(e, CLOCHE_E_NOT_FOUND, "there is no such preview");
@@ -170,20 +176,21 @@ int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char
         const struct port *port;
 
         if (s)
-                TAILQ_FOREACH(port, &s->ports, link)
+                TAILQ_FOREACH (port, &s->ports, link)
                         if (port->number == number)
                                 return 1;
         return 0;
 }
 
-int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected heard, void *data,
-                   struct sandbox_dial **ret, struct cloche_err *e)
+int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected heard,
+                   void *data, struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct sandbox *s = sandbox_find(all, principal, name);
 
         if (port < 1 || port > 65535)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1 to 65535", port);
-        return s ? start(s, port, 0, heard, data, ret, e) : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\"", name);
+        return s ? start(s, port, 0, heard, data, ret, e)
+                 : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\"", name);
 }
 
 void sandbox_preview_over(struct sandbox_dial *dial)

@@ -13,7 +13,7 @@
 #define OUTPUT_BYTES_MAX (256u << 20)
 #define KEEP_BYTES (UINT64_C(64) << 20)
 #define LOOK_BYTES (64u << 10) /* of the end of the errors, for words about the network */
-#define TIMED_OUT_CODE 124 /* as timeout(1) returns */
+#define TIMED_OUT_CODE 124     /* as timeout(1) returns */
 
 struct exec {
         struct sandbox_ask *ask;
@@ -36,7 +36,8 @@ static void exec_cancel(struct sandbox_ask *ask)
 {
         struct exec *x = ask->state;
 
-        unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an outcome */
+        unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an
+                                   outcome */
         if (x->process)
                 process_abandon(x->process);
         exec_free(x);
@@ -56,7 +57,8 @@ static uint64_t cut_character(const char *data, uint64_t size)
 }
 
 /* Add the part of a stream from offset, cut between characters if it is text. */
-static int put_stream(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_put)
+static int put_stream(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+                      struct buf *attachments, uint64_t *ret_put)
 {
         uint64_t end = spool_end(spool), left = offset < end ? end - offset : 0;
         size_t size;
@@ -73,7 +75,8 @@ static int put_stream(json_t *answer, const char *name, const struct spool *spoo
         return r;
 }
 
-int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next)
+int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+             struct buf *attachments, uint64_t *ret_next)
 {
         uint64_t begin = spool_begin(spool), put = 0;
         int r;
@@ -117,9 +120,11 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         const char *cwd = p->session->cwd ? p->session->cwd : p->session->start_cwd;
         json_t *answer;
 
-        answer = json_pack("{s:i, s:I, s:I, s:b, s:I, s:s, s:b}", "exitCode", p->timed_out ? TIMED_OUT_CODE : p->exit_code, "stdoutBytes",
-                           (json_int_t)out->total, "stderrBytes", (json_int_t)err->total, "timedOut", p->timed_out, "durationMs",
-                           (json_int_t)((p->ended_ns - p->started_ns) / 1000000), "session", p->session->name, "sessionEnded", p->session_ended);
+        answer = json_pack("{s:i, s:I, s:I, s:b, s:I, s:s, s:b}", "exitCode",
+                           p->timed_out ? TIMED_OUT_CODE : p->exit_code, "stdoutBytes", (json_int_t)out->total,
+                           "stderrBytes", (json_int_t)err->total, "timedOut", p->timed_out, "durationMs",
+                           (json_int_t)((p->ended_ns - p->started_ns) / 1000000), "session", p->session->name,
+                           "sessionEnded", p->session_ended);
         if (!answer || put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
             put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
                 json_decref(answer);
@@ -233,11 +238,14 @@ int begin_OUTPUT_READ(struct sandbox_ask *ask, struct cloche_err *e)
         json_t *answer;
 
         if (!spool)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no output \"%.64s\" in this sandbox, or it is too old: the last %d are kept", id ? id : "", SANDBOX_OUTPUTS_MAX);
+                return err_set(e, CLOCHE_E_NOT_FOUND,
+                               "there is no output \"%.64s\" in this sandbox, or it is too old: the last %d are kept",
+                               id ? id : "", SANDBOX_OUTPUTS_MAX);
         if (!stream || (strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "stream must be stdout or stderr");
         answer = json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "total", (json_int_t)spool->total);
-        if (answer && put_page(answer, "data", spool, offset, ask_count(ask, "limit", OUTPUT_BYTES), &attachments, &next) == 0) {
+        if (answer &&
+            put_page(answer, "data", spool, offset, ask_count(ask, "limit", OUTPUT_BYTES), &attachments, &next) == 0) {
                 json_object_set_new(answer, "next", json_integer((json_int_t)next));
                 json_object_set_new(answer, "end", json_boolean(next >= spool_end(spool)));
         }

@@ -17,15 +17,17 @@
 #define KEEP_BYTES (1u << 20)
 #define WHY_BYTES_LEAST 80 /* of the words of git in an error */
 
-static const char script[] =
-        "exec 9<&0 </dev/null\n"
-        "git -c credential.helper= -c 'credential.helper=!f() { test \"$1\" = get && cat <&9; }; f' -c core.hooksPath=/dev/null -c core.fsmonitor=false"
-        " -c protocol.ext.allow=never -c submodule.recurse=false -c advice.detachedHead=false"
-        " clone --progress ${CLOCHE_GIT_DEPTH:+--depth \"$CLOCHE_GIT_DEPTH\"} ${CLOCHE_GIT_BRANCH:+--branch \"$CLOCHE_GIT_BRANCH\"}"
-        " -- \"$CLOCHE_GIT_URL\" \"$CLOCHE_GIT_DIR\" 1>&2 9<&9 || exit\n"
-        "exec 9<&-\n"
-        "cd -- \"$CLOCHE_GIT_DIR\" && printf '%s\\n' \"$PWD\" && { git -c core.fsmonitor=false rev-parse -q --verify HEAD || echo -; } &&"
-        " { git symbolic-ref -q --short HEAD || echo -; }\n";
+static const char script[] = "exec 9<&0 </dev/null\n"
+                             "git -c credential.helper= -c 'credential.helper=!f() { test \"$1\" = get && cat <&9; }; "
+                             "f' -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+                             " -c protocol.ext.allow=never -c submodule.recurse=false -c advice.detachedHead=false"
+                             " clone --progress ${CLOCHE_GIT_DEPTH:+--depth \"$CLOCHE_GIT_DEPTH\"} "
+                             "${CLOCHE_GIT_BRANCH:+--branch \"$CLOCHE_GIT_BRANCH\"}"
+                             " -- \"$CLOCHE_GIT_URL\" \"$CLOCHE_GIT_DIR\" 1>&2 9<&9 || exit\n"
+                             "exec 9<&-\n"
+                             "cd -- \"$CLOCHE_GIT_DIR\" && printf '%s\\n' \"$PWD\" && { git -c core.fsmonitor=false "
+                             "rev-parse -q --verify HEAD || echo -; } &&"
+                             " { git symbolic-ref -q --short HEAD || echo -; }\n";
 
 struct checkout {
         struct sandbox_ask *ask;
@@ -69,22 +71,27 @@ static int check_url(const char *url, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url must have 1 to %d bytes", URL_BYTES_MAX);
         for (const char *c = url; *c; c++)
                 if ((unsigned char)*c < ' ')
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url has a control character at position %td", c - url);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url has a control character at position %td",
+                                       c - url);
         for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
                 if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
                         return 0;
         if (url[0] == '/') /* a path in the sandbox: a repository or a bundle */
                 return 0;
         /* NAME@HOST:PATH; "ext::" and similar ones are commands. */
-        if (url[0] != '-' && colon && colon[1] != ':' && strncmp(colon, "://", 3) != 0 && strcspn(url, "/") > (size_t)(colon - url))
+        if (url[0] != '-' && colon && colon[1] != ':' && strncmp(colon, "://", 3) != 0 &&
+            strcspn(url, "/") > (size_t)(colon - url))
                 return 0;
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url must begin with https://, http://, ssh://, git:// or file://, or be NAME@HOST:PATH or an absolute path in the sandbox");
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                       "url must begin with https://, http://, ssh://, git:// or file://, or be NAME@HOST:PATH or an "
+                       "absolute path in the sandbox");
 }
 
 static int check_text(const char *name, const char *text, const char *refused, struct cloche_err *e)
 {
         if (text && (!*text || text[0] == '-' || text[strcspn(text, refused)]))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s must not be empty, begin with a hyphen or have line ends in it", name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s must not be empty, begin with a hyphen or have line ends in it", name);
         return 0;
 }
 
@@ -206,7 +213,8 @@ static void fail(struct checkout *c, const char *printed)
 {
         struct sandbox_ask *ask = c->ask;
         enum cloche_code code = CLOCHE_E_GIT;
-        json_t *about = json_pack("{s:i, s:s, s:s*}", "exitCode", c->process->exit_code, "url", c->url, "stderr", printed);
+        json_t *about =
+                json_pack("{s:i, s:s, s:s*}", "exitCode", c->process->exit_code, "url", c->url, "stderr", printed);
         struct cloche_err e;
         char why[180];
 
@@ -227,8 +235,10 @@ static void fail(struct checkout *c, const char *printed)
 static void finish(struct checkout *c)
 {
         struct sandbox_ask *ask = c->ask;
-        char *out = text_of(&c->process->streams[STREAM_OUT].spool), *printed = text_of(&c->process->streams[STREAM_ERR].spool);
-        char *dir = out ? strtok(out, "\n") : NULL, *commit = dir ? strtok(NULL, "\n") : NULL, *branch = commit ? strtok(NULL, "\n") : NULL;
+        char *out = text_of(&c->process->streams[STREAM_OUT].spool),
+             *printed = text_of(&c->process->streams[STREAM_ERR].spool);
+        char *dir = out ? strtok(out, "\n") : NULL, *commit = dir ? strtok(NULL, "\n") : NULL,
+             *branch = commit ? strtok(NULL, "\n") : NULL;
         json_t *answer;
 
         if (printed)
@@ -236,7 +246,8 @@ static void finish(struct checkout *c)
         if (c->process->exit_code != 0 || !commit) {
                 fail(c, printed ? printed : "");
         } else { /* an empty repository has no commit, a tag no branch */
-                answer = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s*}", "url", c->url, "dir", dir, "commit", commit[0] == '-' ? NULL : commit, "branch",
+                answer = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s*}", "url", c->url, "dir", dir, "commit",
+                                   commit[0] == '-' ? NULL : commit, "branch",
                                    !branch || branch[0] == '-' ? NULL : branch, "stdout", "", "stderr", printed);
                 checkout_free(c);
                 ask_result(ask, answer, NULL);
@@ -289,13 +300,17 @@ static const char *source_of(const char *url)
         size_t size = strlen(url), ending = strlen(".bundle");
         int is_bundle = size > ending && strcmp(url + size - ending, ".bundle") == 0;
 
-        return is_bundle && strncasecmp(url, scheme, strlen(scheme)) == 0 && url[strlen(scheme)] == '/' ? url + strlen(scheme) : url;
+        return is_bundle && strncasecmp(url, scheme, strlen(scheme)) == 0 && url[strlen(scheme)] == '/'
+                       ? url + strlen(scheme)
+                       : url;
 }
 
 static json_t *environment(const struct sandbox_ask *ask, const char *url, const char *dir)
 {
-        json_t *env = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "CLOCHE_GIT_URL", url, "CLOCHE_GIT_DIR", dir, "GIT_TERMINAL_PROMPT", "0", "GIT_ALLOW_PROTOCOL",
-                                "https:http:ssh:git:file", "LC_ALL", "C", "GIT_SSH_COMMAND", "ssh -oBatchMode=yes", "CLOCHE_GIT_BRANCH", ask_text(ask, "branch"));
+        json_t *env =
+                json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "CLOCHE_GIT_URL", url, "CLOCHE_GIT_DIR", dir,
+                          "GIT_TERMINAL_PROMPT", "0", "GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file", "LC_ALL", "C",
+                          "GIT_SSH_COMMAND", "ssh -oBatchMode=yes", "CLOCHE_GIT_BRANCH", ask_text(ask, "branch"));
         uint64_t depth = ask_count(ask, "depth", 0);
 
         if (env && depth)
@@ -325,7 +340,8 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
 
         if (!dir && !default_dir)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url names no repository to make a directory of; say dir");
-        if (r == 0 && (!env || asprintf(&credentials, "%s%s%s%s%s%s", name ? "username=" : "", name ? name : "", name ? "\n" : "", c->password ? "password=" : "",
+        if (r == 0 && (!env || asprintf(&credentials, "%s%s%s%s%s%s", name ? "username=" : "", name ? name : "",
+                                        name ? "\n" : "", c->password ? "password=" : "",
                                         c->password ? c->password : "", c->password ? "\n" : "") < 0)) {
                 credentials = NULL;
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "check out a repository");
@@ -344,14 +360,17 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
 
 int begin_GIT_CHECKOUT(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        const char *url = ask_text(ask, "url"), *asked_name = ask_text(ask, "username"), *asked_password = ask_text(ask, "password");
+        const char *url = ask_text(ask, "url"), *asked_name = ask_text(ask, "username"),
+                   *asked_password = ask_text(ask, "password");
         struct checkout *c;
         char *name = NULL;
         int r = url ? check_url(url, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "git.checkout needs the field \"url\"");
 
-        if (r == 0 && ((r = check_text("branch", ask_text(ask, "branch"), "\n", e)) < 0 || (r = check_text("dir", ask_text(ask, "dir"), "\n", e)) < 0))
+        if (r == 0 && ((r = check_text("branch", ask_text(ask, "branch"), "\n", e)) < 0 ||
+                       (r = check_text("dir", ask_text(ask, "dir"), "\n", e)) < 0))
                 return r;
-        if (r == 0 && ((asked_name && strpbrk(asked_name, "\r\n")) || (asked_password && strpbrk(asked_password, "\r\n"))))
+        if (r == 0 &&
+            ((asked_name && strpbrk(asked_name, "\r\n")) || (asked_password && strpbrk(asked_password, "\r\n"))))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "username and password must have no line ends in them");
         if (r < 0)
                 return r;

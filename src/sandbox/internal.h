@@ -13,12 +13,13 @@
 #include <sys/queue.h>
 
 #define SANDBOX_NAME_MAX 64
-#define SANDBOX_ENV_MAX 4096        /* variables of one request */
+#define SANDBOX_ENV_MAX 4096 /* variables of one request */
 #define SANDBOX_SESSIONS_MAX 256
-#define SANDBOX_PROCESSES_MAX 1000  /* kept */
-#define SANDBOX_OUTPUTS_MAX 64      /* of exec, kept */
-#define SANDBOX_ASKS_MAX 4096       /* under way in one sandbox */
-#define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20) /* of all output that a sandbox keeps; beyond it the oldest outputs of exec are dropped */
+#define SANDBOX_PROCESSES_MAX 1000 /* kept */
+#define SANDBOX_OUTPUTS_MAX 64     /* of exec, kept */
+#define SANDBOX_ASKS_MAX 4096      /* under way in one sandbox */
+/* Of all output that a sandbox keeps; beyond it the oldest outputs of exec are dropped. */
+#define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20)
 #define DEFAULT_SESSION "default"
 #define WORKSPACE "/workspace"
 
@@ -44,7 +45,7 @@ struct sandbox_ask {
         /* For the handler. cancel frees state; it may be NULL. */
         void *state;
         void (*cancel)(struct sandbox_ask *ask);
-        void (*flush)(struct sandbox_ask *ask); /* may be NULL */
+        void (*flush)(struct sandbox_ask *ask);   /* may be NULL */
         void (*release)(struct sandbox_ask *ask); /* the client accepts events again; may be NULL */
         int is_held, is_waiting, is_over, is_to_release;
         /* The outcome, until it is delivered. */
@@ -108,8 +109,8 @@ struct sandboxes {
         struct cloche_engine *engine;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
-        json_t *network; /* policy of sandboxes that are made without one */
-        int state_fd; /* -EBADF: none */
+        json_t *network;        /* policy of sandboxes that are made without one */
+        int state_fd;           /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
         struct sandbox_list spares; /* running, not yet assigned to a principal */
@@ -137,11 +138,11 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_spare;
-        int wants_stop, wants_save; /* in the next loop iteration, or when it has started */
-        int is_dropping;            /* its box is being dropped; nothing is saved any more */
+        int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
+        int is_dropping;                        /* its box is being dropped; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
-        uint64_t lost_from_ms, lost_to_ms;      /* real time; the last changes that were lost fell between these; 0: none */
-        uint64_t used_ns;                       /* monotonic */
+        uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
+        uint64_t used_ns;                  /* monotonic */
         /* The options it was made with. */
         struct cloche_limits limits, asked_limits;
         json_t *env, *network_policy, *labels;
@@ -152,7 +153,7 @@ struct sandbox {
         int pidfd;
         struct control control;
         STAILQ_HEAD(update_list, update) updates;
-        struct keeper_usage usage; /* the keeper's last report, if we may not read its groups */
+        struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
         int has_usage, is_measuring; /* a report came; a request for one is under way */
         struct network *network;
         int network_is_over;
@@ -174,10 +175,10 @@ struct sandbox {
         struct port_watch *port_watch;
         struct store_job *store_job;
         struct cloche_err start_error;
-        char save_error[256]; /* of the last failed save, or "" */
-        int is_unsaved;          /* on_unsaved was called since the last save */
-        uint64_t kept_ns;        /* monotonic: the last save, or the start */
-        uint64_t save_again_ns;  /* monotonic: no automatic save before this */
+        char save_error[256];   /* of the last failed save, or "" */
+        int is_unsaved;         /* on_unsaved was called since the last save */
+        uint64_t kept_ns;       /* monotonic: the last save, or the start */
+        uint64_t save_again_ns; /* monotonic: no automatic save before this */
         unsigned ask_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
@@ -222,14 +223,15 @@ void sandbox_start(struct sandbox *s);
 /* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
  * fails it goes on running. Requests in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);
-void sandbox_free(struct sandbox *s); /* must be stopped */
+void sandbox_free(struct sandbox *s);   /* must be stopped */
 void sandbox_touch(struct sandbox *s);  /* a request came */
 void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);
 /* The box ended unexpectedly. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
-void sandbox_tell(struct sandbox *s, const char *event, json_t *about); /* event for followers of sandbox.events; about is stolen */
+void sandbox_tell(struct sandbox *s, const char *event,
+                  json_t *about); /* event for followers of sandbox.events; about is stolen */
 void sandboxes_turn_soon(struct sandboxes *all);
 int asks_watch(struct sandboxes *all);
 
@@ -247,9 +249,10 @@ struct spawn {
 int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
 /* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
  * negative for none. */
-int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e);
-int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done,
-             void *data, struct cloche_err *e);
+int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+              control_done done, void *data, struct cloche_err *e);
+int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+             size_t spared_count, control_done done, void *data, struct cloche_err *e);
 /* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
  * unset; more may be NULL). Free it with env_free(). */
 char **env_list(const struct sandbox *s, const json_t *more);
@@ -267,11 +270,11 @@ struct shell_command {
         TAILQ_ENTRY(shell_command) link;
         const char *command;
         size_t command_size;
-        const char *cwd;     /* NULL: the session's */
-        const json_t *env;   /* object, or NULL */
-        int fds[3];          /* owned until sent, then closed */
+        const char *cwd;   /* NULL: the session's */
+        const json_t *env; /* object, or NULL */
+        int fds[3];        /* owned until sent, then closed */
         int is_fork, is_export;
-        int status_fd;       /* for a fork: the write end, owned likewise */
+        int status_fd; /* for a fork: the write end, owned likewise */
         /* Called once: the command was sent to the shell. For a fork: pid, or negative errno. */
         void (*on_begin)(void *data, int32_t pid);
         int32_t supervisor_pid; /* for a fork, once it has begun */
@@ -303,21 +306,22 @@ struct session {
         uv_timer_t *stuck_timer;
         int32_t pid;
         struct shell_answer last_answer; /* while settling */
-        char *cwd;         /* as last reported */
-        char **exported;   /* likewise, or NULL */
+        char *cwd;                       /* as last reported */
+        char **exported;                 /* likewise, or NULL */
         int32_t jobs[SHELL_JOBS_MAX];
         uint32_t job_count, next_serial;
         TAILQ_HEAD(shell_commands, shell_command) commands; /* the first is under way while busy */
         int is_closing, is_ready;
         struct shell_command stand_in; /* takes the place of a detached command that was under way */
-        unsigned users; /* number of processes that point here */
+        unsigned users;                /* number of processes that point here */
 };
 
 /* Find the session of that name; NULL: the default one, which is made if it does not exist. Returns
  * NULL with e. */
 struct session *session_find(struct sandbox *s, const char *name, struct cloche_err *e);
 struct session *session_look_up(struct sandbox *s, const char *name);
-struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated, uint64_t timeout_ms, struct cloche_err *e);
+struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated,
+                            uint64_t timeout_ms, struct cloche_err *e);
 /* Queue the command. The caller keeps it until on_end, on_fail or session_forget; a fork until
  * on_begin. */
 void session_run(struct session *session, struct shell_command *command);
@@ -355,7 +359,7 @@ struct follower {
         TAILQ_ENTRY(follower) link;
         struct sandbox_ask *ask;
         struct process *process;
-        uint64_t at[STREAMS]; /* bytes sent */
+        uint64_t at[STREAMS];                 /* bytes sent */
         void (*complete)(struct follower *f); /* called once: the process has ended and all output was sent */
 };
 
@@ -377,10 +381,10 @@ struct process {
         struct session *session;
         char *id, *command;
         size_t command_size;
-        int is_hidden;   /* of exec or git: not in lists */
+        int is_hidden; /* of exec or git: not in lists */
         int is_foreground, is_terminal, is_spawned, auto_cleanup, keeps_input;
         struct control *control; /* of its PID 1 */
-        int32_t pid;     /* 0: not started */
+        int32_t pid;             /* 0: not started */
         enum process_status status;
         int exit_code, signal, timed_out, session_ended, is_ended, is_stopping;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
@@ -391,7 +395,7 @@ struct process {
         int status_fd;
         uv_poll_t *status_poll;
         struct stream_of streams[STREAMS];
-        int input_fd;    /* or the terminal */
+        int input_fd; /* or the terminal */
         uv_poll_t *input_poll;
         STAILQ_HEAD(input_pieces, input_piece) input;
         size_t input_bytes; /* in the queue */
@@ -405,10 +409,11 @@ struct process {
         TAILQ_HEAD(process_killings, killing_row) killings;
         uint32_t cols, rows;
         /* Callbacks of the owner, each called once. */
-        void (*on_begin)(struct process *p, const struct cloche_err *e); /* e: it was not started, and is freed after the call */
+        void (*on_begin)(struct process *p,
+                         const struct cloche_err *e); /* e: it was not started, and is freed after the call */
         void (*on_end)(struct process *p);
         void *data;
-        unsigned pins;   /* number of readers */
+        unsigned pins; /* number of readers */
         int is_forgotten;
 };
 
@@ -439,7 +444,8 @@ void process_unpin(struct process *p);
 void process_abandon(struct process *p); /* its owner gets no callback; it is killed and removed */
 json_t *signal_json(int signal);
 json_t *process_json(const struct process *p);
-int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code), void *done_data, struct cloche_err *e);
+int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code),
+                  void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
 /* -- process-stream.c: its output */
 /* Take over our end of a pipe or terminal. */
@@ -450,7 +456,8 @@ void streams_drain(struct process *p, int is_last);
 void streams_close(struct process *p);
 /* f belongs to the caller, until unfollow. from: offset in each stream; UINT64_MAX: only new
  * bytes. */
-void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from, void (*complete)(struct follower *f));
+void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from,
+            void (*complete)(struct follower *f));
 void unfollow(struct follower *f);
 /* Send it the output since f->at, unless its request is held. */
 void follower_feed(struct follower *f);
@@ -467,7 +474,8 @@ unsigned processes_running(const struct sandbox *s);
 void killings_ended(struct process *p);
 void killings_failed(struct process *p, const struct cloche_err *e);
 /* exec.c: add a page of output, cut between characters. Returns 0 or -ENOMEM. */
-int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
+int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+             struct buf *attachments, uint64_t *ret_next);
 /* Return the maximum of bytes of each stream in the answer. */
 uint64_t output_most(const struct sandbox_ask *ask);
 /* cell-output.c: find output for output.read. NULL: unknown, or dropped. */
@@ -487,8 +495,9 @@ int tool_begin(struct sandbox_ask *ask, struct cloche_err *e);
 /* The same for our own use. on_done: result or e. Cancel it with tool_cancel. */
 struct tool_job;
 int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-             void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e), void *data,
-             struct tool_job **ret, struct cloche_err *e);
+             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                             const struct cloche_err *e),
+             void *data, struct tool_job **ret, struct cloche_err *e);
 void tool_cancel(struct tool_job *job);
 void tools_exited(struct sandbox *s, const struct init_answer *exit);
 void tools_gone(struct sandbox *s);
@@ -501,7 +510,7 @@ void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees context
 
 /* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
 
-void ports_gone(struct sandbox *s);  /* the sandbox stopped: connections and watches end, exposed ports stay */
+void ports_gone(struct sandbox *s); /* the sandbox stopped: connections and watches end, exposed ports stay */
 void ports_free(struct sandbox *s);
 void dials_hang_up(struct sandbox *s, unsigned port); /* connections of previews */
 void dials_gone(struct sandbox *s);
@@ -511,7 +520,8 @@ json_t *port_json(const struct sandbox *s, const struct port *port);
  * once, never from within. */
 struct probe;
 int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
-                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret, struct cloche_err *e);
+                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret,
+                struct cloche_err *e);
 void probe_cancel(struct probe *probe);
 void probes_gone(struct sandbox *s);
 
@@ -537,7 +547,8 @@ void stores_exited(struct sandbox *s, const struct init_answer *exit);
 
 /* -- handlers of methods, a file each area -------------------------------------------------------------------- */
 
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e);
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
+        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e);
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION

@@ -43,7 +43,8 @@ static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_siz
         snprintf(path, sizeof(path), "%s/%s", runtime->directory, runtime->notebook);
         fd = openat(runtime->directory_fd, runtime->notebook, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SETUP_FILE_BYTES)
-                return err_os(e, CLOCHE_E_MISSING_RUNTIME, st.st_size ? EFBIG : errno, "read the set-up of contexts, %s", path);
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, st.st_size ? EFBIG : errno,
+                              "read the set-up of contexts, %s", path);
         *ret = malloc((size_t)st.st_size + 1);
         r = *ret ? fd_read_full(fd, *ret, (size_t)st.st_size) : -ENOMEM;
         if (r < 0) {
@@ -54,7 +55,8 @@ static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_siz
         return 0;
 }
 
-static int make(struct sandboxes *all, int64_t principal, const struct runtime *runtime, struct notebook **ret, struct cloche_err *e)
+static int make(struct sandboxes *all, int64_t principal, const struct runtime *runtime, struct notebook **ret,
+                struct cloche_err *e)
 {
         struct cloche_prefix_options opt = {
                 .language = runtime->name,
@@ -64,7 +66,8 @@ static int make(struct sandboxes *all, int64_t principal, const struct runtime *
         };
         struct notebook *n = calloc(1, sizeof(*n));
         char *code = NULL;
-        int r = n ? read_setup(runtime, &code, &opt.code_size, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
+        int r = n ? read_setup(runtime, &code, &opt.code_size, e)
+                  : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
 
         opt.code = code;
         if (r == 0)
@@ -92,10 +95,12 @@ static int refuse(const struct sandboxes *all, const char *language, struct cloc
 
                         snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", runtimes->rows[i].name);
                 }
-        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "there are no contexts of \"%.40s\"; there are of: %s", language, names);
+        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "there are no contexts of \"%.40s\"; there are of: %s", language,
+                       names);
 }
 
-int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
+int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime,
+                  struct template **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct notebook *n;
@@ -103,7 +108,7 @@ int notebook_find(struct sandboxes *all, int64_t principal, const char *language
 
         if (runtimes_find(&all->engine->runtimes, language, &runtime, NULL) < 0 || !runtime->notebook)
                 return refuse(all, language, e);
-        SLIST_FOREACH(n, &all->notebooks, link)
+        SLIST_FOREACH (n, &all->notebooks, link)
                 if (n->runtime == runtime && n->principal == principal)
                         break;
         r = n ? 0 : make(all, principal, runtime, &n, e);
@@ -124,7 +129,8 @@ int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languag
         while (r == 0 && *languages) {
                 size_t size = strcspn(languages, ",");
 
-                snprintf(language, sizeof(language), "%.*s", (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
+                snprintf(language, sizeof(language), "%.*s",
+                         (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
                 r = notebook_find(all, principal, language, &runtime, &template, e);
                 languages += size + (languages[size] == ',');
         }

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #define TOKEN_SIZE 16
-#define PORTS_MAX 64       /* exposed */
+#define PORTS_MAX 64 /* exposed */
 #define LOOK_EVERY_MS 250
 #define LISTENING_MAX 1024 /* that are reported */
 
@@ -25,7 +25,7 @@ static struct port *find(const struct sandbox *s, unsigned number)
 {
         struct port *port;
 
-        TAILQ_FOREACH(port, &s->ports, link)
+        TAILQ_FOREACH (port, &s->ports, link)
                 if (port->number == number)
                         return port;
         return NULL;
@@ -73,7 +73,8 @@ static char *url_of(const struct sandbox *s, const struct port *port)
 
         if (!s->all->preview_host || 5 + 1 + size + 1 + strlen(port->token) > 63)
                 return NULL;
-        if (asprintf(&url, "%s://%u-%s-%s.%s/", s->all->options.preview_is_tls ? "https" : "http", port->number, s->name, port->token, s->all->preview_host) < 0)
+        if (asprintf(&url, "%s://%u-%s-%s.%s/", s->all->options.preview_is_tls ? "https" : "http", port->number,
+                     s->name, port->token, s->all->preview_host) < 0)
                 return NULL;
         return url;
 }
@@ -81,7 +82,8 @@ static char *url_of(const struct sandbox *s, const struct port *port)
 json_t *port_json(const struct sandbox *s, const struct port *port)
 {
         char *url = url_of(s, port);
-        json_t *object = json_pack("{s:i, s:s, s:o}", "port", (int)port->number, "token", port->token, "exposedAt", time_json(port->exposed_at_ms));
+        json_t *object = json_pack("{s:i, s:s, s:o}", "port", (int)port->number, "token", port->token, "exposedAt",
+                                   time_json(port->exposed_at_ms));
 
         if (port->name)
                 json_object_set_new(object, "name", json_string(port->name));
@@ -100,19 +102,23 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1024 to 65535", number);
         for (const char *at = s->name; *at; at++)
                 if (*at >= 'A' && *at <= 'Z')
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "ports of %s cannot be exposed: host names have no capital letters", s->name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "ports of %s cannot be exposed: host names have no capital letters", s->name);
         if (token && !is_token(token))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "token must be 1 to %d of a-z 0-9 _", TOKEN_SIZE);
-        TAILQ_FOREACH(other, &s->ports, link) {
+        TAILQ_FOREACH (other, &s->ports, link) {
                 count++;
                 if (token && other->number != number && strcmp(other->token, token) == 0)
                         return err_set(e, CLOCHE_E_STATE, "port %u has this token already", other->number);
         }
-        return count < PORTS_MAX || find(s, number) ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
+        return count < PORTS_MAX || find(s, number)
+                       ? 0
+                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
 }
 
 /* Take the token and name of the old row if the request has none. */
-static struct port *port_new(unsigned number, const struct port *old, const char *token, const char *name, struct cloche_err *e)
+static struct port *port_new(unsigned number, const struct port *old, const char *token, const char *name,
+                             struct cloche_err *e)
 {
         struct port *port = calloc(1, sizeof(*port));
 
@@ -267,7 +273,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         }
         read_ports(fd, &now);
         fd_close(&fd);
-        TAILQ_FOREACH(port, &ask->sandbox->ports, link) {
+        TAILQ_FOREACH (port, &ask->sandbox->ports, link) {
                 json_t *object = port_json(ask->sandbox, port);
 
                 json_object_set_new(object, "open", json_boolean(has_port(&now, port->number)));
@@ -295,7 +301,8 @@ struct port_watch {
         int is_asking;
 };
 
-static void tell_differences(struct sandbox *s, const struct listening *from, const struct listening *to, const char *event)
+static void tell_differences(struct sandbox *s, const struct listening *from, const struct listening *to,
+                             const char *event)
 {
         for (size_t i = 0; i < to->count; i++)
                 if (!has_port(from, to->rows[i].port))
@@ -342,7 +349,7 @@ static int is_followed(const struct sandbox *s)
 {
         const struct sandbox_ask *ask;
 
-        TAILQ_FOREACH(ask, &s->asks, link)
+        TAILQ_FOREACH (ask, &s->asks, link)
                 if (ask->method->begin == begin_EVENTS && ask->cancel)
                         return 1;
         return 0;

@@ -105,8 +105,8 @@ static int status_of(const struct probe *probe)
 {
         const char *h = probe->head;
 
-        if (probe->head_size < HEAD_BYTES || strncmp(h, "HTTP/1.", 7) != 0 || h[8] != ' ' || !isdigit((unsigned char)h[9]) || !isdigit((unsigned char)h[10]) ||
-            !isdigit((unsigned char)h[11]))
+        if (probe->head_size < HEAD_BYTES || strncmp(h, "HTTP/1.", 7) != 0 || h[8] != ' ' ||
+            !isdigit((unsigned char)h[9]) || !isdigit((unsigned char)h[10]) || !isdigit((unsigned char)h[11]))
                 return 0;
         return (h[9] - '0') * 100 + (h[10] - '0') * 10 + (h[11] - '0');
 }
@@ -142,7 +142,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 return;
         }
         if ((events & UV_WRITABLE) && probe->sent < strlen(probe->request)) {
-                n = send(probe->fd, probe->request + probe->sent, strlen(probe->request) - probe->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+                n = send(probe->fd, probe->request + probe->sent, strlen(probe->request) - probe->sent,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
                 if (n < 0 && errno != EAGAIN) {
                         again(probe);
                         return;
@@ -189,7 +190,10 @@ static void on_deadline(uv_timer_t *timer)
         struct probe *probe = timer->data;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_TIMEOUT, probe->request ? "nothing answered at port %u in time as was asked" : "nothing accepted connections at port %u in time", probe->port);
+        err_set(&e, CLOCHE_E_TIMEOUT,
+                probe->request ? "nothing answered at port %u in time as was asked"
+                               : "nothing accepted connections at port %u in time",
+                probe->port);
         finish(probe, 0, &e);
 }
 
@@ -197,14 +201,16 @@ static int check_path(const char *path, struct cloche_err *e)
 {
         for (const char *at = path; at && *at; at++)
                 if ((unsigned char)*at <= ' ' || (unsigned char)*at == 127)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must be one of HTTP: no blanks, no control characters");
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "path must be one of HTTP: no blanks, no control characters");
         if (path && (path[0] != '/' || strlen(path) > 2000))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must begin with / and have at most 2000 bytes");
         return 0;
 }
 
 int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
-                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret, struct cloche_err *e)
+                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret,
+                struct cloche_err *e)
 {
         struct probe *probe;
 
@@ -215,11 +221,19 @@ int probe_start(struct sandbox *s, unsigned port, const char *path, int first, i
         probe = calloc(1, sizeof(*probe));
         if (!probe)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait for a port");
-        *probe = (struct probe){.sandbox = s, .port = port, .first = first, .last = last, .pause_ms = FIRST_PAUSE_MS, .fd = -EBADF, .done = done, .data = data};
+        *probe = (struct probe){.sandbox = s,
+                                .port = port,
+                                .first = first,
+                                .last = last,
+                                .pause_ms = FIRST_PAUSE_MS,
+                                .fd = -EBADF,
+                                .done = done,
+                                .data = data};
         TAILQ_INSERT_TAIL(&s->probes, probe, link);
         probe->timer = handle_timer(&s->all->engine->loop, probe);
         probe->deadline_timer = handle_timer(&s->all->engine->loop, probe);
-        if (path && asprintf(&probe->request, "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n\r\n", path, port) < 0)
+        if (path && asprintf(&probe->request, "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n\r\n",
+                             path, port) < 0)
                 probe->request = NULL;
         if (!probe->timer || !probe->deadline_timer || (path && !probe->request)) {
                 probe_free(probe);

@@ -48,11 +48,13 @@ static int read_terminal(const struct sandbox_ask *ask, struct process_options *
 
         if (!terminal)
                 return 0;
-        json_object_foreach((json_t *)terminal, name, value) {
+        json_object_foreach ((json_t *)terminal, name, value) {
                 json_int_t *size = strcmp(name, "cols") == 0 ? &cols : strcmp(name, "rows") == 0 ? &rows : NULL;
 
-                if (!size || !json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > 1000)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "terminal: %.40s is none of cols and rows, 1 to 1000 each", name);
+                if (!size || !json_is_integer(value) || json_integer_value(value) < 1 ||
+                    json_integer_value(value) > 1000)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "terminal: %.40s is none of cols and rows, 1 to 1000 each", name);
                 *size = json_integer_value(value);
         }
         opt->cols = (uint32_t)cols;
@@ -96,7 +98,8 @@ int begin_PROCESS_START(struct sandbox_ask *ask, struct cloche_err *e)
 
 static int is_asked_for(const struct process *p, const char *session)
 {
-        return !p->is_hidden && !p->is_forgotten && (p->pid || p->is_ended) && (!session || strcmp(p->session->name, session) == 0);
+        return !p->is_hidden && !p->is_forgotten && (p->pid || p->is_ended) &&
+               (!session || strcmp(p->session->name, session) == 0);
 }
 
 int begin_PROCESS_LIST(struct sandbox_ask *ask, struct cloche_err *e)
@@ -109,7 +112,7 @@ int begin_PROCESS_LIST(struct sandbox_ask *ask, struct cloche_err *e)
                 json_decref(list);
                 return -(int)e->code;
         }
-        TAILQ_FOREACH(p, &ask->sandbox->processes, link)
+        TAILQ_FOREACH (p, &ask->sandbox->processes, link)
                 if (is_asked_for(p, session))
                         json_array_append_new(list, process_json(p));
         ask_result(ask, json_pack("{s:o}", "processes", list), NULL);
@@ -129,7 +132,8 @@ int begin_PROCESS_LOGS(struct sandbox_ask *ask, struct cloche_err *e)
 {
         static const struct {
                 const char *name, *next, *total, *dropped;
-        } rows[STREAMS] = {{"stdout", "stdoutNext", "stdoutTotal", "stdoutDropped"}, {"stderr", "stderrNext", "stderrTotal", "stderrDropped"}};
+        } rows[STREAMS] = {{"stdout", "stdoutNext", "stdoutTotal", "stdoutDropped"},
+                           {"stderr", "stderrNext", "stderrTotal", "stderrDropped"}};
         struct process *p = find(ask, e);
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *answer = p ? json_object() : NULL;
@@ -140,7 +144,8 @@ int begin_PROCESS_LOGS(struct sandbox_ask *ask, struct cloche_err *e)
                 const struct spool *spool = &p->streams[i].spool;
                 uint64_t next;
 
-                if (put_page(answer, rows[i].name, spool, ask_count(ask, "offset", 0), ask_count(ask, "limit", LOG_BYTES), &attachments, &next) < 0) {
+                if (put_page(answer, rows[i].name, spool, ask_count(ask, "offset", 0),
+                             ask_count(ask, "limit", LOG_BYTES), &attachments, &next) < 0) {
                         json_decref(answer);
                         answer = NULL;
                         break;
@@ -222,7 +227,8 @@ static int signal_of(const char *name, struct cloche_err *e)
         for (int i = 1; i < NSIG; i++)
                 if (sigabbrev_np(i) && strcmp(sigabbrev_np(i), bare) == 0)
                         return i;
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.30s\" is no signal: expected SIGTERM, TERM, 15 and the like", name);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.30s\" is no signal: expected SIGTERM, TERM, 15 and the like",
+                       name);
 }
 
 /* A request that waits for the end of processes. */
@@ -259,7 +265,8 @@ static void kill_cancel(struct sandbox_ask *ask)
 static void killing_done(struct killing *k)
 {
         struct sandbox_ask *ask = k->ask;
-        json_t *answer = ask->method->begin == begin_PROCESS_KILL ? process_json(k->rows[0].process) : json_pack("{s:i}", "count", (int)k->count);
+        json_t *answer = ask->method->begin == begin_PROCESS_KILL ? process_json(k->rows[0].process)
+                                                                  : json_pack("{s:i}", "count", (int)k->count);
 
         killing_free(k);
         ask_result(ask, answer, NULL);
@@ -339,7 +346,8 @@ int begin_PROCESS_KILL(struct sandbox_ask *ask, struct cloche_err *e)
                 return r;
         }
         k = killing_new(ask, 1);
-        r = k ? kill_one(k, p, ask_count(ask, "graceMs", GRACE_MS), e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "kill a process");
+        r = k ? kill_one(k, p, ask_count(ask, "graceMs", GRACE_MS), e)
+              : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "kill a process");
         if (r < 0 && k) {
                 ask->cancel = NULL;
                 killing_free(k);
@@ -357,7 +365,7 @@ int begin_PROCESS_KILL_ALL(struct sandbox_ask *ask, struct cloche_err *e)
 
         if (!k)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "kill processes");
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 if (is_asked_for(p, ask_text(ask, "session")) && !p->is_ended)
                         (void)kill_one(k, p, ask_count(ask, "graceMs", GRACE_MS), NULL);
         if (k->left == 0)
@@ -438,7 +446,8 @@ int begin_PROCESS_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
 int begin_PROCESS_RESIZE(struct sandbox_ask *ask, struct cloche_err *e)
 {
         struct process *p = find(ask, e);
-        int r = p ? process_resize(p, (uint32_t)ask_count(ask, "cols", 0), (uint32_t)ask_count(ask, "rows", 0), e) : -(int)e->code;
+        int r = p ? process_resize(p, (uint32_t)ask_count(ask, "cols", 0), (uint32_t)ask_count(ask, "rows", 0), e)
+                  : -(int)e->code;
 
         if (r == 0)
                 ask_result(ask, json_object(), NULL);

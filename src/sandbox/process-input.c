@@ -95,15 +95,18 @@ static int watch(struct process *p, struct cloche_err *e)
         return 0;
 }
 
-int process_write(struct process *p, const void *data, size_t size, int is_end, void (*done)(void *data, int code), void *done_data, struct cloche_err *e)
+int process_write(struct process *p, const void *data, size_t size, int is_end, void (*done)(void *data, int code),
+                  void *done_data, struct cloche_err *e)
 {
         struct input_piece *piece;
         int r;
 
         if (p->input_fd < 0)
-                return err_set(e, CLOCHE_E_STATE, "the process %s takes no input: %s", p->id, p->keeps_input ? "it is closed" : "it was started without stdin");
+                return err_set(e, CLOCHE_E_STATE, "the process %s takes no input: %s", p->id,
+                               p->keeps_input ? "it is closed" : "it was started without stdin");
         if (p->input_bytes + size > INPUT_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%zu bytes wait for the process %s already", p->input_bytes, p->id);
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%zu bytes wait for the process %s already", p->input_bytes,
+                               p->id);
         r = watch(p, e);
         if (r < 0)
                 return r;
@@ -123,7 +126,7 @@ void process_unwrite(struct process *p, const void *done_data)
 {
         struct input_piece *piece;
 
-        STAILQ_FOREACH(piece, &p->input, link)
+        STAILQ_FOREACH (piece, &p->input, link)
                 if (piece->done_data == done_data)
                         piece->done = NULL;
 }

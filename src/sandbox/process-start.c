@@ -73,7 +73,8 @@ static void on_shell_begin(void *data, int32_t pid)
         }
         p->pid = pid;
         p->supervisor_pid = p->shell.supervisor_pid;
-        uv_poll_start(p->status_poll, UV_READABLE, on_status); /* only now: the command may have ended before the report of its start */
+        uv_poll_start(p->status_poll, UV_READABLE,
+                      on_status); /* only now: the command may have ended before the report of its start */
         begun(p);
 }
 
@@ -104,7 +105,8 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
 
         if (!e && p->is_terminal) {
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
-                r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal") : stream_open(p, STREAM_OUT, fd, &failure);
+                r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
+                                              : stream_open(p, STREAM_OUT, fd, &failure);
                 fd = r < 0 ? fd : -EBADF;
         }
         fd_close(&fd);
@@ -165,8 +167,17 @@ static int start_in_shell(struct process *p, int is_fork, int wants_input, struc
         struct shell_command *shell = &p->shell;
         int r;
 
-        *shell = (struct shell_command){.command = p->command, .command_size = p->command_size, .cwd = p->cwd, .env = p->env, .fds = {-EBADF, -EBADF, -EBADF},
-                                        .is_fork = is_fork, .status_fd = -EBADF, .on_begin = on_shell_begin, .on_end = on_shell_end, .on_fail = on_shell_fail, .data = p};
+        *shell = (struct shell_command){.command = p->command,
+                                        .command_size = p->command_size,
+                                        .cwd = p->cwd,
+                                        .env = p->env,
+                                        .fds = {-EBADF, -EBADF, -EBADF},
+                                        .is_fork = is_fork,
+                                        .status_fd = -EBADF,
+                                        .on_begin = on_shell_begin,
+                                        .on_end = on_shell_end,
+                                        .on_fail = on_shell_fail,
+                                        .data = p};
         r = open_pipes(p, wants_input, shell->fds, e);
         if (r == 0 && is_fork)
                 r = watch_status(p, e);
@@ -189,8 +200,14 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
         char **base = session->exported ? NULL : env_list(p->sandbox, session->env);
         char **env = env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
         int fds[3] = {-EBADF, -EBADF, -EBADF}, r = env ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
-        struct spawn spawn = {.control = p->control, .cwd = p->cwd ? p->cwd : here, .argv = argv, .env = (const char *const *)env, .fds = fds,
-                              .fd_count = p->is_terminal ? 0 : 3, .flags = INIT_SPAWN_REAPS | (p->is_terminal ? INIT_SPAWN_TERMINAL : 0), .cols = p->cols,
+        struct spawn spawn = {.control = p->control,
+                              .cwd = p->cwd ? p->cwd : here,
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = p->is_terminal ? 0 : 3,
+                              .flags = INIT_SPAWN_REAPS | (p->is_terminal ? INIT_SPAWN_TERMINAL : 0),
+                              .cols = p->cols,
                               .rows = p->rows};
 
         p->is_spawned = 1;
@@ -212,11 +229,14 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
         if (opt->command_size == 0 && !opt->is_foreground)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command is empty");
         if (opt->command_size > SHELL_COMMAND_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are taken", opt->command_size, SHELL_COMMAND_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are taken",
+                               opt->command_size, SHELL_COMMAND_MAX);
         if (opt->cwd && (!*opt->cwd || strlen(opt->cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
         if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u processes are remembered: process.cleanup forgets those that have ended", s->process_count);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u processes are remembered: process.cleanup forgets those that have ended",
+                               s->process_count);
         if (opt->id && (!*opt->id || strlen(opt->id) > 128))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");
         if (opt->id && process_find(s, opt->id, NULL))
@@ -224,7 +244,8 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
         return opt->env ? env_check(opt->env, e) : 0;
 }
 
-static struct process *process_new(struct sandbox *s, const struct process_options *opt, struct session *session, struct cloche_err *e)
+static struct process *process_new(struct sandbox *s, const struct process_options *opt, struct session *session,
+                                   struct cloche_err *e)
 {
         struct process *p = calloc(1, sizeof(*p));
         char made_up[40];
@@ -299,7 +320,8 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         *ret = p;
         p->pins++;
         /* A copy of a busy shell would have to wait for it. */
-        if (p->is_terminal || (!p->is_foreground && session_is_busy(session) && session->state != SHELL_STARTING && session->control->fd >= 0))
+        if (p->is_terminal || (!p->is_foreground && session_is_busy(session) && session->state != SHELL_STARTING &&
+                               session->control->fd >= 0))
                 r = start_by_init(p, wants_input, e);
         else
                 r = start_in_shell(p, !p->is_foreground, wants_input, e);

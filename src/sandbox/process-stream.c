@@ -87,7 +87,8 @@ void followers_feed(struct process *p)
         }
 }
 
-void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from, void (*complete)(struct follower *f))
+void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from,
+            void (*complete)(struct follower *f))
 {
         f->process = p;
         f->ask = ask;
@@ -124,7 +125,7 @@ static void take(struct stream_of *s, const char *data, size_t size)
         if (s->is_mute)
                 return;
         (void)spool_append(&s->spool, data, size); /* with a full disk output is lost, which the totals show */
-        TAILQ_FOREACH(f, &s->process->followers, link)
+        TAILQ_FOREACH (f, &s->process->followers, link)
                 if (f->at[index] == before && !f->ask->is_held) {
                         f->at[index] = s->spool.total;
                         tell(f, index, data, size);
@@ -146,7 +147,7 @@ static int must_wait(const struct stream_of *s)
 
         if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + READ_BYTES <= s->spool.room_bytes)
                 return 0;
-        TAILQ_FOREACH(f, &s->process->followers, link)
+        TAILQ_FOREACH (f, &s->process->followers, link)
                 if (f->at[index_of(s)] < s->spool.total || f->ask->is_held)
                         return 1;
         return 0;

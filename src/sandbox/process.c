@@ -63,7 +63,7 @@ static struct process *oldest_output(struct sandbox *s)
 {
         struct process *p;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 if (p->is_hidden && p->is_ended && p->pins == 0)
                         return p;
         return NULL;
@@ -74,7 +74,7 @@ static uint64_t spooled(const struct sandbox *s)
         const struct process *p;
         uint64_t bytes = 0;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 for (int i = 0; i < STREAMS; i++)
                         bytes += spool_bytes(&p->streams[i].spool);
         return bytes + outputs_bytes(s);
@@ -92,7 +92,7 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
 {
         struct process *p;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 if (!p->is_hidden && !p->is_forgotten && strcmp(p->id, id) == 0)
                         return p;
         err_set(e, CLOCHE_E_NOT_FOUND, "there is no process \"%.64s\" in this sandbox", id);
@@ -103,7 +103,7 @@ const struct process *process_find_output(const struct sandbox *s, const char *i
 {
         const struct process *p;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 if (p->is_hidden && p->is_ended && !p->is_forgotten && strcmp(p->id, id) == 0)
                         return p;
         return NULL;
@@ -114,7 +114,7 @@ unsigned processes_running(const struct sandbox *s)
         const struct process *p;
         unsigned count = 0;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 count += !p->is_ended;
         return count;
 }
@@ -161,7 +161,8 @@ static int ask_sweep(struct process *p)
 {
         int signal = clock_now_ns() < p->grace_ns ? SIGTERM : SIGKILL;
 
-        return kill_ask(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0, on_swept, p, NULL);
+        return kill_ask(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0, on_swept, p,
+                        NULL);
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -226,7 +227,7 @@ void processes_exited(struct sandbox *s, struct control *control, const struct i
 {
         struct process *p;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 if (p->is_spawned && !p->is_ended && p->control == control && p->pid == exit->pid) {
                         process_ended_as(p, exit->wait_status);
                         return;
@@ -289,7 +290,8 @@ static void on_timeout(uv_timer_t *timer)
         struct process *p = timer->data;
 
         p->timed_out = 1;
-        streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was killed depends on timing */
+        streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was killed
+                                depends on timing */
         process_kill_hard(p);
 }
 
@@ -342,7 +344,8 @@ int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloch
         if (!p->is_terminal)
                 return err_set(e, CLOCHE_E_STATE, "the process %s has no terminal", p->id);
         if (cols < 1 || cols > 1000 || rows < 1 || rows > 1000)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal of %u columns and %u rows, expected 1 to 1000 each", cols, rows);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a terminal of %u columns and %u rows, expected 1 to 1000 each", cols, rows);
         if (p->input_fd < 0 || ioctl(p->input_fd, TIOCSWINSZ, &size) < 0)
                 return err_set(e, CLOCHE_E_STATE, "the terminal of the process %s is closed", p->id);
         p->cols = cols;
@@ -358,8 +361,9 @@ json_t *signal_json(int signal)
 json_t *process_json(const struct process *p)
 {
         static const char *const statuses[] = {"running", "completed", "failed", "killed"};
-        json_t *object = json_pack("{s:s, s:i, s:s, s:s, s:o, s:b}", "process", p->id, "pid", (int)p->pid, "status", statuses[p->status], "session",
-                                   p->session->name, "startedAt", time_json(p->started_ms), "timedOut", p->timed_out);
+        json_t *object = json_pack("{s:s, s:i, s:s, s:s, s:o, s:b}", "process", p->id, "pid", (int)p->pid, "status",
+                                   statuses[p->status], "session", p->session->name, "startedAt",
+                                   time_json(p->started_ms), "timedOut", p->timed_out);
         json_t *command = json_stringn(p->command, p->command_size);
 
         if (!object) {
@@ -374,7 +378,8 @@ json_t *process_json(const struct process *p)
         if (p->signal)
                 json_object_set_new(object, "signal", signal_json(p->signal));
         if (p->is_terminal)
-                json_object_set_new(object, "terminal", json_pack("{s:i, s:i}", "cols", (int)p->cols, "rows", (int)p->rows));
+                json_object_set_new(object, "terminal",
+                                    json_pack("{s:i, s:i}", "cols", (int)p->cols, "rows", (int)p->rows));
         return object;
 }
 
@@ -383,7 +388,7 @@ void processes_gone(struct sandbox *s)
 {
         struct process *p;
 
-        TAILQ_FOREACH(p, &s->processes, link)
+        TAILQ_FOREACH (p, &s->processes, link)
                 p->on_begin = NULL; /* the request has its outcome already */
         while ((p = TAILQ_FIRST(&s->processes))) {
                 control_forget(p->control, p);

@@ -42,7 +42,8 @@ static int hold_program(const struct cloche_engine *engine, const char *name, mo
                         return err_os(e, CLOCHE_E_SPAWN, n < 0 ? errno : EIO, "read %s/%s", engine->libexec_dir, name);
                 left -= n;
         }
-        if (fchmod(fd, mode) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        if (fchmod(fd, mode) < 0 ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_os(e, CLOCHE_E_SPAWN, errno, "hold %s/%s", engine->libexec_dir, name);
         return TAKE_FD(fd);
 }
@@ -66,7 +67,8 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         ahead_tidy(s, now_ns);
         if (s->network_is_over) /* its gate was killed, perhaps for memory */
                 connections_again(s);
-        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_again_ns)
+        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
+            now_ns >= s->save_again_ns)
                 sandbox_stop(s, 1);
         else if (is_save_due(s, now_ns))
                 store_save(s, NULL, NULL);
@@ -78,7 +80,7 @@ static void on_tidy(uv_timer_t *timer)
         uint64_t now_ns = clock_now_ns();
         struct sandbox *s;
 
-        TAILQ_FOREACH(s, &all->list, link)
+        TAILQ_FOREACH (s, &all->list, link)
                 tidy(s, now_ns);
         spares_tidy(all, now_ns);
         spares_fill(all);
@@ -109,7 +111,9 @@ static int open_state(struct sandboxes *all, struct cloche_err *e)
         if (mkdir(all->state_dir, 0700) < 0 && errno != EEXIST)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "make the state directory %s", all->state_dir);
         all->state_fd = open(all->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return all->state_fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the state directory %s", all->state_dir) : store_load(all, e);
+        return all->state_fd < 0
+                       ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the state directory %s", all->state_dir)
+                       : store_load(all, e);
 }
 
 int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e)
@@ -133,7 +137,8 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->turn_timer = handle_timer(&all->engine->loop, all);
         all->tidy_timer = handle_timer(&all->engine->loop, all);
         all->refill_timer = handle_timer(&all->engine->loop, all);
-        if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
+        if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) ||
+            (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
                 err_wrap(e, "--network");
@@ -161,9 +166,9 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->is_stopping = 1;
         all->on_stopped = done;
         all->stopped_data = data;
-        TAILQ_FOREACH(s, &all->list, link)
+        TAILQ_FOREACH (s, &all->list, link)
                 sandbox_stop(s, 1);
-        TAILQ_FOREACH(s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->spares, link)
                 sandbox_stop(s, 0);
         sandboxes_turn_soon(all);
 }
@@ -173,8 +178,9 @@ void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
         struct sandbox *s;
 
         all->is_stopping = 1;
-        TAILQ_FOREACH(s, &all->list, link)
-                if (all->state_fd >= 0 && s->has_box && (s->is_dirty || s->store_job) && !s->is_deleted && s->state != SANDBOX_STARTING)
+        TAILQ_FOREACH (s, &all->list, link)
+                if (all->state_fd >= 0 && s->has_box && (s->is_dirty || s->store_job) && !s->is_deleted &&
+                    s->state != SANDBOX_STARTING)
                         store_failed(s, e);
 }
 
@@ -208,10 +214,10 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
         const struct sandbox *s;
         const struct session *session;
 
-        TAILQ_FOREACH(s, &all->list, link) {
+        TAILQ_FOREACH (s, &all->list, link) {
                 count.sandboxes++;
                 count.processes += processes_running(s);
-                TAILQ_FOREACH(session, &s->sessions, link)
+                TAILQ_FOREACH (session, &s->sessions, link)
                         count.sessions++;
         }
         return count;
@@ -230,7 +236,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
+        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 &&
+               (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -321,7 +328,7 @@ int begin_LIST(struct sandbox_ask *ask, struct cloche_err *e)
         struct sandbox *s;
 
         (void)e;
-        TAILQ_FOREACH(s, &ask->all->list, link)
+        TAILQ_FOREACH (s, &ask->all->list, link)
                 if (s->principal == ask->principal && !s->is_deleted)
                         json_array_append_new(list, sandbox_json(s));
         ask_result(ask, json_pack("{s:o}", "sandboxes", list), NULL);
@@ -385,7 +392,8 @@ int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
         struct sandbox *s = ask->sandbox;
 
         if (s->all->state_fd < 0)
-                return err_set(e, CLOCHE_E_STATE, "the daemon has no state directory (--state-dir): nothing can be saved");
+                return err_set(e, CLOCHE_E_STATE,
+                               "the daemon has no state directory (--state-dir): nothing can be saved");
         if (s->state == SANDBOX_STOPPING && s->wants_save)
                 return 0; /* the outcome comes with the stop */
         if (s->state != SANDBOX_RUNNING) {
@@ -401,7 +409,8 @@ int begin_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
 {
         const char *name = ask_text(ask, "sandbox");
         struct sandbox *s = NULL;
-        int r = name ? sandbox_name_check(name, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
+        int r = name ? sandbox_name_check(name, e)
+                     : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
 
         if (r == 0)
                 s = sandbox_find(ask->all, ask->principal, name);

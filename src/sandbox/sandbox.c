@@ -1,8 +1,8 @@
 /* The life of one sandbox:
  *
  *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
- *      ▲                                                                                  │ idle, stop requested, collapsed
- *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
+ *      ▲                                                                                  │ idle, stop requested,
+ * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
 #include "copy.h"
 #include "update.h"
 
@@ -26,15 +26,17 @@ int sandbox_name_check(const char *name, struct cloche_err *e)
 
         for (size_t i = 0; good && i < size; i++)
                 good = isalnum((unsigned char)name[i]) || name[i] == '-';
-        return good ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the name \"%.70s\" is not 1 to %d of A-Z a-z 0-9 -, without a hyphen at its ends",
-                                  name, SANDBOX_NAME_MAX - 1);
+        return good ? 0
+                    : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                              "the name \"%.70s\" is not 1 to %d of A-Z a-z 0-9 -, without a hyphen at its ends", name,
+                              SANDBOX_NAME_MAX - 1);
 }
 
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name)
 {
         struct sandbox *s;
 
-        TAILQ_FOREACH(s, &all->list, link)
+        TAILQ_FOREACH (s, &all->list, link)
                 if (s->principal == principal && !s->is_deleted && strcmp(s->name, name) == 0)
                         return s;
         return NULL;
@@ -117,9 +119,13 @@ int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct c
         unsigned most = all->options.saved_max ? all->options.saved_max : SAVED_MAX, count = 0;
         const struct sandbox *s;
 
-        TAILQ_FOREACH(s, &all->list, link)
+        TAILQ_FOREACH (s, &all->list, link)
                 count += s->principal == principal && !s->is_deleted;
-        return count < most ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "this caller has %u sandboxes, at most %u are kept: delete those that are not needed", count, most);
+        return count < most
+                       ? 0
+                       : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                 "this caller has %u sandboxes, at most %u are kept: delete those that are not needed",
+                                 count, most);
 }
 
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
@@ -182,7 +188,7 @@ static unsigned onlookers(const struct sandbox *s)
         const struct sandbox_ask *ask;
         unsigned count = 0;
 
-        TAILQ_FOREACH(ask, &s->asks, link)
+        TAILQ_FOREACH (ask, &s->asks, link)
                 count += ask->method->begin == begin_EVENTS;
         return count;
 }
@@ -196,7 +202,7 @@ void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
 {
         struct sandbox_ask *ask;
 
-        TAILQ_FOREACH(ask, &s->asks, link)
+        TAILQ_FOREACH (ask, &s->asks, link)
                 if (ask->method->begin == begin_EVENTS && !ask->is_over && !ask->is_waiting && ask->cancel)
                         ask_event(ask, event, json_incref(about), NULL);
         json_decref(about);
@@ -209,7 +215,8 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
                 sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
-/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it cannot be written, that is reported now. */
+/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
+ * cannot be written, that is reported now. */
 static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
@@ -227,7 +234,8 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 
         for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
                 next = TAILQ_NEXT(ask, link);
-                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel || ask->is_over)
+                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel ||
+                    ask->is_over)
                         continue;
                 if (e)
                         ask_fail(ask, e, NULL);
@@ -349,7 +357,10 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
                 return;
         }
         s->wants_stop = s->wants_save = 0;
-        err_wrap(&why, "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or delete the sandbox)", s->name);
+        err_wrap(&why,
+                 "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or "
+                 "delete the sandbox)",
+                 s->name);
         answer_stops(s, &why);
         set_state(s, SANDBOX_RUNNING);
         port_watch_need(s);
@@ -577,7 +588,9 @@ void sandbox_start(struct sandbox *s)
                 return;
         s->state = SANDBOX_STARTING;
         s->all->running++;
-        r = s->all->running - spares_running(s->all) > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
+        r = s->all->running - spares_running(s->all) > most
+                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
+                    : make_box(s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_turn_soon(s);
@@ -654,8 +667,10 @@ static void add_usage(struct sandbox *s, json_t *object)
         if (!is_known)
                 usage = s->usage;
         if (is_known || s->has_usage)
-                json_object_set_new(object, "usage", json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000), "memoryPeakBytes",
-                                                               (json_int_t)usage.memory_peak_bytes, "pidsPeak", (json_int_t)usage.pids_peak));
+                json_object_set_new(object, "usage",
+                                    json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000),
+                                              "memoryPeakBytes", (json_int_t)usage.memory_peak_bytes, "pidsPeak",
+                                              (json_int_t)usage.pids_peak));
 }
 
 json_t *sandbox_json(struct sandbox *s)
@@ -664,12 +679,14 @@ json_t *sandbox_json(struct sandbox *s)
         unsigned sessions = 0;
         json_t *object;
 
-        TAILQ_FOREACH(session, &s->sessions, link)
+        TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
         object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
-                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running", "createdAt", time_json(s->created_ms),
-                           "lastUsedAt", time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy,
-                           "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes", (int)processes_running(s), "contexts", (int)contexts_count(s));
+                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running",
+                           "createdAt", time_json(s->created_ms), "lastUsedAt", time_json(s->used_ms), "limits",
+                           limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
+                           (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
+                           (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object) /* NULL: no memory */
                 for (const char *const *name = limits_of_runs; *name; name++)
                         json_object_del(json_object_get(object, "limits"), *name);
@@ -678,7 +695,9 @@ json_t *sandbox_json(struct sandbox *s)
         if (object && s->saved_ms)
                 json_object_set_new(object, "savedAt", time_json(s->saved_ms));
         if (object && s->lost_to_ms)
-                json_object_set_new(object, "lost", json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to", time_json(s->lost_to_ms)));
+                json_object_set_new(object, "lost",
+                                    json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to",
+                                              time_json(s->lost_to_ms)));
         if (object && s->state == SANDBOX_RUNNING)
                 add_usage(s, object);
         return object;

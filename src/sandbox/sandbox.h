@@ -23,13 +23,13 @@ struct sandbox_ask;
 
 struct sandboxes_options {
         cloche_engine *engine;
-        const char *state_dir;     /* for saved sandboxes; NULL: they end with the process */
-        const char *preview_host;  /* HOST or HOST:PORT of preview URLs; NULL: none */
+        const char *state_dir;    /* for saved sandboxes; NULL: they end with the process */
+        const char *preview_host; /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
-        const json_t *network;     /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
-        uint64_t save_every_ms;    /* interval of saves of a running sandbox with changes; 0: only when it stops */
-        unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
-        unsigned saved_max;        /* of one principal, running or not; 0: 10000 */
+        const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
+        uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */
+        unsigned sandboxes_max; /* running at once, of all principals; 0: 1000 */
+        unsigned saved_max;     /* of one principal, running or not; 0: 10000 */
         /* A sandbox's files could not be saved. Called again only after a successful save, and when
          * sandboxes_stop ends the sandbox. May be NULL. */
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
@@ -52,7 +52,8 @@ struct sandbox_face {
 CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);
 /* Prepare the prefixes of a principal's contexts of these languages (names with commas), without
  * waiting for them. -CLOCHE_E_UNKNOWN_LANGUAGE. */
-CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages,
+                                     struct cloche_err *e);
 /* Save and end all; done is called once, from the loop. A sandbox that cannot be saved ends too,
  * after a call of on_unsaved. */
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
@@ -84,22 +85,26 @@ struct sandbox_dial;
 /* For a preview: anyone who has the token. name, token: from the URL. CLOCHE_E_NOT_FOUND: unknown
  * sandbox, port not exposed, or wrong token, with one message. An open preview keeps the sandbox
  * from being idle: call sandbox_preview_over when its connection has ended. */
-CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token, sandbox_connected connected, void *data,
-                                        struct sandbox_dial **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
+                                        sandbox_connected connected, void *data, struct sandbox_dial **ret,
+                                        struct cloche_err *e);
 /* Must be called once, also after an error and before it is connected; no callback follows. */
 void sandbox_preview_over(struct sandbox_dial *dial);
 /* True if the principal's sandbox of that name has exposed the port. */
 int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
 /* The same without a token, for the principal itself. */
-CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected connected, void *data,
-                                     struct sandbox_dial **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port,
+                                     sandbox_connected connected, void *data, struct sandbox_dial **ret,
+                                     struct cloche_err *e);
 
 /* Write one line: why programs in that sandbox may not connect, and how the operator can allow it.
  * 0: there is no such sandbox. */
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
 
 /* For metrics. */
-struct sandboxes_count { unsigned sandboxes, running, sessions, processes, asks; };
+struct sandboxes_count {
+        unsigned sandboxes, running, sessions, processes, asks;
+};
 struct sandboxes_count sandboxes_count(const struct sandboxes *all);
 
 #endif

@@ -20,11 +20,14 @@ static int create(struct sandbox_ask *ask, const char *name, struct cloche_err *
         int is_new = !session;
 
         if (!session)
-                session = session_new(ask->sandbox, name, ask_text(ask, "cwd"), json_object_get(ask->params, "env"), ask_flag(ask, "isolation", 0),
-                                      ask_count(ask, "timeoutMs", 0), e);
+                session = session_new(ask->sandbox, name, ask_text(ask, "cwd"), json_object_get(ask->params, "env"),
+                                      ask_flag(ask, "isolation", 0), ask_count(ask, "timeoutMs", 0), e);
         if (!session)
                 return -(int)e->code;
-        ask_result(ask, json_pack("{s:s, s:s, s:b, s:b}", "session", session->name, "cwd", cwd_of(session), "created", is_new, "isolation", session->is_isolated), NULL);
+        ask_result(ask,
+                   json_pack("{s:s, s:s, s:b, s:b}", "session", session->name, "cwd", cwd_of(session), "created",
+                             is_new, "isolation", session->is_isolated),
+                   NULL);
         return 0;
 }
 
@@ -51,7 +54,8 @@ static void on_directory(void *data, const json_t *result, const struct buf *att
 static int make_directory(struct sandbox_ask *ask, const char *cwd, struct cloche_err *e)
 {
         struct tool_job *job;
-        int r = tool_ask(ask->sandbox, "file.mkdir", json_pack("{s:s, s:b}", "path", cwd, "recursive", 1), NULL, on_directory, ask, &job, e);
+        int r = tool_ask(ask->sandbox, "file.mkdir", json_pack("{s:s, s:b}", "path", cwd, "recursive", 1), NULL,
+                         on_directory, ask, &job, e);
 
         if (r < 0)
                 return r;
@@ -68,7 +72,8 @@ int begin_SESSION_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         char made_up[32];
 
         if (cwd && (cwd[0] != '/' || strlen(cwd) >= SHELL_CWD_MAX))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes", SHELL_CWD_MAX - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes",
+                               SHELL_CWD_MAX - 1);
         if (env && env_check_of_all(env, e) < 0)
                 return -(int)e->code;
         if (!name) {
@@ -87,10 +92,12 @@ int begin_SESSION_LIST(struct sandbox_ask *ask, struct cloche_err *e)
         struct session *session;
 
         (void)e;
-        TAILQ_FOREACH(session, &ask->sandbox->sessions, link)
+        TAILQ_FOREACH (session, &ask->sandbox->sessions, link)
                 if (!session->is_closing)
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:o}", "session", session->name, "cwd", cwd_of(session), "isolation",
-                                                              session->is_isolated, "busy", session_is_busy(session), "createdAt", time_json(session->created_ms)));
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:o}", "session", session->name,
+                                                              "cwd", cwd_of(session), "isolation", session->is_isolated,
+                                                              "busy", session_is_busy(session), "createdAt",
+                                                              time_json(session->created_ms)));
         ask_result(ask, json_pack("{s:o}", "sessions", list), NULL);
         return 0;
 }
@@ -108,7 +115,7 @@ int begin_SESSION_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
         session = session_find(ask->sandbox, name, e);
         if (!session)
                 return -(int)e->code;
-        TAILQ_FOREACH(p, &ask->sandbox->processes, link)
+        TAILQ_FOREACH (p, &ask->sandbox->processes, link)
                 if (p->session == session && !p->is_ended)
                         (void)process_kill(p, SIGKILL, 1, 0, NULL);
         session_close(session);
@@ -118,7 +125,8 @@ int begin_SESSION_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
 
 /* -- variables ------------------------------------------------------------------------------------------------ */
 
-struct export {
+struct export
+{
         struct sandbox_ask *ask;
         struct session *session;
         struct shell_command command;
@@ -159,7 +167,8 @@ static void export_ended(void *data, int exit_code, int signal, int session_ende
                 return;
         }
         json_decref(answer);
-        err_set(&e, session_ended ? CLOCHE_E_SESSION_ENDED : CLOCHE_E_STATE, session_ended ? "the session ended" : "the shell refused a variable: is it readonly?");
+        err_set(&e, session_ended ? CLOCHE_E_SESSION_ENDED : CLOCHE_E_STATE,
+                session_ended ? "the session ended" : "the shell refused a variable: is it readonly?");
         ask_fail(ask, &e, NULL);
 }
 
@@ -179,7 +188,8 @@ int begin_SESSION_ENV(struct sandbox_ask *ask, struct cloche_err *e)
         struct export *x;
 
         if (!env || env_check(env, e) < 0)
-                return env ? -(int)e->code : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session.env needs the field \"env\"");
+                return env ? -(int)e->code
+                           : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session.env needs the field \"env\"");
         session = session_find(ask->sandbox, ask_text(ask, "session"), e);
         if (!session)
                 return -(int)e->code;
@@ -189,8 +199,15 @@ int begin_SESSION_ENV(struct sandbox_ask *ask, struct cloche_err *e)
         x->ask = ask;
         x->session = session;
         session->users++;
-        x->command = (struct shell_command){.command = "", .env = env, .fds = {-EBADF, -EBADF, -EBADF}, .status_fd = -EBADF, .is_export = 1,
-                                            .on_begin = export_begun, .on_end = export_ended, .on_fail = export_failed, .data = x};
+        x->command = (struct shell_command){.command = "",
+                                            .env = env,
+                                            .fds = {-EBADF, -EBADF, -EBADF},
+                                            .status_fd = -EBADF,
+                                            .is_export = 1,
+                                            .on_begin = export_begun,
+                                            .on_end = export_ended,
+                                            .on_fail = export_failed,
+                                            .data = x};
         ask->state = x;
         ask->cancel = export_cancel;
         session_run(session, &x->command);

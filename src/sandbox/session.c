@@ -16,16 +16,18 @@ static int check_name(const char *name, struct cloche_err *e)
         size_t size = strlen(name);
 
         if (size == 0 || size >= SANDBOX_NAME_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session: the name has %zu bytes, expected 1 to %d", size, SANDBOX_NAME_MAX - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session: the name has %zu bytes, expected 1 to %d", size,
+                               SANDBOX_NAME_MAX - 1);
         return 0;
 }
 
-struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated, uint64_t timeout_ms, struct cloche_err *e)
+struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated,
+                            uint64_t timeout_ms, struct cloche_err *e)
 {
         struct session *session, *other;
         unsigned count = 0;
 
-        TAILQ_FOREACH(other, &s->sessions, link)
+        TAILQ_FOREACH (other, &s->sessions, link)
                 count++;
         if (check_name(name, e) < 0)
                 return NULL;
@@ -62,7 +64,7 @@ struct session *session_look_up(struct sandbox *s, const char *name)
 {
         struct session *session;
 
-        TAILQ_FOREACH(session, &s->sessions, link)
+        TAILQ_FOREACH (session, &s->sessions, link)
                 if (!session->is_closing && strcmp(session->name, name) == 0)
                         return session;
         return NULL;
@@ -172,7 +174,7 @@ void sessions_remember(struct sandbox *s)
 {
         struct session *session;
 
-        TAILQ_FOREACH(session, &s->sessions, link) {
+        TAILQ_FOREACH (session, &s->sessions, link) {
                 char *cwd = session->cwd ? strdup(session->cwd) : NULL;
 
                 remember_exported(session);

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define STUCK_AFTER_MS 1500 /* the shell is killed too if a killed command still runs after this time */
+#define STUCK_AFTER_MS 1500      /* the shell is killed too if a killed command still runs after this time */
 #define ANSWER_PATIENCE_MS 30000 /* for a shell that only starts, forks or exports: its guest may have stopped it */
 
 static void close_fds(struct shell_command *command)
@@ -35,7 +35,8 @@ uint32_t shell_op_of(const struct shell_command *command)
 
 void shell_kill_below(struct session *session)
 {
-        (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs, session->job_count, NULL, NULL, NULL);
+        (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
+                       session->job_count, NULL, NULL, NULL);
 }
 
 static int pack_command(const struct shell_command *command, struct buf *strings, struct shell_request *request)
@@ -48,7 +49,7 @@ static int pack_command(const struct shell_command *command, struct buf *strings
         request->has_cwd = command->cwd != NULL;
         if (r == 0 && command->cwd)
                 r = buf_append(strings, command->cwd, strlen(command->cwd) + 1);
-        json_object_foreach((json_t *)command->env, name, value) {
+        json_object_foreach ((json_t *)command->env, name, value) {
                 if (r == 0)
                         r = buf_append(strings, name, strlen(name) + json_is_null(value));
                 if (r == 0 && !json_is_null(value))
@@ -68,7 +69,8 @@ static int send_command(struct session *session, struct shell_command *command, 
         int r = pack_command(command, &strings, &request);
 
         if (r < 0)
-                return err_os(e, r == -ENOBUFS ? CLOCHE_E_TOO_LARGE : CLOCHE_E_RESOURCE, -r, "hand a command of %zu bytes to the shell", command->command_size);
+                return err_os(e, r == -ENOBUFS ? CLOCHE_E_TOO_LARGE : CLOCHE_E_RESOURCE, -r,
+                              "hand a command of %zu bytes to the shell", command->command_size);
         strings_fd = fd_from_bytes("command", strings.size ? strings.data : "", strings.size);
         if (strings_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold a command");
@@ -90,7 +92,8 @@ static void on_stuck(uv_timer_t *timer)
         struct session *session = timer->data;
 
         if (session->pid)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs, session->job_count, NULL, NULL, NULL);
+                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs,
+                               session->job_count, NULL, NULL, NULL);
 }
 
 void shell_await_answer(struct session *session)
@@ -120,7 +123,8 @@ void shell_take_up(struct session *session)
 {
         while (!TAILQ_EMPTY(&session->commands) && session->state == SHELL_IDLE)
                 begin(session, TAILQ_FIRST(&session->commands));
-        if (!TAILQ_EMPTY(&session->commands) && session->state == SHELL_NONE && session->sandbox->state == SANDBOX_RUNNING && !session->is_closing)
+        if (!TAILQ_EMPTY(&session->commands) && session->state == SHELL_NONE &&
+            session->sandbox->state == SANDBOX_RUNNING && !session->is_closing)
                 shell_start(session);
 }
 
@@ -178,7 +182,9 @@ static void nobody_fails(void *data, const struct cloche_err *e)
 /* A command of our own takes its place, as the shell will still answer it. */
 void session_forget(struct session *session, struct shell_command *command)
 {
-        static const struct shell_command nobody = {.on_begin = nobody_begins, .on_end = nobody_ends, .on_fail = nobody_fails};
+        static const struct shell_command nobody = {.on_begin = nobody_begins,
+                                                    .on_end = nobody_ends,
+                                                    .on_fail = nobody_fails};
         struct shell_command *stand_in;
 
         close_fds(command);

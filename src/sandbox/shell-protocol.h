@@ -38,23 +38,25 @@ struct shell_request {
 };
 
 enum shell_flag {
-        SHELL_ENVIRONMENT = 1, /* with one descriptor: a memory file of the exported variables, each terminated; sent when they changed */
+        SHELL_ENVIRONMENT = 1, /* with one descriptor: a memory file of the exported variables, each terminated; sent
+                                  when they changed */
         SHELL_INTERRUPTED = 2, /* the command was aborted by SIGINT */
 };
 
 struct shell_answer {
         uint32_t op, serial;
-        int32_t exit_code;     /* SHELL_RUN: 0 to 255. SHELL_FORK: pid of the supervisor, which keeps the processes that the copy leaves behind */
-        int32_t pid;           /* SHELL_FORK: of the copy, in the shell's pid namespace; negative: -errno of the fork */
+        int32_t exit_code; /* SHELL_RUN: 0 to 255. SHELL_FORK: pid of the supervisor, which keeps the processes that the
+                              copy leaves behind */
+        int32_t pid;       /* SHELL_FORK: of the copy, in the shell's pid namespace; negative: -errno of the fork */
         uint32_t flags;
-        uint32_t job_count;    /* living children of the shell; their pids follow */
+        uint32_t job_count; /* living children of the shell; their pids follow */
         int32_t jobs[SHELL_JOBS_MAX];
         char cwd[SHELL_CWD_MAX]; /* current directory, terminated */
 };
 
 /* Written to the pipe of a SHELL_FORK. */
 struct shell_status {
-        int32_t wait_status;   /* as from waitpid(2), of the shell that ran the command */
+        int32_t wait_status; /* as from waitpid(2), of the shell that ran the command */
         uint32_t reserved;
         uint64_t user_us, system_us, max_rss_bytes;
 };

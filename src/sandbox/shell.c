@@ -81,7 +81,8 @@ static void exited(struct session *session, const struct init_answer *exit)
         struct cloche_err e;
 
         if (!session->is_ready) { /* a second one would fail too */
-                err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d", WIFSIGNALED(status) ? "signal" : "status",
+                err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d",
+                        WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
                 shell_forget(session);
                 shell_refuse_all(session, &e);
@@ -97,7 +98,7 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit)
 {
         struct session *session;
 
-        TAILQ_FOREACH(session, &s->sessions, link)
+        TAILQ_FOREACH (session, &s->sessions, link)
                 if (session->control == &s->control && session->pid == exit->pid) {
                         exited(session, exit);
                         return;
@@ -129,7 +130,8 @@ static void take_state(struct session *session, const struct shell_answer *answe
 {
         size_t size = strnlen(answer->cwd, SHELL_CWD_MAX);
 
-        if (size > 0 && size < SHELL_CWD_MAX && answer->cwd[0] == '/' && (!session->cwd || strcmp(session->cwd, answer->cwd) != 0)) {
+        if (size > 0 && size < SHELL_CWD_MAX && answer->cwd[0] == '/' &&
+            (!session->cwd || strcmp(session->cwd, answer->cwd) != 0)) {
                 char *cwd = strdup(answer->cwd);
 
                 if (cwd) {
@@ -173,7 +175,8 @@ static void settle(struct session *session, const struct shell_answer *answer)
 {
         session->state = SHELL_SETTLING;
         session->last_answer = *answer;
-        if (kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs, session->job_count, on_settled, session, NULL) < 0)
+        if (kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
+                     session->job_count, on_settled, session, NULL) < 0)
                 conclude(session, answer);
 }
 
@@ -198,7 +201,8 @@ static int answered(struct session *session, const struct shell_answer *answer)
                 begin_idle(session);
                 return 0;
         }
-        if (session->state != SHELL_BUSY || !command || !command->is_sent || answer->serial != command->serial || answer->op != shell_op_of(command))
+        if (session->state != SHELL_BUSY || !command || !command->is_sent || answer->serial != command->serial ||
+            answer->op != shell_op_of(command))
                 return -EPROTO;
         uv_timer_stop(session->stuck_timer);
         if (command->is_killed && !command->is_fork)
@@ -254,17 +258,24 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
 static int spawn_shell(struct session *session, int their_fd, struct cloche_err *e)
 {
         /* A removed or unreadable directory must not keep a session from starting. */
-        static const char script[] = "cd -- \"$1\" 2>/dev/null || { mkdir -p -- \"$1\" && cd -- \"$1\"; } 2>/dev/null || cd /\n"
-                                     "set --; enable -f /proc/self/fd/4 cloche_session && cloche_session";
+        static const char script[] =
+                "cd -- \"$1\" 2>/dev/null || { mkdir -p -- \"$1\" && cd -- \"$1\"; } 2>/dev/null || cd /\n"
+                "set --; enable -f /proc/self/fd/4 cloche_session && cloche_session";
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", script, "bash", session->start_cwd, NULL};
         struct sandbox *s = session->sandbox;
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         char **env = env_list(s, session->env);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->shell_fd}, r;
-        struct spawn spawn = {.control = session->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds,
-                              .fd_count = 5, .flags = INIT_SPAWN_REAPS};
+        struct spawn spawn = {.control = session->control,
+                              .cwd = "/",
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = 5,
+                              .flags = INIT_SPAWN_REAPS};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell") : spawn_ask(&spawn, on_spawned, session, e);
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell")
+                                : spawn_ask(&spawn, on_spawned, session, e);
         env_free(env);
         return r;
 }

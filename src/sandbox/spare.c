@@ -30,7 +30,7 @@ struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char 
         all->wants_spares = 1;
         all->made_ns = clock_now_ns();
         uv_timer_start(all->refill_timer, on_refill, REFILL_AFTER_MS, 0);
-        TAILQ_FOREACH(s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->spares, link)
                 if (is_ready(s))
                         break;
         if (!s)
@@ -54,7 +54,7 @@ unsigned spares_running(const struct sandboxes *all)
         const struct sandbox *s;
         unsigned count = 0;
 
-        TAILQ_FOREACH(s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->spares, link)
                 count += s->state != SANDBOX_STOPPED;
         return count;
 }
@@ -64,7 +64,7 @@ void spares_fill(struct sandboxes *all)
 {
         struct sandbox *s;
 
-        TAILQ_FOREACH(s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->spares, link)
                 if (!is_ready(s))
                         return;
         if (!all->wants_spares || all->is_stopping || all->spare_count >= SPARES)
@@ -100,6 +100,6 @@ void spares_tidy(struct sandboxes *all, uint64_t now_ns)
         if (now_ns - all->made_ns < KEPT_NS)
                 return;
         all->wants_spares = 0;
-        TAILQ_FOREACH(s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->spares, link)
                 sandbox_stop(s, 0);
 }

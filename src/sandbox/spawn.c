@@ -38,12 +38,15 @@ int env_check(const json_t *env, struct cloche_err *e)
         if (!json_is_object(env))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env must be an object: text by name");
         if (json_object_size(env) > SANDBOX_ENV_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken", json_object_size(env), SANDBOX_ENV_MAX);
-        json_object_foreach((json_t *)env, name, value) {
+                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken",
+                               json_object_size(env), SANDBOX_ENV_MAX);
+        json_object_foreach ((json_t *)env, name, value) {
                 if (!env_is_name(name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
                 if (!json_is_null(value) && !json_is_string(value))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it", name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it",
+                                       name);
                 if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: the value of %.60s has a NUL in it", name);
         }
@@ -56,7 +59,10 @@ int env_check_of_all(const json_t *env, struct cloche_err *e)
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (json_object_get(env, names[i]))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %s cannot be set for a sandbox or session, as its shells could not begin by it", names[i]);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "env: %s cannot be set for a sandbox or session, as its shells could not begin "
+                                       "by it",
+                                       names[i]);
         return env_check(env, e);
 }
 
@@ -117,7 +123,7 @@ static int put_all(struct env *env, const json_t *object)
         json_t *value;
         int r = 0;
 
-        json_object_foreach((json_t *)object, name, value) {
+        json_object_foreach ((json_t *)object, name, value) {
                 char *row = NULL;
 
                 if (json_is_null(value)) {
@@ -193,27 +199,39 @@ static int pack(const struct spawn *spawn, struct buf *strings, struct init_requ
 int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf strings = BUF_INIT(STRINGS_MAX);
-        struct init_request request = {.op = INIT_SPAWN, .flags = spawn->flags, .cols = spawn->cols, .rows = spawn->rows};
+        struct init_request request = {.op = INIT_SPAWN,
+                                       .flags = spawn->flags,
+                                       .cols = spawn->cols,
+                                       .rows = spawn->rows};
 
         if (pack(spawn, &strings, &request) < 0)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have more than %u bytes", STRINGS_MAX);
-        return control_spawn(spawn->control, &request, strings.data, strings.size, spawn->fds, spawn->fd_count, done, data, e);
+        return control_spawn(spawn->control, &request, strings.data, strings.size, spawn->fds, spawn->fd_count, done,
+                             data, e);
 }
 
-int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e)
+int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+              control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         char **env = env_list(s, NULL);
         int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
-        struct spawn spawn = {.control = control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4, .flags = INIT_SPAWN_PROGRAM};
+        struct spawn spawn = {.control = control,
+                              .cwd = "/",
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = 4,
+                              .flags = INIT_SPAWN_PROGRAM};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, done, data, e);
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
+                                : spawn_ask(&spawn, done, data, e);
         env_free(env);
         return r;
 }
 
-int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done, void *data,
-             struct cloche_err *e)
+int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+             size_t spared_count, control_done done, void *data, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_KILL, .pid = pid, .signal = (uint32_t)signal, .flags = flags};
         _cleanup_fd_ int fd = -EBADF;

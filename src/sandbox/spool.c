@@ -62,7 +62,8 @@ static int grow(struct spool *s, uint64_t needed)
 
 static int move_to_file(struct spool *s)
 {
-        int fd = s->directory_fd >= 0 ? openat(s->directory_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : memfd_create("output", MFD_CLOEXEC);
+        int fd = s->directory_fd >= 0 ? openat(s->directory_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                                      : memfd_create("output", MFD_CLOEXEC);
         int r = fd < 0 ? -errno : s->total > 0 ? fd_write_full(fd, s->memory, (size_t)s->total) : 0;
 
         if (r < 0) {
@@ -131,7 +132,9 @@ int spool_append(struct spool *s, const void *data, size_t size)
         int r;
 
         if (s->keep == SPOOL_FIRST)
-                kept = offset >= s->room_bytes ? 0 : size < s->room_bytes - offset ? size : (size_t)(s->room_bytes - offset);
+                kept = offset >= s->room_bytes         ? 0
+                       : size < s->room_bytes - offset ? size
+                                                       : (size_t)(s->room_bytes - offset);
         if (s->keep == SPOOL_LAST && size > s->room_bytes) {
                 kept = (size_t)s->room_bytes;
                 from += size - kept;

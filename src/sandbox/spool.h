@@ -10,7 +10,7 @@ enum spool_keep { SPOOL_FIRST, SPOOL_LAST }; /* which bytes to keep if not all f
 struct spool {
         enum spool_keep keep;
         uint64_t room_bytes;
-        uint64_t total;   /* bytes appended */
+        uint64_t total;     /* bytes appended */
         uint64_t lost_from; /* the first byte that could not be stored; no later ones are kept */
         int has_lost;
         char *memory;

@@ -2,7 +2,8 @@
  * program writes and reads in the box. It is never parsed outside.
  *
  *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
- *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (files/pack.h); replaced as a whole */
+ *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (files/pack.h); replaced as a
+ * whole */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -26,8 +27,8 @@
 #define FILES_NEW "files.new"
 #define READ_BYTES (256u << 10)
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
-#define DEFINITION_BYTES_MAX (1u << 20) /* the daemon reads all of them when it starts */
-#define ROOM_BYTES (64u << 10)             /* for a definition and headers of a few files */
+#define DEFINITION_BYTES_MAX (1u << 20)             /* the daemon reads all of them when it starts */
+#define ROOM_BYTES (64u << 10)                      /* for a definition and headers of a few files */
 #define SAVE_AGAIN_NS (UINT64_C(60000000000))
 
 struct store_waiter {
@@ -58,9 +59,9 @@ struct store_job {
         int has_exited, wait_status;
         uint64_t bytes;
         uint64_t begun_ms, begun_ns; /* real, monotonic: the archive may lack later changes */
-        int code; /* of writing the archive */
-        struct cloche_err error; /* or of the definition */
-        struct flush *flush; /* while an fsync(2) is under way */
+        int code;                    /* of writing the archive */
+        struct cloche_err error;     /* or of the definition */
+        struct flush *flush;         /* while an fsync(2) is under way */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
         struct store_waiters later; /* waiters that came while files were being read: the next job is theirs */
 };
@@ -100,10 +101,12 @@ static json_t *sessions_json(const struct sandbox *s)
         json_t *list = json_array();
         const struct session *session;
 
-        TAILQ_FOREACH(session, &s->sessions, link)
+        TAILQ_FOREACH (session, &s->sessions, link)
                 if (!session->is_closing)
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:O*, s:b, s:I, s:I}", "session", session->name, "cwd", session->start_cwd, "env", session->env,
-                                                              "isolation", session->is_isolated, "timeoutMs", (json_int_t)session->timeout_ms, "createdMs",
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:O*, s:b, s:I, s:I}", "session",
+                                                              session->name, "cwd", session->start_cwd, "env",
+                                                              session->env, "isolation", session->is_isolated,
+                                                              "timeoutMs", (json_int_t)session->timeout_ms, "createdMs",
                                                               (json_int_t)session->created_ms));
         return list;
 }
@@ -113,8 +116,9 @@ static json_t *ports_json(const struct sandbox *s)
         json_t *list = json_array();
         const struct port *port;
 
-        TAILQ_FOREACH(port, &s->ports, link)
-                json_array_append_new(list, json_pack("{s:i, s:s, s:s*, s:I}", "port", (int)port->number, "token", port->token, "name", port->name, "exposedMs",
+        TAILQ_FOREACH (port, &s->ports, link)
+                json_array_append_new(list, json_pack("{s:i, s:s, s:s*, s:I}", "port", (int)port->number, "token",
+                                                      port->token, "name", port->name, "exposedMs",
                                                       (json_int_t)port->exposed_at_ms));
         return list;
 }
@@ -130,7 +134,9 @@ static int write_definition(int dir_fd, const char *sandbox, const char *text, s
 
         if (r == 0 && renameat(dir_fd, new_name, dir_fd, DEFINITION) < 0)
                 r = -errno;
-        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write " DEFINITION " of the sandbox %s in the state directory", sandbox) : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write " DEFINITION " of the sandbox %s in the state directory",
+                              sandbox)
+                     : 0;
 }
 
 int store_define(struct sandbox *s, struct cloche_err *e)
@@ -144,18 +150,25 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                 return 0;
         dir_fd = open_directory(s, 1);
         if (dir_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -dir_fd, "open the directory of the sandbox %s in the state directory", s->name);
+                return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
+                              "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
-        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name, "runs",
-                           s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs", (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
-                           "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
+        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name,
+                           "runs", s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs",
+                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env,
+                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                           "sessions", sessions_json(s), "ports", ports_json(s));
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
-                r = err_set(e, CLOCHE_E_TOO_LARGE, "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu bytes as JSON, at most %u are possible",
+                r = err_set(e, CLOCHE_E_TOO_LARGE,
+                            "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu "
+                            "bytes as JSON, at most %u are possible",
                             s->name, strlen(text), DEFINITION_BYTES_MAX);
         else
-                r = text ? write_definition(dir_fd, s->name, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
+                r = text ? write_definition(dir_fd, s->name, text, e)
+                         : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
         free(text);
         json_decref(object);
         return r;
@@ -180,7 +193,8 @@ static void load_session(struct sandbox *s, const json_t *row)
 
         if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && env_check(env, NULL) < 0))
                 return;
-        session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env, json_is_true(json_object_get(row, "isolation")),
+        session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env,
+                              json_is_true(json_object_get(row, "isolation")),
                               (uint64_t)json_integer_value(json_object_get(row, "timeoutMs")), NULL);
         if (session)
                 session->created_ms = (uint64_t)json_integer_value(json_object_get(row, "createdMs"));
@@ -188,7 +202,8 @@ static void load_session(struct sandbox *s, const json_t *row)
 
 static void load_port(struct sandbox *s, const json_t *row)
 {
-        const char *token = json_string_value(json_object_get(row, "token")), *name = json_string_value(json_object_get(row, "name"));
+        const char *token = json_string_value(json_object_get(row, "token")),
+                   *name = json_string_value(json_object_get(row, "name"));
         struct port *port = token && strlen(token) < sizeof(port->token) ? calloc(1, sizeof(*port)) : NULL;
 
         if (!port)
@@ -231,7 +246,8 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         size_t i;
 
         if (fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory", name);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory",
+                              name);
         object = read_definition(fd, &why);
         s = sandbox_new(all, principal, name, e);
         if (!s) {
@@ -239,7 +255,9 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 return -(int)e->code;
         }
         if (!json_is_object(object)) { /* keep its files; it gets default options */
-                snprintf(s->save_error, sizeof(s->save_error), "its definition could not be read (%s) and was kept as " DEFINITION ".bad", object ? "no object" : why.text);
+                snprintf(s->save_error, sizeof(s->save_error),
+                         "its definition could not be read (%s) and was kept as " DEFINITION ".bad",
+                         object ? "no object" : why.text);
                 (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
                 json_decref(object);
                 return 0;
@@ -254,9 +272,9 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         replace(&s->env, json_object_get(object, "env"));
         replace(&s->labels, json_object_get(object, "labels"));
         replace(&s->network_policy, json_object_get(object, "network"));
-        json_array_foreach(json_object_get(object, "sessions"), i, row)
+        json_array_foreach (json_object_get(object, "sessions"), i, row)
                 load_session(s, row);
-        json_array_foreach(json_object_get(object, "ports"), i, row)
+        json_array_foreach (json_object_get(object, "ports"), i, row)
                 load_port(s, row);
         if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
                 store_lost(s);
@@ -291,7 +309,8 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 _cleanup_fd_ int fd = entry->d_name[0] == '.' ? -EBADF : open_below(dirfd(dir), entry->d_name, 0);
 
-                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 && tidy_directory(dirfd(dir), entry->d_name, fd))
+                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 &&
+                    tidy_directory(dirfd(dir), entry->d_name, fd))
                         r = load_definition(all, principal, entry->d_name, fd, e);
                 if (all->options.on_load)
                         all->options.on_load(all->options.events_data);
@@ -383,7 +402,8 @@ void store_gone(struct sandbox *s)
 
         if (!s->store_job)
                 return;
-        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s", s->store_job->is_restore ? "put back" : "saved");
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s",
+                s->store_job->is_restore ? "put back" : "saved");
         job_over(s->store_job, 1, &e);
 }
 
@@ -393,10 +413,10 @@ void store_forget(struct sandbox *s, const void *data)
 
         if (!s->store_job)
                 return;
-        TAILQ_FOREACH(waiter, &s->store_job->waiters, link)
+        TAILQ_FOREACH (waiter, &s->store_job->waiters, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
-        TAILQ_FOREACH(waiter, &s->store_job->later, link)
+        TAILQ_FOREACH (waiter, &s->store_job->later, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
 }
@@ -422,7 +442,8 @@ static void conclude(struct store_job *job)
         if (e.code == 0 && job->code < 0)
                 err_os(&e, CLOCHE_E_RESOURCE, -job->code, "write the files of the sandbox %s", s->name);
         else if (e.code == 0 && job->wait_status != 0)
-                err_set(&e, CLOCHE_E_RESOURCE, "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
+                err_set(&e, CLOCHE_E_RESOURCE,
+                        "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
                         job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
                         WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
         if (!job->is_restore && e.code) {
@@ -486,7 +507,8 @@ static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)
         flush->job = job;
         flush->then = then;
         /* uv_queue_work would abort the process if its threads could not be made. */
-        if (r == 0 && aside_start(&job->sandbox->all->engine->loop, -EBADF, on_flush, on_flushed, flush, &flush->aside, &job->error) < 0)
+        if (r == 0 && aside_start(&job->sandbox->all->engine->loop, -EBADF, on_flush, on_flushed, flush, &flush->aside,
+                                  &job->error) < 0)
                 r = -job->error.os_errno;
         if (r < 0)
                 flush_free(flush);
@@ -515,7 +537,8 @@ static void keep(struct store_job *job)
                 r = principal_fd < 0 ? principal_fd : definition_fd < 0 ? -errno : 0;
         }
         if (r == 0)
-                r = flush(job, (int[FLUSHED_MAX]){definition_fd, job->dir_fd, principal_fd, s->all->state_fd}, conclude);
+                r = flush(job, (int[FLUSHED_MAX]){definition_fd, job->dir_fd, principal_fd, s->all->state_fd},
+                          conclude);
         if (r < 0) {
                 job->code = r;
                 conclude(job);
@@ -526,7 +549,8 @@ static void look(struct store_job *job)
 {
         if (!job->has_exited || job->pipe_fd >= 0 || job->flush)
                 return;
-        if (job->is_restore || job->code < 0 || job->wait_status != 0 || (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
+        if (job->is_restore || job->code < 0 || job->wait_status != 0 ||
+            (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
                 conclude(job);
 }
 
@@ -601,7 +625,11 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
 
         if (!job)
                 return NULL;
-        *job = (struct store_job){.sandbox = s, .is_restore = is_restore, .dir_fd = -EBADF, .file_fd = -EBADF, .pipe_fd = -EBADF};
+        *job = (struct store_job){.sandbox = s,
+                                  .is_restore = is_restore,
+                                  .dir_fd = -EBADF,
+                                  .file_fd = -EBADF,
+                                  .pipe_fd = -EBADF};
         TAILQ_INIT(&job->waiters);
         TAILQ_INIT(&job->later);
         s->store_job = job;
@@ -619,9 +647,12 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         job->begun_ms = clock_real_ms();
         job->begun_ns = clock_now_ns();
         job->dir_fd = open_directory(s, 1);
-        job->file_fd = job->dir_fd < 0 ? -EBADF : openat(job->dir_fd, FILES_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        job->file_fd = job->dir_fd < 0 ? -EBADF
+                                       : openat(job->dir_fd, FILES_NEW,
+                                                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (job->file_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s", s->name);
+                return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s",
+                              s->name);
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
         job->pipe_fd = pair[0];
@@ -688,12 +719,14 @@ int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err 
         if (dir_fd >= 0)
                 fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
         if (fd < 0 && (dir_fd < 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)))
-                return err_os(e, CLOCHE_E_RESOURCE, dir_fd < 0 ? -dir_fd : errno, "open the state directory of the sandbox %s", s->name);
+                return err_os(e, CLOCHE_E_RESOURCE, dir_fd < 0 ? -dir_fd : errno,
+                              "open the state directory of the sandbox %s", s->name);
         if (most != CLOCHE_UNLIMITED && bytes > most)
                 bytes = most;
         bytes += ROOM_BYTES;
         if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes for the files of the sandbox %s", (unsigned long long)bytes, s->name);
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes for the files of the sandbox %s",
+                              (unsigned long long)bytes, s->name);
         return 0;
 }
 
@@ -701,7 +734,8 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
-        _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        _cleanup_fd_ int file_fd =
+                dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int why = dir_fd < 0 ? -dir_fd : errno;
         struct cloche_err e = {0};
         struct store_waiter *waiter;
@@ -715,7 +749,8 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         /* Fail: a start without the saved files would make the next save replace them by
          * nothing. */
         if (file_fd < 0 || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-                err_os(&e, CLOCHE_E_UNREADABLE_FILE, file_fd < 0 ? why : EINVAL, "open the saved files of the sandbox %s", s->name);
+                err_os(&e, CLOCHE_E_UNREADABLE_FILE, file_fd < 0 ? why : EINVAL,
+                       "open the saved files of the sandbox %s", s->name);
                 done(data, &e);
                 return;
         }

@@ -39,7 +39,8 @@ struct tool {
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void job_done(struct tool_job *job, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
+static void job_done(struct tool_job *job, const json_t *result, const struct buf *attachments,
+                     const struct cloche_err *e)
 {
         if (job->tool)
                 TAILQ_REMOVE(&job->tool->jobs, job, link);
@@ -77,7 +78,7 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
         struct tool *tool;
         struct cloche_err e;
 
-        TAILQ_FOREACH(tool, &s->tools, link)
+        TAILQ_FOREACH (tool, &s->tools, link)
                 if (tool->pid == exit->pid) {
                         tool->is_draining = 1; /* on_end ignores the end of the channel then */
                         channel_drain(&tool->channel);
@@ -104,7 +105,7 @@ static struct tool_job *find_job(struct tool *tool, const json_t *id)
         struct tool_job *job;
 
         if (json_is_integer(id))
-                TAILQ_FOREACH(job, &tool->jobs, link)
+                TAILQ_FOREACH (job, &tool->jobs, link)
                         if (job->id == json_integer_value(id))
                                 return job;
         return NULL;
@@ -161,7 +162,8 @@ static void on_end(void *data, const struct cloche_err *e)
 
         if (((struct tool *)data)->is_draining)
                 return;
-        err_set(&ended, e ? CLOCHE_E_PROTOCOL : CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program %s", e ? e->msg : "was killed");
+        err_set(&ended, e ? CLOCHE_E_PROTOCOL : CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program %s",
+                e ? e->msg : "was killed");
         end(data, &ended);
 }
 
@@ -209,10 +211,16 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         char **env = env_list(s, NULL);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->files_fd}, r;
-        struct spawn spawn = {.control = &s->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 5,
+        struct spawn spawn = {.control = &s->control,
+                              .cwd = "/",
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = 5,
                               .flags = INIT_SPAWN_REAPS | INIT_SPAWN_PROGRAM};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, on_spawned, tool, e);
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
+                                : spawn_ask(&spawn, on_spawned, tool, e);
         env_free(env);
         return r;
 }
@@ -259,7 +267,7 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
 {
         struct tool *tool;
 
-        TAILQ_FOREACH(tool, &s->tools, link)
+        TAILQ_FOREACH (tool, &s->tools, link)
                 if (!tool->is_over)
                         return tool;
         return tool_new(s, e);
@@ -268,8 +276,9 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
 int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-             void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e), void *data,
-             struct tool_job **ret, struct cloche_err *e)
+             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                             const struct cloche_err *e),
+             void *data, struct tool_job **ret, struct cloche_err *e)
 {
         struct tool *tool = tool_of(s, e);
         struct tool_job *job = tool ? calloc(1, sizeof(*job)) : NULL;
@@ -280,8 +289,8 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
                 return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program") : -(int)e->code;
         }
         *job = (struct tool_job){.tool = tool, .id = ++tool->next_id, .on_done = on_done, .data = data};
-        r = rpc_request(json_integer(job->id), method, params, attachments ? attachments->data : NULL, attachments ? attachments->size : 0,
-                        &tool->channel.out, e);
+        r = rpc_request(json_integer(job->id), method, params, attachments ? attachments->data : NULL,
+                        attachments ? attachments->size : 0, &tool->channel.out, e);
         if (r < 0) {
                 free(job);
                 return r;
@@ -356,10 +365,10 @@ int tool_begin(struct sandbox_ask *ask, struct cloche_err *e)
         return 0;
 }
 
-#define HANDED_ON(symbol)                                                    \
-        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e)    \
-        {                                                                    \
-                return tool_begin(ask, e);                                   \
+#define HANDED_ON(symbol)                                                 \
+        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e) \
+        {                                                                 \
+                return tool_begin(ask, e);                                \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

@@ -36,7 +36,8 @@ static int check_names(const json_t *limits, struct cloche_err *e)
 {
         for (const char *const *name = limits_of_runs; *name; name++)
                 if (json_object_get(limits, *name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", *name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs",
+                                       *name);
         return 0;
 }
 
@@ -75,7 +76,8 @@ static int describe_limits(const json_t *limits, const struct cloche_limits *wan
 
 static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
 {
-        const json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network"), *limits = json_object_get(params, "limits");
+        const json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network"),
+                     *limits = json_object_get(params, "limits");
         int r = check_names(limits, e);
 
         if (r == 0 && env)
@@ -101,7 +103,8 @@ struct definition {
 
 static struct definition definition_of(const struct sandbox *s)
 {
-        return (struct definition){s->idle_ms, json_incref(s->env), json_incref(s->labels), json_incref(s->network_policy)};
+        return (struct definition){s->idle_ms, json_incref(s->env), json_incref(s->labels),
+                                   json_incref(s->network_policy)};
 }
 
 static void definition_done(struct definition *d)
@@ -123,7 +126,8 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
         const json_t *idle = json_object_get(params, "idleMs");
         json_t *network = json_object_get(params, "network");
-        const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms, json_object_get(params, "env"), json_object_get(params, "labels"), network};
+        const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms,
+                                         json_object_get(params, "env"), json_object_get(params, "labels"), network};
         struct cloche_limits asked_limits = s->asked_limits, limits = s->limits;
         struct definition before = definition_of(s);
         int r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
@@ -137,7 +141,8 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
                 define(s, &before);
                 s->asked_limits = asked_limits;
                 s->limits = limits;
-                (void)store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the next change writes it */
+                (void)store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the next
+                                                change writes it */
         }
         definition_done(&before);
         return r;
@@ -167,13 +172,13 @@ static void cancel(struct sandbox_ask *ask)
 {
         struct update *u;
 
-        STAILQ_FOREACH(u, &ask->sandbox->updates, link)
+        STAILQ_FOREACH (u, &ask->sandbox->updates, link)
                 if (u->ask == ask)
                         u->ask = NULL;
 }
 
-int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *params, void (*done)(struct sandbox_ask *ask, const struct cloche_err *e),
-                 struct cloche_err *e)
+int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *params,
+                 void (*done)(struct sandbox_ask *ask, const struct cloche_err *e), struct cloche_err *e)
 {
         struct keeper_box_limits box;
         struct cloche_limits wanted;
@@ -192,7 +197,10 @@ int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *param
                 free(u);
                 return r;
         }
-        *u = (struct update){.ask = ask, .is_new = ask->method->begin == begin_CREATE, .params = json_incref((json_t *)params), .done = done};
+        *u = (struct update){.ask = ask,
+                             .is_new = ask->method->begin == begin_CREATE,
+                             .params = json_incref((json_t *)params),
+                             .done = done};
         STAILQ_INSERT_TAIL(&s->updates, u, link);
         ask->cancel = cancel;
         return 1;

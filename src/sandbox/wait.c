@@ -58,7 +58,8 @@ static void fail(struct process_wait *w, const struct cloche_err *e)
 
 static json_t *answer_of(const struct process_wait *w)
 {
-        return w->process ? json_pack("{s:o}", "process", process_json(w->process)) : json_pack("{s:I}", "port", (json_int_t)ask_count(w->ask, "port", 0));
+        return w->process ? json_pack("{s:o}", "process", process_json(w->process))
+                          : json_pack("{s:I}", "port", (json_int_t)ask_count(w->ask, "port", 0));
 }
 
 static void finish(struct process_wait *w, json_t *answer, struct buf *attachments)
@@ -160,7 +161,8 @@ void waits_ended(struct process *p)
                         finish(w, answer_of(w), NULL);
                         continue;
                 }
-                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s ended with exit code %d before that", p->id, p->exit_code);
+                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s ended with exit code %d before that", p->id,
+                        p->exit_code);
                 fail(w, &e);
         }
 }
@@ -216,7 +218,8 @@ static void on_probe(void *data, int status, const struct cloche_err *e)
 
 static int read_range(const json_t *status, int *ret_first, int *ret_last, struct cloche_err *e)
 {
-        json_int_t first = json_integer_value(json_array_get(status, 0)), last = json_integer_value(json_array_get(status, 1));
+        json_int_t first = json_integer_value(json_array_get(status, 0)),
+                   last = json_integer_value(json_array_get(status, 1));
 
         *ret_first = 200;
         *ret_last = 399;
@@ -273,8 +276,9 @@ static int start_probe(struct process_wait *w, struct cloche_err *e)
         const struct sandbox_ask *ask = w->ask;
         int first, last, r = read_range(json_object_get(ask->params, "status"), &first, &last, e);
 
-        return r < 0 ? r : probe_start(ask->sandbox, (unsigned)ask_count(ask, "port", 0), ask_text(ask, "path"), first, last, ask_count(ask, "timeoutMs", 0), on_probe,
-                                       w, &w->probe, e);
+        return r < 0 ? r
+                     : probe_start(ask->sandbox, (unsigned)ask_count(ask, "port", 0), ask_text(ask, "path"), first,
+                                   last, ask_count(ask, "timeoutMs", 0), on_probe, w, &w->probe, e);
 }
 
 static int start_timer(struct process_wait *w, uint64_t ms, struct cloche_err *e)
@@ -293,10 +297,13 @@ int begin_PROCESS_WAIT(struct sandbox_ask *ask, struct cloche_err *e)
         const char *id = ask_text(ask, "process"), *pattern = ask_text(ask, "pattern");
         struct process *p = id ? process_find(ask->sandbox, id, e) : NULL;
         struct process_wait *w;
-        int kinds = (ask_text(ask, "text") != NULL) + (pattern != NULL) + (json_object_get(ask->params, "port") != NULL), r = 0;
+        int kinds = (ask_text(ask, "text") != NULL) + (pattern != NULL) +
+                    (json_object_get(ask->params, "port") != NULL),
+            r = 0;
 
         if (!p)
-                return id ? -(int)e->code : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.wait needs the field \"process\"");
+                return id ? -(int)e->code
+                          : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.wait needs the field \"process\"");
         if (kinds > 1)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.wait takes one of text, pattern and port");
         w = wait_new(ask, p, e);

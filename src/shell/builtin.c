@@ -37,7 +37,7 @@ static void fork_copy(struct request *request, struct shell_answer *a)
 
 static int serve_request(struct request *request)
 {
-        static void (*const rows[])(struct request *request, struct shell_answer *answer) = {
+        static void (*const rows[])(struct request * request, struct shell_answer * answer) = {
                 [SHELL_RUN] = shell_command_run,
                 [SHELL_FORK] = fork_copy,
                 [SHELL_EXPORT] = command_export,

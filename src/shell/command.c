@@ -80,7 +80,8 @@ static int refuse_nul(const char *command, size_t size)
 
         if (!zero)
                 return 0;
-        fprintf(stderr, "%s: byte %zu of the command is NUL, which no command can have\n", get_name_for_error(), (size_t)(zero - command));
+        fprintf(stderr, "%s: byte %zu of the command is NUL, which no command can have\n", get_name_for_error(),
+                (size_t)(zero - command));
         return -1;
 }
 

@@ -34,7 +34,7 @@ static struct {
         pthread_mutex_t lock;
         pthread_t main_thread;
         pid_t starter_pid;
-        int is_armed;    /* under the lock */
+        int is_armed;     /* under the lock */
         atomic_int asked; /* reason why the main thread is being signalled */
         volatile sig_atomic_t is_running, abandoned;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};

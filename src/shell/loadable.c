@@ -37,8 +37,9 @@ int loadable_fits(void)
 {
         if (strcmp(dist_version, DISTVERSION) == 0 || (is_known(dist_version) && is_known(DISTVERSION)))
                 return 1;
-        builtin_error("this is bash %s, and Cloche's part for bash is made for %s: use an image with bash %s", dist_version,
-                      is_known(DISTVERSION) ? "5.1 and 5.2" : DISTVERSION, is_known(DISTVERSION) ? "5.1 or 5.2 (Debian 11 to 13)" : DISTVERSION);
+        builtin_error("this is bash %s, and Cloche's part for bash is made for %s: use an image with bash %s",
+                      dist_version, is_known(DISTVERSION) ? "5.1 and 5.2" : DISTVERSION,
+                      is_known(DISTVERSION) ? "5.1 or 5.2 (Debian 11 to 13)" : DISTVERSION);
         return 0;
 }
 

@@ -7,11 +7,13 @@
 
 #include <config.h>
 
-#include <shell.h>
+#include <shell.h> /* goes first: the others use its types */
+
 #include <builtins.h>
 #include <builtins/common.h>
 
-#define FUNCTIONS_NESTED_MAX 2000 /* a function that calls itself for ever would end the process by a segmentation fault */
+/* A function that calls itself for ever would end the process by a segmentation fault. */
+#define FUNCTIONS_NESTED_MAX 2000
 
 /* True if the object works in this version of bash; otherwise an error message names both versions. */
 int loadable_fits(void);

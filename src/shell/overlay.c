@@ -166,7 +166,8 @@ static void go_back(void)
 {
         if (!aside.has_directory)
                 return;
-        if ((own_fd(OWN_DIRECTORY) < 0 || fchdir(own_fd(OWN_DIRECTORY)) < 0) && (!aside.directory || chdir(aside.directory) < 0))
+        if ((own_fd(OWN_DIRECTORY) < 0 || fchdir(own_fd(OWN_DIRECTORY)) < 0) &&
+            (!aside.directory || chdir(aside.directory) < 0))
                 perror("cloche_session: the session's directory");
         own_drop(OWN_DIRECTORY);
         free(the_current_working_directory);

@@ -48,8 +48,8 @@ static int read_strings(struct request *request, size_t size)
 
         request->strings = xmalloc(size + 1);
         if ((command_size && pread(request->fds[0], request->strings, command_size, 0) != (ssize_t)command_size) ||
-            (size > command_size &&
-             pread(request->fds[0], request->strings + command_size + 1, size - command_size, (off_t)command_size) != (ssize_t)(size - command_size)))
+            (size > command_size && pread(request->fds[0], request->strings + command_size + 1, size - command_size,
+                                          (off_t)command_size) != (ssize_t)(size - command_size)))
                 return refuse("bytes of the memory file that can be read", 0, size);
         request->strings[command_size] = '\0';
         return 1;
@@ -67,7 +67,8 @@ static int split_strings(struct request *request, size_t size)
         for (uint32_t i = 0; at && i < request->head.env_count; i++)
                 at = next_string(at, end);
         if (at != end)
-                return refuse("strings in the memory file, up to its end", !!at, request->head.env_count + !!request->head.has_cwd);
+                return refuse("strings in the memory file, up to its end", !!at,
+                              request->head.env_count + !!request->head.has_cwd);
         return 1;
 }
 

@@ -20,9 +20,9 @@ struct request {
         struct shell_request head;
         int fds[REQUEST_FDS_MAX]; /* owned */
         size_t fd_count;
-        char *strings; /* owned: the memory file; the command is terminated */
-        const char *cwd;   /* NULL: none. Points into strings, as env does */
-        const char *env;   /* head.env_count strings */
+        char *strings;   /* owned: the memory file; the command is terminated */
+        const char *cwd; /* NULL: none. Points into strings, as env does */
+        const char *env; /* head.env_count strings */
 };
 
 /* True if a request came; otherwise the session is over. A request that violates the protocol is

@@ -19,8 +19,8 @@ static json_t *step_json(const struct plan *plan, uint32_t row)
 {
         const struct change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
-        json_t *json = json_pack("{s:o, s:s, s:s}", "path", path_to_json(c->path), "type", change_type_name(c->type), "action",
-                                 action_names[p->action]);
+        json_t *json = json_pack("{s:o, s:s, s:s}", "path", path_to_json(c->path), "type", change_type_name(c->type),
+                                 "action", action_names[p->action]);
 
         if (c->from)
                 json_object_set_new(json, "from", path_to_json(c->from));
@@ -63,14 +63,14 @@ static json_t *denied_json(const struct plan *plan, uint32_t row)
 {
         const struct plan_row *p = &plan->rows[row];
 
-        return json_pack("{s:o, s:s, s:s}", "path", path_to_json(path_of(plan, row)), "operation", rules_action_name(p->denied), "rule",
-                         rules_pattern(plan->rules, p->rule));
+        return json_pack("{s:o, s:s, s:s}", "path", path_to_json(path_of(plan, row)), "operation",
+                         rules_action_name(p->denied), "rule", rules_pattern(plan->rules, p->rule));
 }
 
 static json_t *identity_json(const struct lower_identity *identity)
 {
-        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino", (json_int_t)identity->ino, "size",
-                         (json_int_t)identity->size, "mtimeNs",
+        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino",
+                         (json_int_t)identity->ino, "size", (json_int_t)identity->size, "mtimeNs",
                          (json_int_t)identity->mtime_ns, "ctimeNs", (json_int_t)identity->ctime_ns);
 }
 
@@ -122,8 +122,8 @@ json_t *answer_plan(const struct plan *plan)
                 if (p->is_conflict)
                         json_array_append_new(conflicts, conflict_json(plan, i));
         }
-        return json_pack("{s:o, s:o, s:o, s:o, s:o}", "steps", steps, "denied", denied, "conflicts", conflicts, "skipped", skipped,
-                         "failed", failed);
+        return json_pack("{s:o, s:o, s:o, s:o, s:o}", "steps", steps, "denied", denied, "conflicts", conflicts,
+                         "skipped", skipped, "failed", failed);
 }
 
 /* A renamed and modified entry has two rows but is reported once. */
@@ -133,7 +133,8 @@ static bool is_told_before(const struct transaction *t, uint32_t row)
                strcmp(path_of(t->plan, row), path_of(t->plan, row - 1)) == 0 && is_synced(t, row - 1);
 }
 
-static void add_row(const struct transaction *t, uint32_t row, json_t *synced, json_t *failed, json_t *skipped, json_t *kept)
+static void add_row(const struct transaction *t, uint32_t row, json_t *synced, json_t *failed, json_t *skipped,
+                    json_t *kept)
 {
         const struct plan *plan = t->plan;
         const struct plan_row *p = &plan->rows[row];
@@ -143,7 +144,8 @@ static void add_row(const struct transaction *t, uint32_t row, json_t *synced, j
         else if (p->verdict == VERDICT_SKIPPED)
                 json_array_append_new(skipped, reason_json(plan, row, p->code));
         else if (!is_synced(t, row))
-                json_array_append_new(skipped, reason_json(plan, row, t->is_cancelled_now ? "cancelled" : "rolled_back"));
+                json_array_append_new(skipped,
+                                      reason_json(plan, row, t->is_cancelled_now ? "cancelled" : "rolled_back"));
         else if (!is_told_before(t, row))
                 json_array_append_new(synced, path_to_json(path_of(plan, row)));
         if (is_synced(t, row) && p->is_beside)
@@ -163,8 +165,9 @@ json_t *answer_apply(const struct transaction *t)
                         json_array_append_new(conflicts, conflict_json(t->plan, i));
         }
         snprintf(number, sizeof(number), "%016" PRIx64, t->number);
-        return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s}", "synced", synced, "failed", failed, "skipped", skipped, "conflicts",
-                         conflicts, "kept", kept, "committed", t->is_committed, "cancelled", t->is_cancelled_now, "transaction", number);
+        return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s}", "synced", synced, "failed", failed, "skipped",
+                         skipped, "conflicts", conflicts, "kept", kept, "committed", t->is_committed, "cancelled",
+                         t->is_cancelled_now, "transaction", number);
 }
 
 json_t *answer_recovery(const struct recovery *recovery)
@@ -175,11 +178,13 @@ json_t *answer_recovery(const struct recovery *recovery)
         char number[17];
 
         for (size_t i = 0; i < steps->count; i++)
-                if (steps->rows[i].op != STEP_SET && (i == 0 || strcmp(steps->rows[i].path, steps->rows[i - 1].path) != 0))
+                if (steps->rows[i].op != STEP_SET &&
+                    (i == 0 || strcmp(steps->rows[i].path, steps->rows[i - 1].path) != 0))
                         json_array_append_new(paths, path_to_json(steps->rows[i].path));
         snprintf(number, sizeof(number), "%016" PRIx64, recovery->journal.transaction);
         return json_pack("{s:s, s:o, s:o, s:o}", "state", states[recovery->state], "transaction",
-                         steps->count ? json_string(number) : json_null(), "paths", paths, "kept", kept_list_json(&recovery->kept));
+                         steps->count ? json_string(number) : json_null(), "paths", paths, "kept",
+                         kept_list_json(&recovery->kept));
 }
 
 /* -- progress ------------------------------------------------------------------------------------------------- */
@@ -192,16 +197,16 @@ bool answer_is_told(const struct plan *plan, uint32_t row)
 json_t *answer_progress(const struct transaction *t, uint32_t row, size_t done, size_t total)
 {
         bool success = is_synced(t, row);
-        json_t *json = json_pack("{s:o, s:I, s:I, s:b}", "path", path_to_json(path_of(t->plan, row)), "done", (json_int_t)done, "total",
-                                 (json_int_t)total, "success", success);
+        json_t *json = json_pack("{s:o, s:I, s:I, s:b}", "path", path_to_json(path_of(t->plan, row)), "done",
+                                 (json_int_t)done, "total", (json_int_t)total, "success", success);
 
         if (success)
                 return json;
         if (t->plan->rows[row].verdict == VERDICT_FAILED)
                 json_object_set_new(json, "error", error_json(t->plan, row));
         else
-                json_object_set_new(
-                        json, "error",
-                        json_pack("{s:s, s:s}", "code", t->is_cancelled_now ? "cancelled" : "rolled_back", "message", "all was undone"));
+                json_object_set_new(json, "error",
+                                    json_pack("{s:s, s:s}", "code", t->is_cancelled_now ? "cancelled" : "rolled_back",
+                                              "message", "all was undone"));
         return json;
 }

@@ -205,7 +205,9 @@ static int make_link(struct plan *plan, uint32_t row, const struct stage *stage,
 
         if (!p->link_host) {
                 stage_slot(other, 'n', p->link_row);
-                return plan->rows[p->link_row].staged && linkat(stage->dir_fd, other, stage->dir_fd, slot, 0) == 0 ? 0 : -ENOENT;
+                return plan->rows[p->link_row].staged && linkat(stage->dir_fd, other, stage->dir_fd, slot, 0) == 0
+                               ? 0
+                               : -ENOENT;
         }
         parent_fd = step_open_parent(plan->root.root_fd, p->link_host, &name);
         if (parent_fd < 0)
@@ -241,7 +243,8 @@ int contents_stage(struct plan *plan, uint32_t row, const struct stage *stage, i
         if (r < 0) {
                 unlinkat(stage->dir_fd, slot, 0);
                 if (r == -ESTALE)
-                        plan_fail(plan, row, "contents", "its contents are missing, or of another size than the change says");
+                        plan_fail(plan, row, "contents",
+                                  "its contents are missing, or of another size than the change says");
                 else
                         plan_fail_errno(plan, row, -r, "make its contents");
                 return -1;

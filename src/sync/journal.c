@@ -147,7 +147,8 @@ static int read_step(const unsigned char *payload, size_t size, struct steps *st
         memcpy(path, payload + STEP_FIXED_SIZE, size - STEP_FIXED_SIZE);
         path[size - STEP_FIXED_SIZE] = '\0';
         op = get(&c, 4);
-        if ((op & 0xff) >= STEP_OP_COUNT || op >> 8 > STEP_FLAGS_ALL || (list_path_fault(path) && (*path || (op & 0xff) != STEP_SET)))
+        if ((op & 0xff) >= STEP_OP_COUNT || op >> 8 > STEP_FLAGS_ALL ||
+            (list_path_fault(path) && (*path || (op & 0xff) != STEP_SET)))
                 return -EINVAL;
         step = steps_add(steps, (enum step_op)(op & 0xff), (uint32_t)get(&c, 4), path);
         if (!step)
@@ -213,7 +214,9 @@ int journal_decode(const char *data, size_t size, struct journal *ret, struct cl
         if (result == -ENOMEM)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the journal");
         if (result < 0)
-                return err_set(e, CLOCHE_E_STATE, "the journal is damaged at byte %zu of %zu; " STAGE_NAME " is left as it is", r.at, size);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the journal is damaged at byte %zu of %zu; " STAGE_NAME " is left as it is", r.at,
+                               size);
         return 0;
 }
 
@@ -232,7 +235,8 @@ int journal_write(const struct stage *stage, const struct journal *journal)
 
         if (r < 0)
                 return r;
-        fd = openat(stage->dir_fd, stage_state_name(STAGE_DRAFT), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        fd = openat(stage->dir_fd, stage_state_name(STAGE_DRAFT), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                    0600);
         if (fd < 0)
                 return -errno;
         crash_point();
@@ -244,7 +248,8 @@ int journal_write(const struct stage *stage, const struct journal *journal)
 int journal_read(const struct stage *stage, enum stage_state state, struct journal *ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf bytes = BUF_INIT(JOURNAL_BYTES_MAX);
-        _cleanup_fd_ int fd = openat(stage->dir_fd, stage_state_name(state), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        _cleanup_fd_ int fd =
+                openat(stage->dir_fd, stage_state_name(state), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
         char *at;
 
@@ -252,7 +257,8 @@ int journal_read(const struct stage *stage, enum stage_state state, struct journ
         if (fd < 0 || fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_STATE, errno, "open the journal");
         if (!S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size > JOURNAL_BYTES_MAX)
-                return err_set(e, CLOCHE_E_STATE, "the journal is no file, or of more than %u bytes", JOURNAL_BYTES_MAX);
+                return err_set(e, CLOCHE_E_STATE, "the journal is no file, or of more than %u bytes",
+                               JOURNAL_BYTES_MAX);
         at = buf_reserve(&bytes, (size_t)st.st_size);
         if (!at)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the journal");

@@ -58,14 +58,17 @@ static int read_path(const json_t *row, size_t index, const char *key, bool want
         const char *fault;
 
         if (!wanted && value)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: not in a change of this type and kind", index, key);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: not in a change of this type and kind",
+                               index, key);
         if (!wanted)
                 return 0;
         *ret = path_from_json(value);
         if (!*ret)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: expected a string without NUL, or bytes", index, key);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: expected a string without NUL, or bytes",
+                               index, key);
         fault = list_path_fault(*ret);
-        return fault ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: '%.60s' %s", index, key, *ret, fault) : 0;
+        return fault ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: '%.60s' %s", index, key, *ret, fault)
+                     : 0;
 }
 
 static int read_target(const json_t *row, size_t index, bool wanted, char **ret, struct cloche_err *e)
@@ -76,7 +79,8 @@ static int read_target(const json_t *row, size_t index, bool wanted, char **ret,
                 return 0;
         *ret = path_from_json(value);
         if (!*ret || !**ret || strlen(*ret) > LIST_PATH_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].target: expected a string or bytes, of 1 to 4095", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes[%zu].target: expected a string or bytes, of 1 to 4095", index);
         return 0;
 }
 
@@ -84,20 +88,22 @@ static int read_target(const json_t *row, size_t index, bool wanted, char **ret,
 
 static int check_members(const json_t *row, size_t index, struct cloche_err *e)
 {
-        static const char *const known[] = {"type", "path", "kind",    "mode",    "size",     "mtimeNs", "from",      "link",
-                                            "over", "target", "content", "contents", "virtual", "origin",  "overOrigin"};
+        static const char *const known[] = {"type",    "path",     "kind",    "mode",   "size",
+                                            "mtimeNs", "from",     "link",    "over",   "target",
+                                            "content", "contents", "virtual", "origin", "overOrigin"};
         const char *name;
         json_t *value;
 
         if (!json_is_object(row))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu]: expected an object", index);
-        json_object_foreach((json_t *)row, name, value) {
+        json_object_foreach ((json_t *)row, name, value) {
                 size_t i = 0;
 
                 while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], name) != 0)
                         i++;
                 if (i == sizeof(known) / sizeof(known[0]))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu]: unknown member '%.40s'", index, name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu]: unknown member '%.40s'", index,
+                                       name);
         }
         return 0;
 }
@@ -117,7 +123,8 @@ static int read_type(const json_t *row, size_t index, struct change *ret, struct
         int kind = given ? find_name(kind_names, 4, json_string_value(given)) : KIND_UNKNOWN;
 
         if (type < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].type: expected created, modified, deleted or renamed", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes[%zu].type: expected created, modified, deleted or renamed", index);
         if (kind < 0 && find_name(other_kinds, 3, json_string_value(given)) >= 0)
                 kind = KIND_OTHER;
         if (kind < 0)
@@ -130,7 +137,8 @@ static int read_type(const json_t *row, size_t index, struct change *ret, struct
         return 0;
 }
 
-static int read_whole(const json_t *object, const char *key, json_int_t min, json_int_t max, json_int_t *ret, bool *ret_given)
+static int read_whole(const json_t *object, const char *key, json_int_t min, json_int_t max, json_int_t *ret,
+                      bool *ret_given)
 {
         const json_t *value = json_object_get(object, key);
 
@@ -146,9 +154,11 @@ static int read_numbers(const json_t *row, size_t index, struct change *ret, str
         json_int_t mode = 0, size = 0, mtime = 0;
 
         if (read_whole(row, "mode", 0, 0777, &mode, &ret->has_mode) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].mode: expected a whole number from 0 to 511 (0777)", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes[%zu].mode: expected a whole number from 0 to 511 (0777)", index);
         if (read_whole(row, "size", 0, INT64_MAX, &size, &ret->has_size) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].size: expected a whole number, not negative", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].size: expected a whole number, not negative",
+                               index);
         if (read_whole(row, "mtimeNs", INT64_MIN, INT64_MAX, &mtime, &ret->has_mtime) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].mtimeNs: expected a whole number", index);
         ret->mode = (unsigned)mode;
@@ -169,11 +179,13 @@ static int read_flags(const json_t *row, size_t index, struct change *ret, struc
                 const json_t *value = json_object_get(row, flags[i].key);
 
                 if (value && !json_is_boolean(value))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: expected true or false", index, flags[i].key);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: expected true or false", index,
+                                       flags[i].key);
                 *flags[i].ret = json_is_true(value);
         }
         if (content && !json_object_get(row, "contents") && !json_object_get(row, "link") && !ret->is_virtual)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: missing, though content is true", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: missing, though content is true",
+                               index);
         return 0;
 }
 
@@ -186,9 +198,11 @@ static int read_contents(const json_t *row, size_t index, struct change *ret, st
         if (!value)
                 return 0;
         if (size == 0 || size > 16 || strspn(text, "0123456789abcdef") != size || text[0] == '0')
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: expected the number of a file, in hexadecimal", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes[%zu].contents: expected the number of a file, in hexadecimal", index);
         if (ret->kind != KIND_FILE || ret->type == CHANGE_DELETED || ret->type == CHANGE_RENAMED)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: only of a file that is created or modified", index);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "changes[%zu].contents: only of a file that is created or modified", index);
         if (!ret->link) /* a hard link has those of its target */
                 ret->contents = strtoull(text, NULL, 16);
         return 0;
@@ -203,10 +217,12 @@ static int read_origin(const json_t *row, size_t index, const char *key, struct 
                 ret->state = value ? ORIGIN_NOTHING : ORIGIN_UNKNOWN;
                 return 0;
         }
-        if (json_unpack((json_t *)value, "{s:I, s:I, s:I, s:I, s:I !}", "dev", &dev, "ino", &ino, "size", &size, "mtimeNs", &mtime,
-                        "ctimeNs", &ctime) < 0)
+        if (json_unpack((json_t *)value, "{s:I, s:I, s:I, s:I, s:I !}", "dev", &dev, "ino", &ino, "size", &size,
+                        "mtimeNs", &mtime, "ctimeNs", &ctime) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "changes[%zu].%s: expected null or {dev, ino, size, mtimeNs, ctimeNs}, all whole numbers", index, key);
+                               "changes[%zu].%s: expected null or {dev, ino, size, mtimeNs, ctimeNs}, all whole "
+                               "numbers",
+                               index, key);
         ret->state = ORIGIN_KNOWN;
         ret->at = (struct lower_identity){(uint64_t)dev, (uint64_t)ino, (uint64_t)size, mtime, ctime};
         return 0;
@@ -226,9 +242,11 @@ static int read_row(const json_t *row, size_t index, struct change *ret, struct 
         if (r == 0)
                 r = read_path(row, index, "from", ret->type == CHANGE_RENAMED, &ret->from, e);
         if (r == 0)
-                r = read_path(row, index, "link", has_link && (ret->type == CHANGE_CREATED || ret->type == CHANGE_MODIFIED), &ret->link, e);
+                r = read_path(row, index, "link",
+                              has_link && (ret->type == CHANGE_CREATED || ret->type == CHANGE_MODIFIED), &ret->link, e);
         if (r == 0)
-                r = read_target(row, index, ret->kind == KIND_SYMLINK && ret->type == CHANGE_CREATED && !ret->link, &ret->target, e);
+                r = read_target(row, index, ret->kind == KIND_SYMLINK && ret->type == CHANGE_CREATED && !ret->link,
+                                &ret->target, e);
         if (r == 0)
                 r = read_numbers(row, index, ret, e);
         if (r == 0)
@@ -243,9 +261,10 @@ static int read_row(const json_t *row, size_t index, struct change *ret, struct 
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].from: the same as path", index);
         if (r == 0 && ret->link && (ret->kind == KIND_DIRECTORY || strcmp(ret->path, ret->link) == 0))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].link: expected another path of a file", index);
-        if (r == 0 && ret->type == CHANGE_CREATED && ret->kind == KIND_FILE && ret->size && !ret->contents && !ret->link &&
-            !ret->is_virtual)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: missing, though size is not 0", index);
+        if (r == 0 && ret->type == CHANGE_CREATED && ret->kind == KIND_FILE && ret->size && !ret->contents &&
+            !ret->link && !ret->is_virtual)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: missing, though size is not 0",
+                            index);
         return r;
 }
 
@@ -273,7 +292,7 @@ int list_add(struct list *list, const json_t *changes, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes: expected an array");
         if (json_array_size(changes) > LIST_ROWS_MAX - list->count)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "changes: more than %d", LIST_ROWS_MAX);
-        json_array_foreach((json_t *)changes, i, value) {
+        json_array_foreach ((json_t *)changes, i, value) {
                 size_t index = list->count;
                 struct change *row = add_row(list);
                 int r = row ? read_row(value, index, row, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
@@ -310,8 +329,8 @@ static int check_pairs(const struct list *list, struct cloche_err *e)
 
                 if (strcmp(a->path, b->path) == 0 && (a->type == CHANGE_DELETED) == (b->type == CHANGE_DELETED) &&
                     !(a->type == CHANGE_RENAMED && b->type == CHANGE_MODIFIED && !b->link))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes: '%.100s' is both %s and %s", a->path, type_names[a->type],
-                                       type_names[b->type]);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes: '%.100s' is both %s and %s", a->path,
+                                       type_names[a->type], type_names[b->type]);
         }
         return 0;
 }
@@ -331,7 +350,8 @@ static int check_leaving(const struct list *list, struct cloche_err *e)
         qsort(paths, count, sizeof(*paths), by_text);
         for (size_t i = 1; r == 0 && i < count; i++)
                 if (strcmp(paths[i - 1], paths[i]) == 0)
-                        r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes: '%.100s' is deleted or renamed twice", paths[i]);
+                        r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes: '%.100s' is deleted or renamed twice",
+                                    paths[i]);
         free(paths);
         return r;
 }

@@ -40,7 +40,8 @@ static int restrict_files(const struct settings *settings, int has_directory, in
 
         /* Before ABI 2 Landlock forbids moves between directories. */
         if (r == 0 && *ret_abi < 2)
-                return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2", *ret_abi);
+                return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2",
+                               *ret_abi);
         if (r == -CLOCHE_E_GUARD_MISSING && settings->landlock_optional) {
                 *ret_abi = 0;
                 return 0;
@@ -64,7 +65,8 @@ static int do_configure(void *argument, const json_t *params, struct server_repl
                 r = restrict_files(&sync->settings, S_ISDIR(st.st_mode), &abi, e);
         if (r < 0)
                 return r;
-        ret->result = json_pack("{s:i, s:b}", "landlock", abi, "journal", faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        ret->result = json_pack("{s:i, s:b}", "landlock", abi, "journal",
+                                faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
         return 0;
 }
 
@@ -202,8 +204,11 @@ static int do_apply(void *argument, const json_t *params, struct server_reply *r
 }
 
 static const struct server_method methods[] = {
-        {"configure", SERVER_OPENS, do_configure}, {"recover", SERVER_AFTER, do_recover}, {"plan", SERVER_AFTER, do_plan},
-        {"apply", SERVER_AFTER, do_apply},         {NULL, SERVER_ALWAYS, NULL},
+        {"configure", SERVER_OPENS, do_configure},
+        {"recover", SERVER_AFTER, do_recover},
+        {"plan", SERVER_AFTER, do_plan},
+        {"apply", SERVER_AFTER, do_apply},
+        {NULL, SERVER_ALWAYS, NULL},
 };
 
 int main(int argc, char **argv)

@@ -85,7 +85,8 @@ int plan_touch(struct plan *plan, const char *host)
                 return fd;
         /* A directory whose mode the guest has set may forbid changes of its entries: that mode is
          * applied last. */
-        if (plan_find(&plan->modified, host) == ROW_NONE && faccessat(fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
+        if (plan_find(&plan->modified, host) == ROW_NONE &&
+            faccessat(fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
                 return -errno;
         return add_touched(plan, host);
 }

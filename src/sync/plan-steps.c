@@ -53,7 +53,8 @@ static int remember_directories(const struct plan *plan, struct steps *steps)
                 step = add_set(steps, ROW_NONE, touched[i], &st, 0);
                 if (!step)
                         return -ENOMEM;
-                if (modified != ROW_NONE && plan->rows[modified].verdict == VERDICT_DO && (st.st_mode & OWNER_ALL) != OWNER_ALL) {
+                if (modified != ROW_NONE && plan->rows[modified].verdict == VERDICT_DO &&
+                    (st.st_mode & OWNER_ALL) != OWNER_ALL) {
                         step->flags = STEP_SET_MODE;
                         step->mode |= OWNER_ALL;
                 }
@@ -91,7 +92,8 @@ static int take(const struct plan *plan, const struct key *key, struct steps *st
         if (!step)
                 return -ENOMEM;
         set_displaced(step, &p->taken);
-        step->flags = (p->any_taken ? STEP_ANY : 0u) | (plan->list->rows[key->row].type == CHANGE_RENAMED ? STEP_FROM_OLD : 0u);
+        step->flags = (p->any_taken ? STEP_ANY : 0u) |
+                      (plan->list->rows[key->row].type == CHANGE_RENAMED ? STEP_FROM_OLD : 0u);
         return 0;
 }
 
@@ -205,7 +207,8 @@ int plan_build_steps(const struct plan *plan, struct steps *ret)
         /* Deepest first: a mode may block the paths beneath. At one path the step of a rename
          * precedes that of a change. */
         for (uint32_t i = count; r == 0 && i-- > 0;) {
-                bool after = i > 0 && is_placed(plan, i - 1) && strcmp(plan->list->rows[i].path, plan->list->rows[i - 1].path) == 0;
+                bool after = i > 0 && is_placed(plan, i - 1) &&
+                             strcmp(plan->list->rows[i].path, plan->list->rows[i - 1].path) == 0;
 
                 if (after)
                         r = finish(plan, i - 1, ret);

@@ -48,14 +48,19 @@ static const char *modified_path(const struct change *change)
         return change->type == CHANGE_MODIFIED ? change->path : NULL;
 }
 
-int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd, enum on_conflict policy,
-              enum on_error on_error, bool links_inside, struct cloche_err *e)
+int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd,
+              enum on_conflict policy, enum on_error on_error, bool links_inside, struct cloche_err *e)
 {
-        *plan = (struct plan){
-                .list = list, .rules = rules, .root = {root_fd}, .policy = policy, .on_error = on_error, .links_inside = links_inside, .directory.fd = -EBADF};
+        *plan = (struct plan){.list = list,
+                              .rules = rules,
+                              .root = {root_fd},
+                              .policy = policy,
+                              .on_error = on_error,
+                              .links_inside = links_inside,
+                              .directory.fd = -EBADF};
         plan->rows = calloc(list->count + 1, sizeof(*plan->rows));
-        if (!plan->rows || key_rows(list, &plan->places, placed_path) < 0 || key_rows(list, &plan->leaves, left_path) < 0 ||
-            key_rows(list, &plan->modified, modified_path) < 0)
+        if (!plan->rows || key_rows(list, &plan->places, placed_path) < 0 ||
+            key_rows(list, &plan->leaves, left_path) < 0 || key_rows(list, &plan->modified, modified_path) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "plan the changes");
         for (size_t i = 0; i < list->count; i++)
                 plan->rows[i].policy = -1;
@@ -94,9 +99,10 @@ static const struct {
         int number;
         const char *code;
 } errno_codes[] = {
-        {ENOENT, "not_found"},    {ENOTDIR, "not_found"},      {ELOOP, "not_beneath"},  {EXDEV, "not_beneath"}, {EACCES, "permission"},
-        {EPERM, "permission"},    {EROFS, "permission"},       {ENOSPC, "no_space"},    {EDQUOT, "no_space"},   {EEXIST, "conflict"},
-        {ENOTEMPTY, "not_empty"}, {ENAMETOOLONG, "name_long"}, {EINVAL, "unsupported"}, {EMLINK, "permission"},
+        {ENOENT, "not_found"},   {ENOTDIR, "not_found"}, {ELOOP, "not_beneath"},   {EXDEV, "not_beneath"},
+        {EACCES, "permission"},  {EPERM, "permission"},  {EROFS, "permission"},    {ENOSPC, "no_space"},
+        {EDQUOT, "no_space"},    {EEXIST, "conflict"},   {ENOTEMPTY, "not_empty"}, {ENAMETOOLONG, "name_long"},
+        {EINVAL, "unsupported"}, {EMLINK, "permission"},
 };
 
 const char *plan_errno_code(int number)
@@ -181,14 +187,15 @@ int plan_decide(struct plan *plan, const json_t *decisions, struct cloche_err *e
 
         if (decisions && !json_is_array(decisions))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions: expected an array");
-        json_array_foreach((json_t *)decisions, i, value) {
+        json_array_foreach ((json_t *)decisions, i, value) {
                 const char *action = NULL, *reason = NULL;
                 json_t *path = NULL;
                 char *text;
                 int k = 0, found;
 
                 if (json_unpack(value, "{s:o, s:s, s?s !}", "path", &path, "action", &action, "reason", &reason) < 0)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu]: expected {path, action, reason?}", i);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu]: expected {path, action, reason?}",
+                                       i);
                 while (k < 4 && strcmp(decision_names[k], action) != 0)
                         k++;
                 text = k < 4 ? path_from_json(path) : NULL;
@@ -198,7 +205,8 @@ int plan_decide(struct plan *plan, const json_t *decisions, struct cloche_err *e
                 found = decide_path(plan, text, k, reason);
                 free(text);
                 if (!found)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu].path: there is no change of it", i);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu].path: there is no change of it",
+                                       i);
         }
         return 0;
 }
@@ -256,8 +264,8 @@ static void deny(struct plan *plan, uint32_t row)
         const char *rule = rules_pattern(plan->rules, plan->rows[row].rule);
         char text[160];
 
-        snprintf(text, sizeof(text), "%s is denied by %s%.100s", rules_action_name(plan->rows[row].denied), *rule ? "the rule " : "default",
-                 rule);
+        snprintf(text, sizeof(text), "%s is denied by %s%.100s", rules_action_name(plan->rows[row].denied),
+                 *rule ? "the rule " : "default", rule);
         settle(plan, row, VERDICT_FAILED, "denied", text);
         plan->rows[row].is_denied = true;
 }
@@ -272,7 +280,8 @@ static bool is_same(const struct origin *origin, const struct stat *st)
                 return origin->state == ORIGIN_UNKNOWN;
         lower_identify(st, &found);
         /* Entries change a directory's size and time; they are compared separately. */
-        return S_ISDIR(st->st_mode) ? found.dev == origin->at.dev && found.ino == origin->at.ino : lower_same(&found, &origin->at);
+        return S_ISDIR(st->st_mode) ? found.dev == origin->at.dev && found.ino == origin->at.ino
+                                    : lower_same(&found, &origin->at);
 }
 
 /* st NULL: no entry. Return the policy; under refuse the row has failed. */
@@ -408,7 +417,8 @@ static void evaluate_leaving(struct plan *plan, uint32_t row)
                 fail_errno(plan, row, -r, "look at what leaves its place");
                 return;
         }
-        if ((c->kind != KIND_UNKNOWN && c->kind != change_kind_of(p->taken.st_mode)) || !is_same(&c->origin, &p->taken)) {
+        if ((c->kind != KIND_UNKNOWN && c->kind != change_kind_of(p->taken.st_mode)) ||
+            !is_same(&c->origin, &p->taken)) {
                 enum on_conflict policy = meet_conflict(plan, row, &p->taken, "the host has changed it");
 
                 if (policy == CONFLICT_KEEP_BOTH && c->type == CHANGE_DELETED)
@@ -470,7 +480,8 @@ static void go_beside(struct plan *plan, uint32_t row, const struct directory *d
                 if (snprintf(host, sizeof(host), "%s%s%s", d->host, *d->host ? "/" : "", other) > LIST_PATH_MAX ||
                     snprintf(path, sizeof(path), "%s%s%s", d->path, *d->path ? "/" : "", other) > LIST_PATH_MAX)
                         break;
-                if (plan_find(&plan->places, path) != ROW_NONE || (d->on_host && lower_stat(&plan->root, host, &st) != -ENOENT))
+                if (plan_find(&plan->places, path) != ROW_NONE ||
+                    (d->on_host && lower_stat(&plan->root, host, &st) != -ENOENT))
                         continue;
                 set_real(plan, row, d->real, other);
                 plan->rows[row].is_beside = true;
@@ -539,7 +550,8 @@ static bool is_made(const struct change *c, const struct there *there)
 {
         bool is_empty = c->type == CHANGE_MODIFIED && c->kind == KIND_FILE && c->has_size && c->size == 0;
 
-        return makes_something(c) || (is_empty && (!there->exists || (S_ISREG(there->st.st_mode) && there->st.st_size > 0)));
+        return makes_something(c) ||
+               (is_empty && (!there->exists || (S_ISREG(there->st.st_mode) && there->st.st_size > 0)));
 }
 
 /* NULL if the host still has here the state that the guest first changed; otherwise the fault. */
@@ -550,7 +562,9 @@ static const char *find_fault(const struct change *c, const struct there *there)
         bool is_kind = !there->exists || c->kind == KIND_UNKNOWN || c->kind == change_kind_of(there->st.st_mode);
 
         if (!there->exists)
-                return wants_free || c->type == CHANGE_RENAMED || origin->state != ORIGIN_KNOWN ? NULL : "the host has removed it";
+                return wants_free || c->type == CHANGE_RENAMED || origin->state != ORIGIN_KNOWN
+                               ? NULL
+                               : "the host has removed it";
         if (wants_free && (c->type == CHANGE_RENAMED || origin->state == ORIGIN_NOTHING))
                 return "the host has made something of this name";
         return is_same(origin, &there->st) && is_kind ? NULL : "the host has changed it";
@@ -567,8 +581,8 @@ static void set_only(struct plan *plan, uint32_t row, const struct there *there,
 }
 
 /* Apply a policy other than refuse, which has failed the row already. */
-static void evaluate_conflict(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there, const char *host,
-                              const char *what, enum on_conflict policy)
+static void evaluate_conflict(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there,
+                              const char *host, const char *what, enum on_conflict policy)
 {
         const struct change *c = &plan->list->rows[row];
         bool made = is_made(c, there), is_directory = c->kind == KIND_DIRECTORY && c->type != CHANGE_RENAMED;
@@ -588,7 +602,8 @@ static void evaluate_conflict(struct plan *plan, uint32_t row, const struct dire
                 go_beside(plan, row, d, strrchr(c->path, '/') ? strrchr(c->path, '/') + 1 : c->path);
 }
 
-static void evaluate_change(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there, const char *host)
+static void evaluate_change(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there,
+                            const char *host)
 {
         const struct change *c = &plan->list->rows[row];
         const char *what = find_fault(c, there);
@@ -701,12 +716,15 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         uint32_t placed = c->type == CHANGE_MODIFIED ? plan_find(&plan->places, c->path) : ROW_NONE;
         int r;
 
-        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* a link of the host has no target here */
+        if (plan->links_inside && c->target &&
+            link_fault(c->path, c->target)) /* a link of the host has no target here */
                 settle(plan, row, VERDICT_FAILED, "denied", link_fault(c->path, c->target));
         if (c->link)
                 find_link(plan, row);
         if (plan->links_inside && rises(plan, row))
-                settle(plan, row, VERDICT_FAILED, "denied", "a link of the host, here or in this directory, may lead out from a place nearer to the top, which \"links\": \"inside\" refuses");
+                settle(plan, row, VERDICT_FAILED, "denied",
+                       "a link of the host, here or in this directory, may lead out from a place nearer to the top, "
+                       "which \"links\": \"inside\" refuses");
         if (plan->rows[row].verdict != VERDICT_DO)
                 return;
         plan_parent(c->path, parent);
@@ -744,7 +762,11 @@ static void begin(struct plan *plan, uint32_t row)
         free(p->real);
         free(p->found_host);
         free(p->link_host);
-        *p = (struct plan_row){.policy = p->policy, .staged = p->staged, .ino = p->ino, .link_row = ROW_NONE, .gid = (gid_t)-1};
+        *p = (struct plan_row){.policy = p->policy,
+                               .staged = p->staged,
+                               .ino = p->ino,
+                               .link_row = ROW_NONE,
+                               .gid = (gid_t)-1};
         if (c->is_virtual)
                 skip(plan, row, "virtual", NULL);
         else if (c->kind == KIND_OTHER)
@@ -794,7 +816,8 @@ static int spread(struct plan *plan)
 
                         if (plan->rows[of].verdict != VERDICT_DO)
                                 continue;
-                        snprintf(text, sizeof(text), "it depends on '%.120s', which is not synced", plan->list->rows[on].path);
+                        snprintf(text, sizeof(text), "it depends on '%.120s', which is not synced",
+                                 plan->list->rows[on].path);
                         skip(plan, of, "depends", text);
                         queue[tail++] = of;
                 }
@@ -833,7 +856,8 @@ static bool is_made_already(const struct plan *plan, const struct change *c, con
                 return false;
         if (c->kind == KIND_DIRECTORY)
                 return true;
-        return c->has_mtime && mtime_ns == c->mtime_ns && (c->kind == KIND_SYMLINK || (c->has_size && (uint64_t)st->st_size == c->size));
+        return c->has_mtime && mtime_ns == c->mtime_ns &&
+               (c->kind == KIND_SYMLINK || (c->has_size && (uint64_t)st->st_size == c->size));
 }
 
 static bool is_done(const struct plan *plan, uint32_t row)
@@ -852,7 +876,8 @@ static bool is_done(const struct plan *plan, uint32_t row)
                 return false;
         if (c->type != CHANGE_RENAMED)
                 return is_made_already(plan, c, &st);
-        return plan_find(&plan->modified, c->path) != ROW_NONE || (c->origin.state == ORIGIN_KNOWN && is_same(&c->origin, &st));
+        return plan_find(&plan->modified, c->path) != ROW_NONE ||
+               (c->origin.state == ORIGIN_KNOWN && is_same(&c->origin, &st));
 }
 
 /* The host is already in the final state of the whole list, times included: an earlier sync was
@@ -864,7 +889,8 @@ static void skip_what_is_done(struct plan *plan)
                         return;
         for (uint32_t i = 0; i < plan->list->count; i++)
                 if (plan->rows[i].verdict == VERDICT_DO && !plan->list->rows[i].is_virtual) {
-                        skip(plan, i, plan->list->rows[i].type == CHANGE_DELETED ? gone_already : done_already, "the host has it so already");
+                        skip(plan, i, plan->list->rows[i].type == CHANGE_DELETED ? gone_already : done_already,
+                             "the host has it so already");
                         plan->rows[i].settled = true;
                 }
 }

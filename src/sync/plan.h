@@ -9,7 +9,16 @@
 #include "fs/rules.h"
 
 enum verdict { VERDICT_DO, VERDICT_SKIPPED, VERDICT_FAILED };
-enum plan_action { ACTION_SKIP, ACTION_WRITE, ACTION_MKDIR, ACTION_SYMLINK, ACTION_LINK, ACTION_RENAME, ACTION_REMOVE, ACTION_CHMOD };
+enum plan_action {
+        ACTION_SKIP,
+        ACTION_WRITE,
+        ACTION_MKDIR,
+        ACTION_SYMLINK,
+        ACTION_LINK,
+        ACTION_RENAME,
+        ACTION_REMOVE,
+        ACTION_CHMOD
+};
 enum plan_how { HOW_NOT, HOW_PUT, HOW_SWAP, HOW_SET };
 enum on_conflict { CONFLICT_REFUSE, CONFLICT_KEEP_BOTH, CONFLICT_OVERWRITE, CONFLICT_POLICY_COUNT };
 enum on_error { ON_ERROR_ROLLBACK, ON_ERROR_CONTINUE, ON_ERROR_ABORT };
@@ -20,16 +29,16 @@ struct plan_row {
         enum verdict verdict;
         enum plan_action action;
         enum plan_how how;
-        const char *code;    /* reason of a skip or failure; static */
-        char *message;       /* the reason as prose; NULL: code is enough */
-        char *real;          /* destination; NULL: its path */
-        char *found_host;    /* present path of found; NULL: its path */
-        char *link_host;     /* host path of a hard link's target; NULL: link_row's slot */
+        const char *code; /* reason of a skip or failure; static */
+        char *message;    /* the reason as prose; NULL: code is enough */
+        char *real;       /* destination; NULL: its path */
+        char *found_host; /* present path of found; NULL: its path */
+        char *link_host;  /* host path of a hard link's target; NULL: link_row's slot */
         uint32_t link_row;
-        struct stat taken;   /* the entry deleted or renamed */
-        struct stat found;   /* the entry at the destination */
-        gid_t gid;           /* of the new entry; -1: default */
-        size_t rule;         /* the rule that denied it */
+        struct stat taken; /* the entry deleted or renamed */
+        struct stat found; /* the entry at the destination */
+        gid_t gid;         /* of the new entry; -1: default */
+        size_t rule;       /* the rule that denied it */
         enum rules_action denied;
         bool is_denied, is_conflict, is_beside, any_taken, any_found, has_found;
         bool settled; /* by a decision or by a failed attempt: kept in the next round */
@@ -82,8 +91,8 @@ struct plan {
 };
 
 /* The list is closed and does not change any more. Call plan_done() after a failure too. */
-int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd, enum on_conflict policy,
-              enum on_error on_error, bool links_inside, struct cloche_err *e);
+int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd,
+              enum on_conflict policy, enum on_error on_error, bool links_inside, struct cloche_err *e);
 void plan_done(struct plan *plan);
 
 /* Add decisions, an array of {path, action, reason?}, before plan_evaluate(). */

@@ -11,7 +11,7 @@ int settings_check_members(const json_t *params, const char *const *names, struc
 
         if (params && !json_is_object(params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
-        json_object_foreach((json_t *)params, name, value) {
+        json_object_foreach ((json_t *)params, name, value) {
                 size_t i = 0;
 
                 while (names[i] && strcmp(names[i], name) != 0)
@@ -22,7 +22,8 @@ int settings_check_members(const json_t *params, const char *const *names, struc
         return 0;
 }
 
-static int read_choice(const json_t *params, const char *key, const char *const names[3], int *ret, struct cloche_err *e)
+static int read_choice(const json_t *params, const char *key, const char *const names[3], int *ret,
+                       struct cloche_err *e)
 {
         const json_t *value = json_object_get(params, key);
 
@@ -43,7 +44,7 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
 
         if (optional && !json_is_array(optional))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: expected an array");
-        json_array_foreach((json_t *)optional, i, name) {
+        json_array_foreach ((json_t *)optional, i, name) {
                 if (!json_is_string(name) || strcmp(json_string_value(name), "landlock") != 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: the one guard here is landlock");
                 s->landlock_optional = true;
@@ -64,7 +65,9 @@ static int read_links(const json_t *links, struct settings *s, struct cloche_err
 int sync_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"permissions", "onError", "conflict", "links", "optional", NULL};
-        static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse", "keepBoth", "overwrite"};
+        static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse",
+                                                                                                     "keepBoth",
+                                                                                                     "overwrite"};
         int on_error = ON_ERROR_ROLLBACK, policy = CONFLICT_REFUSE, r;
 
         *ret = (struct settings){0};

@@ -103,7 +103,8 @@ bool step_conflict_name(const char *name, unsigned number, char ret[LIST_NAME_MA
         const char *dot = strrchr(name, '.');
         int size = dot && dot != name ? (int)(dot - name) : (int)strlen(name);
 
-        return snprintf(ret, LIST_NAME_MAX + 1, "%.*s.cloche-conflict-%u%s", size, name, number, name + size) <= LIST_NAME_MAX;
+        return snprintf(ret, LIST_NAME_MAX + 1, "%.*s.cloche-conflict-%u%s", size, name, number, name + size) <=
+               LIST_NAME_MAX;
 }
 
 static void step_slot(const struct step *step, char ret[STAGE_SLOT_SIZE])
@@ -301,7 +302,8 @@ static int take_ours(const struct steps_run *run, const struct step *step, const
                 return errno == ENOENT ? 0 : -errno;
         if (look(run->stage->dir_fd, slot, &st) < 0)
                 return -errno;
-        if (st.st_ino == step->moved && (step->flags & STEP_FROM_OLD || !S_ISDIR(st.st_mode) || is_empty(run->stage->dir_fd, slot)))
+        if (st.st_ino == step->moved &&
+            (step->flags & STEP_FROM_OLD || !S_ISDIR(st.st_mode) || is_empty(run->stage->dir_fd, slot)))
                 return 0;
         return take_back(run, step, slot);
 }
@@ -328,7 +330,8 @@ static int undo_put(const struct steps_run *run, const struct step *step)
 /* -- exchanging ----------------------------------------------------------------------------------------------- */
 
 /* Exchange the two again; an entry that came in between is kept beside. */
-static int swap_back(const struct steps_run *run, const struct step *step, int parent_fd, const char *name, const char *slot)
+static int swap_back(const struct steps_run *run, const struct step *step, int parent_fd, const char *name,
+                     const char *slot)
 {
         if (renameat2(run->stage->dir_fd, slot, parent_fd, name, RENAME_EXCHANGE) < 0) {
                 if (errno != ENOENT)
@@ -457,7 +460,8 @@ static int do_set(const struct steps_run *run, const struct step *step)
         if (fd < 0)
                 return fd;
         lower_identify(&st, &found);
-        if (S_ISREG(st.st_mode) && !(step->flags & STEP_ANY) && found.mtime_ns != step->mtime_ns && !lower_same(&found, &step->displaced))
+        if (S_ISREG(st.st_mode) && !(step->flags & STEP_ANY) && found.mtime_ns != step->mtime_ns &&
+            !lower_same(&found, &step->displaced))
                 return STEP_CONFLICT;
         if (step->flags & STEP_SET_MODE && !S_ISLNK(st.st_mode) && (st.st_mode & 07777) != step->mode)
                 r = set_mode(fd, step->mode & settable(&st));

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ROUNDS_MAX 64     /* gives up on a directory that others keep changing */
+#define ROUNDS_MAX 64      /* gives up on a directory that others keep changing */
 #define CANCEL_INTERVAL 32 /* changes staged between polls of the socket */
 
 static int failed(struct cloche_err *e, int r, const char *what)
@@ -322,7 +322,8 @@ static int recover(const struct stage *stage, struct recovery *ret, struct cloch
         if (state == STAGE_UNDO)
                 return undo_on(&run, ret, e);
         if (state == STAGE_DRAFT && stage_has_displaced(stage))
-                return err_set(e, CLOCHE_E_STATE, STAGE_NAME " holds files of the directory, but no journal; it is left as it is");
+                return err_set(e, CLOCHE_E_STATE,
+                               STAGE_NAME " holds files of the directory, but no journal; it is left as it is");
         ret->state = stage_is_empty(stage) ? RECOVERY_NONE : state == STAGE_DONE ? RECOVERY_FINISHED : RECOVERY_UNDONE;
         return 0;
 }

@@ -12,7 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 90 /* systemd may start the daemon for the first connection, and restarts a hung one after a minute */
+#define TIMEOUT_S                                                                                           \
+        90 /* systemd may start the daemon for the first connection, and restarts a hung one after a minute \
+            */
 #define OK 200
 #define FORBIDDEN 403
 
@@ -22,14 +24,16 @@ int daemon_connect(const char *path, struct cloche_err *e)
         _cleanup_fd_ int fd = -EBADF;
 
         if (strlen(path) >= sizeof(address.sun_path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the daemon's socket has %zu bytes, at most %zu are possible", strlen(path),
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the path of the daemon's socket has %zu bytes, at most %zu are possible", strlen(path),
                                sizeof(address.sun_path) - 1);
         strcpy(address.sun_path, path);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket");
         if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_os(e, errno == EACCES || errno == EPERM ? CLOCHE_E_FORBIDDEN : CLOCHE_E_NOT_FOUND, errno, "no daemon answers at '%s'", path);
+                return err_os(e, errno == EACCES || errno == EPERM ? CLOCHE_E_FORBIDDEN : CLOCHE_E_NOT_FOUND, errno,
+                              "no daemon answers at '%s'", path);
         return TAKE_FD(fd);
 }
 
@@ -72,11 +76,13 @@ static int try_system(struct cloche_err *e)
         if (status == OK || status == FORBIDDEN)
                 return status == OK;
         if (status > 0)
-                return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " takes no work now (HTTP status %d)", status);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the daemon at " DAEMON_SYSTEM_SOCKET " takes no work now (HTTP status %d)", status);
         if (status < 0 && errno == EAGAIN)
-                return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer within %d s", TIMEOUT_S);
-        return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer%s%s", status < 0 && errno ? ": " : "",
-                       status < 0 && errno ? strerror(errno) : "");
+                return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer within %d s",
+                               TIMEOUT_S);
+        return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer%s%s",
+                       status < 0 && errno ? ": " : "", status < 0 && errno ? strerror(errno) : "");
 }
 
 /* -- the user's ----------------------------------------------------------------------------------------------- */
@@ -89,7 +95,9 @@ static int check_peer(int fd, const char *path, struct cloche_err *e)
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the peer of %s", path);
-        return peer.uid == geteuid() ? 0 : err_set(e, CLOCHE_E_FORBIDDEN, "%s is served by user %u, not by this user", path, (unsigned)peer.uid);
+        return peer.uid == geteuid() ? 0
+                                     : err_set(e, CLOCHE_E_FORBIDDEN, "%s is served by user %u, not by this user", path,
+                                               (unsigned)peer.uid);
 }
 
 /* 1: it answers. 0: none. A directory that is not private holds no daemon of this user. Another

@@ -19,5 +19,6 @@ void guards_join(uint32_t guards, const char *separator, char *ret, size_t size)
         ret[0] = '\0';
         for (int g = 0; g < CLOCHE_GUARD_COUNT && used < size; g++)
                 if (guards & 1u << g)
-                        used += (size_t)snprintf(ret + used, size - used, "%s%s", used ? separator : "", cloche_guard_name((enum cloche_guard)g));
+                        used += (size_t)snprintf(ret + used, size - used, "%s%s", used ? separator : "",
+                                                 cloche_guard_name((enum cloche_guard)g));
 }

@@ -23,7 +23,8 @@ int base64_encode(struct buf *out, const void *data, size_t size)
                 return r;
         for (size_t i = 0; i < size; i += 3) {
                 size_t have = size - i < 3 ? size - i : 3;
-                uint32_t word = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) | (have > 2 ? in[i + 2] : 0);
+                uint32_t word =
+                        (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) | (have > 2 ? in[i + 2] : 0);
 
                 *at++ = alphabet[word >> 18];
                 *at++ = alphabet[word >> 12 & 63];

@@ -74,13 +74,14 @@ int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_e
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
         if (length > r->max_bytes)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length, r->max_bytes);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length,
+                               r->max_bytes);
         if (size < HEAD_SIZE)
                 return 0;
         json_size = get_u32(at + LENGTH_SIZE);
         if (json_size > length - LENGTH_SIZE)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u", length,
-                               json_size, length - LENGTH_SIZE);
+                return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u",
+                               length, json_size, length - LENGTH_SIZE);
         if (json_size > FRAME_JSON_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are taken", json_size,
                                FRAME_JSON_BYTES_MAX);

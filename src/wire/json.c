@@ -26,7 +26,8 @@ static int check_depth(const char *text, size_t size, struct cloche_err *e)
         int depth = 0;
 
         if (size > FRAME_JSON_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size, FRAME_JSON_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size,
+                               FRAME_JSON_BYTES_MAX);
         end = text + size;
 
         for (const char *at = text; at < end;) {
@@ -68,7 +69,8 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
         if (!value && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
         if (!value)
-                return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line, error.column);
+                return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line,
+                               error.column);
         *ret = value;
         return 0;
 }
@@ -140,7 +142,8 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
                 at = next;
         }
         if (r == -ENOBUFS)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size, FRAME_JSON_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size,
+                               FRAME_JSON_BYTES_MAX);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
         return json_load_text(out.data, out.size, ret, e);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* message is stolen; NULL: making it failed. */
-static int send_message(json_t *message, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
+static int send_message(json_t *message, const void *attachments, size_t attachments_size, struct buf *out,
+                        struct cloche_err *e)
 {
         char *text = message ? json_dump_text(message, JSON_COMPACT) : NULL;
         int r = text ? frame_build(out, text, strlen(text), attachments, attachments_size, e)
@@ -23,13 +24,16 @@ static int send_message(json_t *message, const void *attachments, size_t attachm
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e)
 {
-        return send_message(json_pack("{s:s, s:s, s:o*, s:o}", "jsonrpc", "2.0", "method", method, "params", params, "id", id),
+        return send_message(json_pack("{s:s, s:s, s:o*, s:o}", "jsonrpc", "2.0", "method", method, "params", params,
+                                      "id", id),
                             attachments, attachments_size, out, e);
 }
 
-int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
+int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out,
+               struct cloche_err *e)
 {
-        return send_message(json_pack("{s:s, s:s, s:o*}", "jsonrpc", "2.0", "method", method, "params", params), attachments, attachments_size, out, e);
+        return send_message(json_pack("{s:s, s:s, s:o*}", "jsonrpc", "2.0", "method", method, "params", params),
+                            attachments, attachments_size, out, e);
 }
 
 int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
@@ -44,11 +48,11 @@ int rpc_error(json_t *id, int code, const char *message, json_t *data, struct bu
         return rpc_error_with(id, code, message, data, &(struct buf){0}, out, e);
 }
 
-int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments, struct buf *out,
-                   struct cloche_err *e)
+int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments,
+                   struct buf *out, struct cloche_err *e)
 {
-        return send_message(json_pack("{s:s, s:o, s:{s:i, s:s, s:o*}}", "jsonrpc", "2.0", "id", id ? id : json_null(), "error", "code", code, "message",
-                                      message, "data", data),
+        return send_message(json_pack("{s:s, s:o, s:{s:i, s:s, s:o*}}", "jsonrpc", "2.0", "id", id ? id : json_null(),
+                                      "error", "code", code, "message", message, "data", data),
                             attachments->data, attachments->size, out, e);
 }
 
@@ -64,7 +68,8 @@ static int parse_call(struct rpc_message *m, struct cloche_err *e)
         if (!json_is_string(method) || strlen(json_string_value(method)) != json_string_length(method))
                 return err_set(e, CLOCHE_E_PROTOCOL, "\"method\" of a message must be a string without NUL");
         if (json_object_get(m->root, "result") || json_object_get(m->root, "error"))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a message with \"method\" must have no \"result\" and no \"error\"");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "a message with \"method\" must have no \"result\" and no \"error\"");
         m->method = json_string_value(method);
         m->params = json_object_get(m->root, "params");
         if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
@@ -96,7 +101,8 @@ static int parse_answer(struct rpc_message *m, struct cloche_err *e)
         code = json_object_get(m->error, "code");
         message = json_object_get(m->error, "message");
         if (!is_int(code) || !json_is_string(message))
-                return err_set(e, CLOCHE_E_PROTOCOL, "\"error\" of a message must have an integer \"code\" and a string \"message\"");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "\"error\" of a message must have an integer \"code\" and a string \"message\"");
         m->error_code = (int)json_integer_value(code);
         m->error_message = json_string_value(message);
         return 0;
@@ -106,7 +112,8 @@ static int parse(struct rpc_message *m, struct cloche_err *e)
 {
         const json_t *version = json_object_get(m->root, "jsonrpc");
 
-        if (!json_is_object(m->root) || json_string_length(version) != 3 || strcmp(json_string_value(version), "2.0") != 0)
+        if (!json_is_object(m->root) || json_string_length(version) != 3 ||
+            strcmp(json_string_value(version), "2.0") != 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a message must be an object with \"jsonrpc\": \"2.0\"");
         m->id = json_object_get(m->root, "id");
         return json_object_get(m->root, "method") ? parse_call(m, e) : parse_answer(m, e);

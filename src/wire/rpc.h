@@ -21,7 +21,8 @@ struct rpc_message {
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e);
 /* Likewise a notification, which has no answer. */
-int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e);
+int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out,
+               struct cloche_err *e);
 
 /* Append an answer. id (NULL in an error: unknown), result and data (NULL: none) are stolen, also
  * on failure. */
@@ -29,8 +30,8 @@ int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attac
                struct cloche_err *e);
 int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e);
 /* The same, with values in data whose bytes are attachments. */
-int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments, struct buf *out,
-                   struct cloche_err *e);
+int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments,
+                   struct buf *out, struct cloche_err *e);
 
 /* -CLOCHE_E_PROTOCOL if the frame holds no such message. Release ret with rpc_message_done(). */
 int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);

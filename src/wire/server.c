@@ -13,7 +13,8 @@
 
 void server_init(struct server *server, int socket_fd, const struct server_options *options)
 {
-        *server = (struct server){.socket_fd = socket_fd, .options = *options, .out = BUF_INIT(options->reply_bytes_max)};
+        *server =
+                (struct server){.socket_fd = socket_fd, .options = *options, .out = BUF_INIT(options->reply_bytes_max)};
         frame_reader_init(&server->in, options->request_bytes_max);
 }
 
@@ -52,7 +53,9 @@ static ssize_t send_piece(struct server *server)
         if (has_fd) {
                 msg.msg_control = control.room;
                 msg.msg_controllen = CMSG_SPACE(sizeof(int));
-                control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+                control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+                                                  .cmsg_level = SOL_SOCKET,
+                                                  .cmsg_type = SCM_RIGHTS};
                 memcpy(CMSG_DATA(&control.header), &server->leaving[0].fd, sizeof(int));
         }
         return sendmsg(server->socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -86,7 +89,8 @@ static int flush(struct server *server)
                         break;
                 if (server->leaving_count > 0 && server->leaving[0].at == server->sent) {
                         fd_close(&server->leaving[0].fd);
-                        memmove(server->leaving, server->leaving + 1, --server->leaving_count * sizeof(server->leaving[0]));
+                        memmove(server->leaving, server->leaving + 1,
+                                --server->leaving_count * sizeof(server->leaving[0]));
                 }
                 server->sent += (size_t)n;
         }
@@ -122,7 +126,8 @@ int server_notify(struct server *server, const char *method, json_t *params)
 
 static int reply_error(struct server *server, json_t *id, const struct cloche_err *e)
 {
-        json_t *data = json_pack("{s:s, s:s*}", "code", cloche_code_name((unsigned)e->code), "reason", e->os_errno == EBUSY ? "busy" : NULL);
+        json_t *data = json_pack("{s:s, s:s*}", "code", cloche_code_name((unsigned)e->code), "reason",
+                                 e->os_errno == EBUSY ? "busy" : NULL);
 
         make_room(server);
         return rpc_error(json_incref(id), ERROR_NUMBER, e->msg, data, &server->out, NULL);
@@ -138,10 +143,12 @@ static int reply_result(struct server *server, json_t *id, struct server_reply *
         make_room(server);
         at = server->out.size;
         if (reply->fd >= 0 && server->leaving_count == SERVER_FDS_MAX)
-                r = err_set(&e, CLOCHE_E_RESOURCE, "%d descriptors wait to be received, which is the most: read the replies first", SERVER_FDS_MAX);
+                r = err_set(&e, CLOCHE_E_RESOURCE,
+                            "%d descriptors wait to be received, which is the most: read the replies first",
+                            SERVER_FDS_MAX);
         if (r == 0)
-                r = rpc_result(json_incref(id), reply->result ? json_incref(reply->result) : json_object(), reply->attachments.data, reply->attachments.size,
-                               &server->out, &e);
+                r = rpc_result(json_incref(id), reply->result ? json_incref(reply->result) : json_object(),
+                               reply->attachments.data, reply->attachments.size, &server->out, &e);
         if (r < 0)
                 return reply_error(server, id, &e);
         if (reply->fd >= 0) {
@@ -267,7 +274,10 @@ static int receive(struct server *server)
         size_t room = 0;
         char *at = frame_reader_room(&server->in, &room);
         struct iovec iov = {at, room};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+        struct msghdr msg = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof(control.room)};
         ssize_t n = at ? recvmsg(server->socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) : 0;
 
         if (n < 0)
@@ -312,7 +322,8 @@ int server_turn(struct server *server)
 {
         if (server->is_gone || flush(server) < 0)
                 return -1;
-        if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0 || flush(server) < 0))
+        if (is_reading(server) &&
+            (receive(server) < 0 || take_messages(server, serve_message) < 0 || flush(server) < 0))
                 return -1;
         return server->is_gone || (server->is_closing && waiting(server) == 0) ? -1 : 0;
 }
@@ -328,7 +339,8 @@ void server_run(struct server *server)
 
 bool server_is_cancelled(struct server *server)
 {
-        if (take_messages(server, refuse_message) < 0 || receive(server) < 0 || take_messages(server, refuse_message) < 0)
+        if (take_messages(server, refuse_message) < 0 || receive(server) < 0 ||
+            take_messages(server, refuse_message) < 0)
                 server->is_gone = server->is_cancelled = true;
         return server->is_cancelled;
 }

@@ -56,7 +56,8 @@ static int refuse(struct walk *w, const char *what)
 /* A caller who writes JSON by hand may have intended an ordinary key. */
 static int refuse_tag(struct walk *w, const char *what)
 {
-        const char *way_out = w->form == VALUE_TEXT ? "; a key \"$\" of your own: {\"$\":\"object\",\"v\":[[\"$\",VALUE]]}" : "";
+        const char *way_out =
+                w->form == VALUE_TEXT ? "; a key \"$\" of your own: {\"$\":\"object\",\"v\":[[\"$\",VALUE]]}" : "";
 
         return err_set(w->e, w->code, "$%s: %s%s", w->path, what, way_out);
 }
@@ -70,7 +71,8 @@ static int no_memory(struct walk *w)
 static int open_container(struct walk *w)
 {
         if (w->depth > VALUE_DEPTH_MAX)
-                return err_set(w->e, w->code, "$%s: nested deeper than %d: send it as text, or as a flat list", w->path, VALUE_DEPTH_MAX);
+                return err_set(w->e, w->code, "$%s: nested deeper than %d: send it as text, or as a flat list", w->path,
+                               VALUE_DEPTH_MAX);
         w->opened++;
         return 0;
 }
@@ -305,7 +307,8 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
         if (!size)
                 return refuse(w, "\"t\" must be one of i8 u8 u8c i16 u16 i32 u32 i64 u64 f32 f64");
         if (json_object_size(value) != (w->form == VALUE_TEXT ? 2u : 3u) + (unsigned)typed)
-                return refuse_tag(w, w->form == VALUE_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
+                return refuse_tag(w, w->form == VALUE_TEXT ? "bytes have \"b64\" and no other key"
+                                                           : "bytes have \"at\", \"n\" and no other key");
         r = w->form == VALUE_TEXT ? bytes_from_text(w, value, made, &have) : bytes_from_frame(w, value, made, &have);
         if (r < 0)
                 return r;
@@ -370,7 +373,8 @@ static int is_day(const char **at)
         const char *begin = *at;
         int year, month, leap;
 
-        if (!two_digits(at, 0, 99) || !two_digits(at, 0, 99) || !one_of(at, "-") || !two_digits(at, 1, 12) || !one_of(at, "-"))
+        if (!two_digits(at, 0, 99) || !two_digits(at, 0, 99) || !one_of(at, "-") || !two_digits(at, 1, 12) ||
+            !one_of(at, "-"))
                 return 0;
         year = (begin[0] - '0') * 1000 + (begin[1] - '0') * 100 + (begin[2] - '0') * 10 + begin[3] - '0';
         month = (begin[5] - '0') * 10 + begin[6] - '0';
@@ -483,7 +487,8 @@ static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
         for (size_t i = 0; i < json_array_size(v); i++) {
                 const json_t *pair = json_array_get(v, i);
 
-                if (json_array_size(pair) == 2 && !json_is_string(json_array_get(pair, 0)) && !is_utf16(json_array_get(pair, 0)))
+                if (json_array_size(pair) == 2 && !json_is_string(json_array_get(pair, 0)) &&
+                    !is_utf16(json_array_get(pair, 0)))
                         return refuse(w, "keys of an object must be strings");
         }
         return convert_map(w, v, ret);
@@ -525,7 +530,8 @@ static int convert_error(struct walk *w, const json_t *v, json_t **ret)
         }
         if (r == 0 && json_object_size(v) != known + (fields != NULL))
                 r = refuse(w, "an error has \"name\", \"message\", \"stack\", \"fields\" and nothing else");
-        if (r == 0 && fields && (r = convert_fields(w, fields, &item)) == 0 && json_object_set_new(made, "fields", item) < 0)
+        if (r == 0 && fields && (r = convert_fields(w, fields, &item)) == 0 &&
+            json_object_set_new(made, "fields", item) < 0)
                 r = no_memory(w);
         if (r == 0)
                 *ret = made;
@@ -569,11 +575,13 @@ static int convert_regexp(struct walk *w, const json_t *value, json_t *made)
         int r;
 
         if (json_object_size(value) != 3 || !json_is_string(source) || !is_flags(flags))
-                return refuse(w, "a regexp has the strings \"source\" and \"flags\" (of dgimsuvy, each once) and no other key");
+                return refuse(w, "a regexp has the strings \"source\" and \"flags\" (of dgimsuvy, each once) and no "
+                                 "other key");
         r = convert_leaf(w, source, &copy);
         if (r < 0)
                 return r;
-        return json_object_set_new(made, "source", copy) < 0 || json_object_set(made, "flags", flags) < 0 ? no_memory(w) : 0;
+        return json_object_set_new(made, "source", copy) < 0 || json_object_set(made, "flags", flags) < 0 ? no_memory(w)
+                                                                                                          : 0;
 }
 
 static int is_class(const json_t *name)
@@ -607,8 +615,9 @@ static const struct {
         int (*convert)(struct walk *w, const json_t *v, json_t **ret);
         int is_container;
 } tags[] = {
-        {"number", convert_number, 0}, {"bigint", convert_bigint, 0}, {"date", convert_date, 0},      {"set", convert_set, 1},
-        {"map", convert_map, 1},       {"error", convert_error, 1},   {"object", convert_escaped, 1},
+        {"number", convert_number, 0},  {"bigint", convert_bigint, 0}, {"date", convert_date, 0},
+        {"set", convert_set, 1},        {"map", convert_map, 1},       {"error", convert_error, 1},
+        {"object", convert_escaped, 1},
 };
 
 static int convert_v(struct walk *w, const json_t *value, const json_t *tag, json_t *made)
@@ -701,7 +710,7 @@ static int convert_members(struct walk *w, const json_t *value, json_t **ret)
         int64_t last = -1;
         const char *key;
 
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach ((json_t *)value, key, member) {
                 int r = check_order(w, key, &last);
 
                 if (r == 0)
@@ -771,7 +780,8 @@ static int read_whole(struct walk *w, const json_t *value, json_t **ret)
         return r;
 }
 
-int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size,
+               json_t **ret, struct cloche_err *e)
 {
         struct walk w = {
                 .form = form,
@@ -804,7 +814,9 @@ static json_t *write_any(struct writing *w, const json_t *held);
 
 static int write_place(json_t *made, size_t at, size_t size)
 {
-        return json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0 ? -ENOMEM : json_object_set_new(made, "n", json_integer((json_int_t)size));
+        return json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0
+                       ? -ENOMEM
+                       : json_object_set_new(made, "n", json_integer((json_int_t)size));
 }
 
 static int write_held(struct writing *w, json_t *made, const json_t *bytes)
@@ -851,7 +863,7 @@ static json_t *write_object(struct writing *w, const json_t *held)
 
         if (!made)
                 r = -ENOMEM;
-        json_object_keylen_foreach((json_t *)held, key, size, member)
+        json_object_keylen_foreach ((json_t *)held, key, size, member)
                 if (r == 0)
                         r = write_member(w, made, is_tag, key, size, member);
         if (r == 0)
@@ -904,8 +916,8 @@ int value_write(const json_t *held, enum value_form form, struct buf *attachment
         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
 }
 
-static int convert_form(const json_t *value, enum value_form from, const void *attachments, size_t attachments_size, struct buf *out, json_t **ret,
-                        struct cloche_err *e)
+static int convert_form(const json_t *value, enum value_form from, const void *attachments, size_t attachments_size,
+                        struct buf *out, json_t **ret, struct cloche_err *e)
 {
         json_t *held = NULL;
         int r = value_read(value, from, attachments, attachments_size, &held, e);
@@ -921,7 +933,8 @@ int value_text_to_frame(const json_t *value, struct buf *attachments, json_t **r
         return convert_form(value, VALUE_TEXT, NULL, 0, attachments, ret, e);
 }
 
-int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
+                        struct cloche_err *e)
 {
         return convert_form(value, VALUE_FRAME, attachments, attachments_size, NULL, ret, e);
 }
@@ -929,7 +942,8 @@ int value_frame_to_text(const json_t *value, const void *attachments, size_t att
 char *value_dump(const json_t *held, size_t flags)
 {
         json_t *text_form = NULL;
-        char *text = value_write(held, VALUE_TEXT, NULL, &text_form, NULL) < 0 ? NULL : json_dump_text(text_form, flags);
+        char *text =
+                value_write(held, VALUE_TEXT, NULL, &text_form, NULL) < 0 ? NULL : json_dump_text(text_form, flags);
 
         json_decref(text_form);
         return text;
@@ -937,7 +951,8 @@ char *value_dump(const json_t *held, size_t flags)
 
 /* -- errors --------------------------------------------------------------------------------------------------- */
 
-json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size)
+json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments,
+                           size_t attachments_size)
 {
         static const char *const values[] = {"exact", "fields"};
         json_t *made = json_copy((json_t *)failure);

@@ -20,7 +20,8 @@ enum value_form { VALUE_FRAME, VALUE_TEXT };
  * frame, else NULL. *ret is owned by the caller and may share immutable parts with value. Refusals
  * name the path of the offending value: -CLOCHE_E_PROTOCOL for a frame, -CLOCHE_E_INVALID_JSON and
  * -CLOCHE_E_TOO_LARGE for a text. */
-int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
+int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size,
+               json_t **ret, struct cloche_err *e);
 
 /* Check a value of a frame with this many bytes of attachments. -CLOCHE_E_PROTOCOL. */
 int value_check(const json_t *value, size_t attachments_size, struct cloche_err *e);
@@ -33,7 +34,8 @@ int value_write(const json_t *held, enum value_form form, struct buf *attachment
 
 /* Convert from one form to the other, for programs that only pass a value on: value_read and value_write. */
 int value_text_to_frame(const json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e);
-int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
+int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
+                        struct cloche_err *e);
 
 /* Return a held tree as JSON text, with jansson's flags; owned by the caller. NULL without memory. */
 char *value_dump(const json_t *held, size_t flags);
@@ -41,6 +43,7 @@ char *value_dump(const json_t *held, size_t flags);
 /* Hold an error: a new object, whose value members ("exact": texts that are not Unicode, and
  * "fields") are held, each a value of its own. A malformed member is left out, because the error
  * itself matters more. NULL: no memory, or no object. */
-json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size);
+json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments,
+                           size_t attachments_size);
 
 #endif

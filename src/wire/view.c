@@ -24,7 +24,8 @@ static double whole(double number)
 
 /* -- kinds ---------------------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"null", "boolean", "integer", "number", "string", "bytes", "array", "object", "other"};
+static const char *const kind_names[] = {"null",  "boolean", "integer", "number", "string",
+                                         "bytes", "array",   "object",  "other"};
 
 static int has_only_text_keys(const json_t *pairs)
 {
@@ -40,8 +41,8 @@ static enum view_kind kind_of_tag(const char *tag, const json_t *value)
                 const char *tag;
                 enum view_kind kind;
         } rows[] = {
-                {"undefined", VIEW_NULL}, {"hole", VIEW_NULL},    {"bigint", VIEW_INTEGER}, {"bytes", VIEW_BYTES},
-                {"buffer", VIEW_BYTES},   {"array", VIEW_ARRAY},
+                {"undefined", VIEW_NULL}, {"hole", VIEW_NULL},    {"bigint", VIEW_INTEGER},
+                {"bytes", VIEW_BYTES},    {"buffer", VIEW_BYTES}, {"array", VIEW_ARRAY},
         };
         const json_t *v = json_object_get(value, "v");
 
@@ -99,7 +100,8 @@ json_t *view_members(const json_t *object)
         for (size_t i = 0; members && i < json_array_size(pairs); i++) {
                 const json_t *pair = json_array_get(pairs, i), *key = json_array_get(pair, 0);
 
-                if (json_object_setn(members, json_string_value(key), json_string_length(key), json_array_get(pair, 1)) < 0) {
+                if (json_object_setn(members, json_string_value(key), json_string_length(key),
+                                     json_array_get(pair, 1)) < 0) {
                         json_decref(members);
                         return NULL;
                 }
@@ -113,7 +115,7 @@ static int needs_escape(json_t *members)
         const char *key;
         json_t *member;
 
-        json_object_keylen_foreach(members, key, size, member)
+        json_object_keylen_foreach (members, key, size, member)
                 if (strlen(key) != size || strcmp(key, "$") == 0)
                         return 1;
         return 0;
@@ -128,7 +130,7 @@ json_t *view_object(json_t *members)
         if (!needs_escape(members))
                 return json_incref(members);
         pairs = json_array();
-        json_object_keylen_foreach(members, key, size, member)
+        json_object_keylen_foreach (members, key, size, member)
                 if (json_array_append_new(pairs, json_pack("[o, O]", json_stringn(key, size), member)) < 0) {
                         json_decref(pairs);
                         return NULL;
@@ -272,7 +274,7 @@ static int equal_objects(const json_t *a, const json_t *b)
         size_t size;
 
         if (same == 1)
-                json_object_keylen_foreach(left, key, size, member) {
+                json_object_keylen_foreach (left, key, size, member) {
                         other = json_object_getn(right, key, size);
                         same = other ? view_equal(member, other) : 0;
                         if (same != 1)
@@ -316,7 +318,7 @@ int view_has_references(const json_t *value)
         for (size_t i = 0; i < json_array_size(value); i++)
                 if (view_has_references(json_array_get(value, i)))
                         return 1;
-        json_object_foreach((json_t *)value, key, member)
+        json_object_foreach ((json_t *)value, key, member)
                 if (view_has_references(member))
                         return 1;
         return 0;

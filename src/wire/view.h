@@ -5,7 +5,17 @@
 #include <jansson.h>
 
 /* The kind of a value, in any form. */
-enum view_kind { VIEW_NULL, VIEW_BOOLEAN, VIEW_INTEGER, VIEW_NUMBER, VIEW_STRING, VIEW_BYTES, VIEW_ARRAY, VIEW_OBJECT, VIEW_OTHER };
+enum view_kind {
+        VIEW_NULL,
+        VIEW_BOOLEAN,
+        VIEW_INTEGER,
+        VIEW_NUMBER,
+        VIEW_STRING,
+        VIEW_BYTES,
+        VIEW_ARRAY,
+        VIEW_OBJECT,
+        VIEW_OTHER
+};
 
 enum view_kind view_kind(const json_t *value);
 /* "integer" and so on; for VIEW_OTHER the tag's name. */

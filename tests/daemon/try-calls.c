@@ -1,4 +1,5 @@
-/* Enters the filter of the daemon's engine and tries what kills, what is refused, and beside it what is allowed. Prints what was wrong. */
+/* Enters the filter of the daemon's engine and tries what kills, what is refused, and beside it what is allowed. Prints
+ * what was wrong. */
 #include "jail/filter.h"
 
 #include <errno.h>
@@ -36,7 +37,10 @@ static void expect(const char *what, enum outcome expected, enum outcome found)
 
 static enum outcome outcome_of(long result)
 {
-        return result != -1 ? DONE : errno == EPERM ? REFUSED : errno == ENOSYS ? UNKNOWN : DONE; /* any other error is the call's own */
+        return result != -1      ? DONE
+               : errno == EPERM  ? REFUSED
+               : errno == ENOSYS ? UNKNOWN
+                                 : DONE; /* any other error is the call's own */
 }
 
 static void enter(void)
@@ -58,7 +62,8 @@ static void try(const char *what, enum outcome expected, long number, long a, lo
                 _exit(outcome_of(syscall(number, a, b, c, d, 0, 0)));
         }
         waitpid(pid, &status, 0);
-        expect(what, expected, WIFSIGNALED(status) ? (WTERMSIG(status) == SIGSYS ? KILLED : DONE) : (enum outcome)WEXITSTATUS(status));
+        expect(what, expected,
+               WIFSIGNALED(status) ? (WTERMSIG(status) == SIGSYS ? KILLED : DONE) : (enum outcome)WEXITSTATUS(status));
 }
 
 static void *work(void *data)
@@ -76,7 +81,8 @@ static void try_thread(void)
                 void *ret = NULL;
 
                 enter();
-                _exit(pthread_create(&thread, NULL, work, &result) != 0 || pthread_join(thread, &ret) != 0 || ret != &result);
+                _exit(pthread_create(&thread, NULL, work, &result) != 0 || pthread_join(thread, &ret) != 0 ||
+                      ret != &result);
         }
         waitpid(pid, &status, 0);
         expect("a thread", DONE, WIFEXITED(status) && WEXITSTATUS(status) == 0 ? DONE : REFUSED);
@@ -194,7 +200,8 @@ int main(void)
                 {"a limit that is read", DONE, SYS_prlimit64, 0, RLIMIT_NOFILE, 0, 0},
                 {"memory", DONE, SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS},
                 {"a pair of unix sockets", DONE, SYS_socketpair, AF_UNIX, SOCK_STREAM},
-                {"a pair of sockets for packets", DONE, SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK},
+                {"a pair of sockets for packets", DONE, SYS_socketpair, AF_UNIX,
+                 SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK},
                 {"to send", DONE, SYS_sendto, -1, 0, 0, MSG_DONTWAIT | MSG_NOSIGNAL},
                 {"to send a message", DONE, SYS_sendmsg, -1, 0, MSG_NOSIGNAL},
                 {"a memory file", DONE, SYS_memfd_create, (long)"x", MFD_CLOEXEC},

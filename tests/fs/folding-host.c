@@ -1,7 +1,8 @@
-/* A file system that finds names whatever their case, as some hosts' do: DIRECTORY is shown at MOUNTPOINT. For tests; runs until unmounted. */
+/* A file system that finds names whatever their case, as some hosts' do: DIRECTORY is shown at MOUNTPOINT. For tests;
+ * runs until unmounted. */
 #define FUSE_USE_VERSION 312
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fuse3/fuse.h>
 #include <stdio.h>
@@ -43,7 +44,8 @@ static int get_attributes(const char *path, struct stat *ret, struct fuse_file_i
         return r;
 }
 
-static int list(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *fi, enum fuse_readdir_flags flags)
+static int list(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *fi,
+                enum fuse_readdir_flags flags)
 {
         int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY);
         DIR *directory = fd < 0 ? NULL : fdopendir(fd);
@@ -81,7 +83,10 @@ static void *begin(struct fuse_conn_info *conn, struct fuse_config *config)
 
 int main(int argc, char **argv)
 {
-        static const struct fuse_operations folding = {.init = begin, .getattr = get_attributes, .readdir = list, .read = read_file};
+        static const struct fuse_operations folding = {.init = begin,
+                                                       .getattr = get_attributes,
+                                                       .readdir = list,
+                                                       .read = read_file};
         char *arguments[] = {argv[0], "-f", "-s", "-oallow_other", argc > 2 ? argv[2] : NULL, NULL};
 
         if (argc != 3)

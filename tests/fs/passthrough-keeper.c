@@ -1,5 +1,5 @@
-/* The keeper's side of passthrough alone, on the socket FD: for mounts that are tested without a keeper. Ends with the socket; 1 when it
- * was cut off. */
+/* The keeper's side of passthrough alone, on the socket FD: for mounts that are tested without a keeper. Ends with the
+ * socket; 1 when it was cut off. */
 #include "keeper/passthrough.h"
 
 #include <errno.h>

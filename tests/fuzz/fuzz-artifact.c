@@ -1,5 +1,6 @@
-/* Input of the agent of C and C++ that it did not make itself: an artifact (it begins with its magic), or a compiler's list of
- * dependencies. An artifact that holds is what packing its parts gives; a list that can be packed gives one that holds. */
+/* Input of the agent of C and C++ that it did not make itself: an artifact (it begins with its magic), or a compiler's
+ * list of dependencies. An artifact that holds is what packing its parts gives; a list that can be packed gives one
+ * that holds. */
 #include "../../runtimes/c/artifact.h"
 #include "../../runtimes/c/dependencies.h"
 
@@ -66,7 +67,8 @@ static void unpack(const uint8_t *data, size_t size)
 
         unlink(object);
         if (artifact_unpack(data, size, object, &flags) && list_paths(data, &list) &&
-            (artifact_pack(object, &list, flags, &again) < 0 || again.size != size || memcmp(again.data, data, size) != 0))
+            (artifact_pack(object, &list, flags, &again) < 0 || again.size != size ||
+             memcmp(again.data, data, size) != 0))
                 abort();
         buf_done(&list);
         buf_done(&again);
@@ -78,7 +80,8 @@ static void must_be_lines(const struct buf *list)
         for (size_t at = 0, end; at < list->size; at = end + 1) {
                 for (end = at; end < list->size && list->data[end] != '\n';)
                         end++;
-                if (end == at || end == list->size || (end - at >= strlen(OWN) && memcmp(list->data + at, OWN, strlen(OWN)) == 0))
+                if (end == at || end == list->size ||
+                    (end - at >= strlen(OWN) && memcmp(list->data + at, OWN, strlen(OWN)) == 0))
                         abort();
         }
 }

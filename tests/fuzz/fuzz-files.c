@@ -1,4 +1,5 @@
-/* Requests to cloche-files: a method, a line; its parameters as JSON, a line; then lines of a path, and perhaps behind a tab a link's target. */
+/* Requests to cloche-files: a method, a line; its parameters as JSON, a line; then lines of a path, and perhaps behind
+ * a tab a link's target. */
 #include "files/member.h"
 #include "files/params.h"
 #include "files/path.h"
@@ -48,7 +49,8 @@ static void check_path(const char *given)
 {
         char *path = NULL;
 
-        if (path_absolute("/workspace", given, &path, NULL) == 0 && (*path != '/' || strstr(path, "//") || strlen(path) > PATH_BYTES_MAX))
+        if (path_absolute("/workspace", given, &path, NULL) == 0 &&
+            (*path != '/' || strstr(path, "//") || strlen(path) > PATH_BYTES_MAX))
                 abort();
         free(path);
 }

@@ -1,5 +1,5 @@
-/* Fuzz: where messages of HTTP end. The input's first byte says whether it is requests or answers. However it comes, in one piece or byte by byte, the parser
- * behind gets the same; and what was sound is sound again, and stays as it is. */
+/* Fuzz: where messages of HTTP end. The input's first byte says whether it is requests or answers. However it comes, in
+ * one piece or byte by byte, the parser behind gets the same; and what was sound is sound again, and stays as it is. */
 #include "http/framing.h"
 
 #include <stdlib.h>
@@ -51,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         framing_init(&g, side);
         framing_init(&h, side);
         n = in_one(&f, one, (const char *)data + 1, size - 1);
-        must(n == by_bytes(&g, bytes, (const char *)data + 1, size - 1) && f.fault == g.fault && memcmp(one, bytes, n) == 0);
+        must(n == by_bytes(&g, bytes, (const char *)data + 1, size - 1) && f.fault == g.fault &&
+             memcmp(one, bytes, n) == 0);
         must(*framing_message(f.fault) || !f.fault);
         if (!f.fault)
                 must(in_one(&h, again, one, n) == n && !h.fault && memcmp(one, again, n) == 0);

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (code < 0)
                 return 0;
-        if (question.is_host && (host_name(question.name, strlen(question.name), normal) < 0 || strcmp(question.name, normal) != 0))
+        if (question.is_host &&
+            (host_name(question.name, strlen(question.name), normal) < 0 || strcmp(question.name, normal) != 0))
                 abort();
         n = dns_write(&question, (enum dns_code)code, code == DNS_OK ? &address : NULL, 60, out);
         if (n < 12 || n > DNS_MESSAGE_MAX || !(out[2] & 0x80) || (out[3] & 15) != code)

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (found == CLIENT_HELLO_NAMED && (host_name(name, strlen(name), normal) < 0 || strcmp(name, normal) != 0))
                 abort();
         if (found == CLIENT_HELLO_NAMED || found == CLIENT_HELLO_NAMELESS) {
-                if (used == 0 || used > size || client_hello_read(data, used, other, &used_before) != found || strcmp(name, other) != 0)
+                if (used == 0 || used > size || client_hello_read(data, used, other, &used_before) != found ||
+                    strcmp(name, other) != 0)
                         abort();
                 if (client_hello_read(data, used - 1, other, &used_before) != CLIENT_HELLO_MORE)
                         abort();

@@ -17,7 +17,8 @@ static void ask(const struct policy *policy, const char *line)
                         abort();
                 if (policy_address(policy, address, 80, 1).allowed && !policy_leads(policy, address, 80, 0).allowed)
                         abort();
-        } else if (host_name(line, strlen(line), name) == 0 && policy_name(policy, name, 443).allowed && !policy_resolves(policy, name).allowed &&
+        } else if (host_name(line, strlen(line), name) == 0 && policy_name(policy, name, 443).allowed &&
+                   !policy_resolves(policy, name).allowed &&
                    strcmp(policy_resolves(policy, name).why, "names are not answered") != 0)
                 abort();
 }

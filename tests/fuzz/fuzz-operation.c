@@ -1,5 +1,5 @@
-/* Fuzz: what operations are asked with. The first line is a path, the rest the parameters. Every refusal must be a clear one, and what
- * passes must fit the schema's types. */
+/* Fuzz: what operations are asked with. The first line is a path, the rest the parameters. Every refusal must be a
+ * clear one, and what passes must fit the schema's types. */
 #include "http/operation.h"
 #include "wire/json.h"
 
@@ -21,7 +21,8 @@ static void try_path(const char *line, size_t size)
 
         for (int i = 0; path && i < 5; i++) {
                 json_t *params = NULL;
-                const struct operation *operation = operation_by_path(verbs[i], path, &params, allowed, sizeof(allowed));
+                const struct operation *operation =
+                        operation_by_path(verbs[i], path, &params, allowed, sizeof(allowed));
                 int r;
 
                 must(!operation || strcmp(operation->verb, verbs[i]) == 0);

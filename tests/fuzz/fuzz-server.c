@@ -20,12 +20,17 @@ static int echo(void *argument, const json_t *params, struct server_reply *ret, 
         return buf_append(&ret->attachments, "raw", 3);
 }
 
-static const struct server_method methods[] = {
-        {"open", SERVER_OPENS, echo}, {"echo", SERVER_AFTER, echo}, {"early", SERVER_ALWAYS, echo}, {NULL, SERVER_ALWAYS, NULL}};
+static const struct server_method methods[] = {{"open", SERVER_OPENS, echo},
+                                               {"echo", SERVER_AFTER, echo},
+                                               {"early", SERVER_ALWAYS, echo},
+                                               {NULL, SERVER_ALWAYS, NULL}};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        const struct server_options options = {.methods = methods, .request_bytes_max = 1 << 16, .reply_bytes_max = 1 << 20, .notify_bytes_max = 1 << 16};
+        const struct server_options options = {.methods = methods,
+                                               .request_bytes_max = 1 << 16,
+                                               .reply_bytes_max = 1 << 20,
+                                               .notify_bytes_max = 1 << 16};
         int ends[2];
 
         if (size > 1 << 16 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)

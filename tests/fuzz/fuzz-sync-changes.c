@@ -11,7 +11,8 @@ static void check(const struct list *list)
         for (size_t i = 0; i < list->count; i++) {
                 const struct change *c = &list->rows[i];
 
-                if (list_path_fault(c->path) || (c->from && list_path_fault(c->from)) || (c->link && list_path_fault(c->link)))
+                if (list_path_fault(c->path) || (c->from && list_path_fault(c->from)) ||
+                    (c->link && list_path_fault(c->link)))
                         abort();
                 if (c->type >= CHANGE_TYPE_COUNT || (c->type == CHANGE_RENAMED) != (c->from != NULL) || c->mode > 0777)
                         abort();

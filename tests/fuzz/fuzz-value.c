@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         if (value_text_to_frame(value, &attachments, &framed, &e) == 0) {
                 if (value_check(framed, attachments.size, &e) < 0 ||
-                    value_frame_to_text(framed, attachments.data, attachments.size, &text, &e) < 0 || !json_equal(text, value))
+                    value_frame_to_text(framed, attachments.data, attachments.size, &text, &e) < 0 ||
+                    !json_equal(text, value))
                         abort();
                 json_decref(text);
                 json_decref(framed);

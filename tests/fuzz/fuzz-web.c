@@ -1,5 +1,5 @@
-/* Fuzz: what of HTTP we read by ourselves. The input is a query, a range, a host, a list and a cookie in one: refusals are clear, and nothing that passes
- * lies outside of what was given. */
+/* Fuzz: what of HTTP we read by ourselves. The input is a query, a range, a host, a list and a cookie in one: refusals
+ * are clear, and nothing that passes lies outside of what was given. */
 #include "http/forward.h"
 #include "http/query.h"
 #include "http/range.h"
@@ -24,7 +24,7 @@ static void try_query(const char *text)
 
         must(r == 0 || (r == -CLOCHE_E_INVALID_ARGUMENT && e.msg[0] && !all));
         must(json_object_size(all) <= QUERY_FIELDS_MAX);
-        json_object_foreach(all, key, value)
+        json_object_foreach (all, key, value)
                 must(*key && strlen(json_string_value(value)) <= strlen(text));
         json_decref(all);
 }

@@ -1,5 +1,6 @@
-/* gate-box GATE CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's, and cloche-gate for it, in the network the caller is in.
- * Says the pid of a process in that namespace, where RESOLV_CONF is /etc/resolv.conf, and becomes the gate. Wants root. */
+/* gate-box GATE CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's, and cloche-gate for it,
+ * in the network the caller is in. Says the pid of a process in that namespace, where RESOLV_CONF is /etc/resolv.conf,
+ * and becomes the gate. Wants root. */
 #include "base/fd.h"
 #include "jail/net.h"
 
@@ -66,7 +67,8 @@ int main(int argc, char **argv)
         }
         printf("%d\n", (int)pid);
         fflush(stdout);
-        if (setgroups(0, NULL) < 0 || setresgid(GATE_UID, GATE_UID, GATE_UID) < 0 || setresuid(GATE_UID, GATE_UID, GATE_UID) < 0)
+        if (setgroups(0, NULL) < 0 || setresgid(GATE_UID, GATE_UID, GATE_UID) < 0 ||
+            setresuid(GATE_UID, GATE_UID, GATE_UID) < 0)
                 return fail("give up root");
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         execl(argv[1], "cloche-gate", argv[2], numbers[0], numbers[1], numbers[2], (char *)NULL);

@@ -48,7 +48,9 @@ static void try_loop(uv_loop_t *loop, int pair[2])
 
 int main(void)
 {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                      .sin_port = htons(9)};
         struct cloche_err e = {0};
         json_t *guards = NULL;
         uv_loop_t loop;
@@ -59,7 +61,8 @@ int main(void)
                 return 1;
         filter_refuse_rings();
         expect("io_uring before the loop", syscall(SYS_io_uring_setup, 1, NULL), 1);
-        if (uv_loop_init(&loop) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || guard_enter(NULL, &guards, &e) < 0) {
+        if (uv_loop_init(&loop) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ||
+            guard_enter(NULL, &guards, &e) < 0) {
                 printf("%s\n", e.msg);
                 return 1;
         }

@@ -1,18 +1,23 @@
-/* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each (tests/lib/keeper_boxes.py):
- *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount": "/workspace/m", "limits": {"memoryBytes": 1}}
- *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24], "program": "/host/file"}: {"pid"}
- *   spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork", "box": "a"}: {"pid"}, a number for read, write and close; with
- *   "context": true also for {"do": "tell" | "hear", …}, which write to its channel and read from there, as write and read; and
- *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory": an agent's, for a template;
- *   with "image": "/host/directory"
+/* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each
+ * (tests/lib/keeper_boxes.py):
+ *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount":
+ * "/workspace/m", "limits": {"memoryBytes": 1}}
+ *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24],
+ * "program": "/host/file"}: {"pid"} spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork",
+ * "box": "a"}: {"pid"}, a number for read, write and close; with "context": true also for {"do": "tell" | "hear", …},
+ * which write to its channel and read from there, as write and read; and
+ *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory":
+ * an agent's, for a template; with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
- *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
- * A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR */
+ *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" |
+ * "thaw" | "drop" | "drop-later" | "serve", …} A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR
+ * RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
 #include "keeper/client.h"
 #include "keeper/init-protocol.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +27,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <fcntl.h>
 
 #define BOXES_MAX 1024
 #define PROGRAMS_MAX 512
@@ -102,8 +106,8 @@ static int hear(struct place *place, struct init_answer *ret, int *ret_fd, int t
         return 0;
 }
 
-static int ask_init(struct place *place, const struct init_request *request, const int *fds, size_t fd_count, struct init_answer *ret, int *ret_fd,
-                    struct cloche_err *e)
+static int ask_init(struct place *place, const struct init_request *request, const int *fds, size_t fd_count,
+                    struct init_answer *ret, int *ret_fd, struct cloche_err *e)
 {
         int r = fd_send(place->box.control_fd, request, sizeof(*request), fds, fd_count);
 
@@ -161,7 +165,8 @@ static int make_box(const struct keeper_box_spec *spec, struct keeper_box *ret, 
 static json_t *do_make(const json_t *ask, struct cloche_err *e)
 {
         static struct keeper_box_spec spec;
-        struct place *place = &places[place_count], *shared = find_place(ask, "shared"), *parent = find_place(ask, "parent");
+        struct place *place = &places[place_count], *shared = find_place(ask, "shared"),
+                     *parent = find_place(ask, "parent");
         const json_t *number = json_object_get(ask, "shared_id");
 
         memset(&spec, 0, sizeof(spec));
@@ -195,7 +200,7 @@ static int add_strings(char *at, size_t room, size_t *size, const json_t *list, 
         size_t i;
 
         *count = 0;
-        json_array_foreach(list, i, item) {
+        json_array_foreach (list, i, item) {
                 size_t length = json_string_length(item) + 1;
 
                 if (*size + length > room)
@@ -246,8 +251,8 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
         size = strlen(text_of(ask, "cwd")) + 1;
         memcpy(strings, text_of(ask, "cwd"), size);
         if (add_strings(strings, sizeof(strings), &size, json_object_get(ask, "argv"), &request.argc) < 0 ||
-            add_strings(strings, sizeof(strings), &size, json_object_get(ask, "env"), &request.envc) < 0 || pipe2(in, O_CLOEXEC) < 0 ||
-            pipe2(out, O_CLOEXEC) < 0) {
+            add_strings(strings, sizeof(strings), &size, json_object_get(ask, "env"), &request.envc) < 0 ||
+            pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0) {
                 err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
                 return NULL;
         }
@@ -265,8 +270,9 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
                 request.flags |= INIT_SPAWN_REAPS;
         if (text_of(ask, "program")[0]) {
                 request.flags |= INIT_SPAWN_PROGRAM;
-                fds[count++] = json_is_true(json_object_get(ask, "unsealed")) ? open(text_of(ask, "program"), O_RDONLY | O_CLOEXEC)
-                                                                              : load(text_of(ask, "program"));
+                fds[count++] = json_is_true(json_object_get(ask, "unsealed"))
+                                       ? open(text_of(ask, "program"), O_RDONLY | O_CLOEXEC)
+                                       : load(text_of(ask, "program"));
         }
         r = json_is_true(json_object_get(ask, "template")) ? add_template(place, fds, &count, e) : 0;
         if (r == 0)
@@ -286,9 +292,13 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
                 return NULL;
         if (place->program_count == PROGRAMS_MAX)
                 place->program_count = 0;
-        place->programs[place->program_count++] = (struct program){
-                .pid = answer.pid, .in_fd = terminal ? master_fd : in[1], .out_fd = terminal ? master_fd : out[0],
-                .channel_fd = json_is_true(json_object_get(ask, "template")) ? fcntl(place->channel_fd, F_DUPFD_CLOEXEC, 0) : -EBADF};
+        place->programs[place->program_count++] =
+                (struct program){.pid = answer.pid,
+                                 .in_fd = terminal ? master_fd : in[1],
+                                 .out_fd = terminal ? master_fd : out[0],
+                                 .channel_fd = json_is_true(json_object_get(ask, "template"))
+                                                       ? fcntl(place->channel_fd, F_DUPFD_CLOEXEC, 0)
+                                                       : -EBADF};
         return json_pack("{s:i}", "pid", answer.pid);
 }
 
@@ -298,7 +308,8 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         struct keeper_wait w = {0};
         uint32_t fork;
 
-        if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
+        if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
                 err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
                 return NULL;
         }
@@ -306,7 +317,9 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         fds[1] = fds[2] = out[1];
         fds[3] = channel[1];
         fds[4] = place->box.fork_fd;
-        r = wait_for(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, keeper_on_waited, &w, &fork, e), &w, e);
+        r = wait_for(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, keeper_on_waited, &w, &fork,
+                                           e),
+                     &w, e);
         close(in[0]);
         close(out[1]);
         close(channel[1]);
@@ -320,8 +333,10 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         }
         if (place->program_count == PROGRAMS_MAX)
                 place->program_count = 0;
-        place->programs[place->program_count++] =
-                (struct program){.pid = 1000000 + (int32_t)fork, .in_fd = in[1], .out_fd = out[0], .channel_fd = channel[0]};
+        place->programs[place->program_count++] = (struct program){.pid = 1000000 + (int32_t)fork,
+                                                                   .in_fd = in[1],
+                                                                   .out_fd = out[0],
+                                                                   .channel_fd = channel[0]};
         return json_pack("{s:i}", "pid", 1000000 + (int)fork);
 }
 
@@ -437,8 +452,8 @@ static json_t *do_receive(const json_t *ask, struct program *program, struct clo
                 err_set(e, CLOCHE_E_TIMEOUT, "no frame came");
                 return NULL;
         }
-        if (fd_read_full(program->channel_fd, head, sizeof(head)) < 0 || head[0] < 4 || head[0] > DATA_MAX || head[1] > head[0] - 4 ||
-            fd_read_full(program->channel_fd, data, head[0] - 4) < 0) {
+        if (fd_read_full(program->channel_fd, head, sizeof(head)) < 0 || head[0] < 4 || head[0] > DATA_MAX ||
+            head[1] > head[0] - 4 || fd_read_full(program->channel_fd, data, head[0] - 4) < 0) {
                 err_set(e, CLOCHE_E_STATE, "the channel has ended");
                 return NULL;
         }
@@ -513,7 +528,8 @@ static json_t *do_kill(const json_t *ask, struct place *place, struct cloche_err
 
 static json_t *do_connect(const json_t *ask, struct place *place, struct cloche_err *e)
 {
-        struct init_request request = {.op = INIT_CONNECT, .port = (uint32_t)json_integer_value(json_object_get(ask, "port"))};
+        struct init_request request = {.op = INIT_CONNECT,
+                                       .port = (uint32_t)json_integer_value(json_object_get(ask, "port"))};
         struct init_answer answer;
         _cleanup_fd_ int fd = -EBADF;
         const json_t *data = json_object_get(ask, "data");
@@ -549,7 +565,9 @@ static json_t *do_quiesce(struct place *place, struct cloche_err *e)
         struct init_answer answer;
         int fd;
 
-        return ask_init(place, &request, NULL, 0, &answer, &fd, e) < 0 ? NULL : json_pack("{s:I}", "diskBytes", (json_int_t)answer.disk_bytes_used);
+        return ask_init(place, &request, NULL, 0, &answer, &fd, e) < 0
+                       ? NULL
+                       : json_pack("{s:I}", "diskBytes", (json_int_t)answer.disk_bytes_used);
 }
 
 static json_t *do_limit(const json_t *ask, struct place *place, struct cloche_err *e)
@@ -557,7 +575,9 @@ static json_t *do_limit(const json_t *ask, struct place *place, struct cloche_er
         struct keeper_box_limits limits = limits_of(json_object_get(ask, "limits"), 0);
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_limit_later(keeper, place->box.id, &limits, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
+        return wait_for(keeper_box_limit_later(keeper, place->box.id, &limits, keeper_on_waited, &w, e), &w, e) < 0
+                       ? NULL
+                       : json_object();
 }
 
 static json_t *do_usage(struct place *place, struct cloche_err *e)
@@ -566,22 +586,26 @@ static json_t *do_usage(struct place *place, struct cloche_err *e)
 
         if (wait_for(keeper_box_usage_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0)
                 return NULL;
-        return json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)w.usage.cpu_ns, "pidsRefused", (json_int_t)w.usage.pids_refused, "oomKills",
-                         (json_int_t)w.usage.oom_kills);
+        return json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)w.usage.cpu_ns, "pidsRefused",
+                         (json_int_t)w.usage.pids_refused, "oomKills", (json_int_t)w.usage.oom_kills);
 }
 
 static json_t *do_freeze(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_freeze_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
+        return wait_for(keeper_box_freeze_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
+                       ? NULL
+                       : json_object();
 }
 
 static json_t *do_thaw(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_thaw_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
+        return wait_for(keeper_box_thaw_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
+                       ? NULL
+                       : json_object();
 }
 
 /* Is it dead? Waits for it. */
@@ -616,20 +640,35 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
 {
         const char *what = text_of(ask, "do");
         struct place *place = find_place(ask, "box");
-        struct program *program = place ? find_program(place, (int32_t)json_integer_value(json_object_get(ask, "pid"))) : NULL;
+        struct program *program =
+                place ? find_program(place, (int32_t)json_integer_value(json_object_get(ask, "pid"))) : NULL;
         static const struct {
                 const char *name;
                 json_t *(*of_place)(struct place *, struct cloche_err *);
                 json_t *(*of_asked_place)(const json_t *, struct place *, struct cloche_err *);
                 json_t *(*of_program)(const json_t *, struct program *, struct cloche_err *);
         } rows[] = {
-                {"ports", .of_place = do_ports},         {"quiesce", .of_place = do_quiesce}, {"usage", .of_place = do_usage},
-                {"dead", .of_place = do_dead},           {"drop", .of_place = do_drop},       {"freeze", .of_place = do_freeze},
-                {"thaw", .of_place = do_thaw},           {"kill", .of_asked_place = do_kill}, {"connect", .of_asked_place = do_connect},
-                {"limit", .of_asked_place = do_limit},   {"read", .of_program = do_read},     {"write", .of_program = do_write},
-                {"resize", .of_program = do_resize},     {"fork", .of_asked_place = do_fork}, {"serve", .of_place = do_serve},
-                {"drop-later", .of_place = do_drop_later}, {"close-input", .of_program = do_close_input}, {"tell", .of_program = do_tell},
-                {"hear", .of_program = do_hear},         {"send", .of_program = do_send},     {"receive", .of_program = do_receive},
+                {"ports", .of_place = do_ports},
+                {"quiesce", .of_place = do_quiesce},
+                {"usage", .of_place = do_usage},
+                {"dead", .of_place = do_dead},
+                {"drop", .of_place = do_drop},
+                {"freeze", .of_place = do_freeze},
+                {"thaw", .of_place = do_thaw},
+                {"kill", .of_asked_place = do_kill},
+                {"connect", .of_asked_place = do_connect},
+                {"limit", .of_asked_place = do_limit},
+                {"read", .of_program = do_read},
+                {"write", .of_program = do_write},
+                {"resize", .of_program = do_resize},
+                {"fork", .of_asked_place = do_fork},
+                {"serve", .of_place = do_serve},
+                {"drop-later", .of_place = do_drop_later},
+                {"close-input", .of_program = do_close_input},
+                {"tell", .of_program = do_tell},
+                {"hear", .of_program = do_hear},
+                {"send", .of_program = do_send},
+                {"receive", .of_program = do_receive},
         };
 
         if (strcmp(what, "keeper") == 0)
@@ -677,7 +716,8 @@ int main(int argc, char **argv)
                 e = (struct cloche_err){0};
                 said = answer(ask, &e);
                 if (!said)
-                        said = json_pack("{s:s,s:s}", "error", cloche_code_name((enum cloche_code)e.code), "message", e.msg);
+                        said = json_pack("{s:s,s:s}", "error", cloche_code_name((enum cloche_code)e.code), "message",
+                                         e.msg);
                 json_dumpf(said, stdout, JSON_COMPACT);
                 puts("");
                 fflush(stdout);

@@ -34,7 +34,8 @@ static uint64_t find_syscall(pid_t pid, int memory_fd)
         while (maps && fgets(line, sizeof(line), maps)) {
                 char *bytes, *found;
 
-                if (sscanf(line, "%lx-%lx %4s", &from, &to, permissions) != 3 || permissions[2] != 'x' || !strstr(line, "libc.so"))
+                if (sscanf(line, "%lx-%lx %4s", &from, &to, permissions) != 3 || permissions[2] != 'x' ||
+                    !strstr(line, "libc.so"))
                         continue;
                 bytes = malloc(to - from);
                 if (!bytes || pread(memory_fd, bytes, to - from, (off_t)from) != (ssize_t)(to - from))
@@ -78,7 +79,8 @@ int main(int argc, char **argv)
         char path[64];
         int memory_fd;
 
-        if (!pid || argc > 9 || ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0)
+        if (!pid || argc > 9 || ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 ||
+            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0)
                 fail("trace");
         wait_for_stop(pid);
         snprintf(path, sizeof(path), "/proc/%d/mem", pid);
@@ -102,7 +104,8 @@ int main(int argc, char **argv)
         if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0 || ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) < 0)
                 fail("make it call");
         wait_for_stop(pid);
-        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0 || ptrace(PTRACE_SETREGS, pid, NULL, &saved) < 0 || ptrace(PTRACE_DETACH, pid, NULL, NULL) < 0)
+        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0 || ptrace(PTRACE_SETREGS, pid, NULL, &saved) < 0 ||
+            ptrace(PTRACE_DETACH, pid, NULL, NULL) < 0)
                 fail("let it go");
         printf("%lld\n", (long long)regs.rax);
         return 0;

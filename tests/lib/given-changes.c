@@ -1,4 +1,5 @@
-/* given-changes TARGET SET CHANGES: saves in the directory SET the changes that a caller lists himself, beneath /workspace/m, which is TARGET of the host. */
+/* given-changes TARGET SET CHANGES: saves in the directory SET the changes that a caller lists himself, beneath
+ * /workspace/m, which is TARGET of the host. */
 #include <cloche/cloche.h>
 
 #include <fcntl.h>
@@ -9,7 +10,10 @@ int main(int argc, char **argv)
 {
         const char *const roots[] = {argc == 4 ? argv[1] : "/"};
         const struct cloche_engine_options options = {
-                .libexec_dir = getenv("CLOCHE_LIBEXEC"), .runtimes_dir = getenv("CLOCHE_RUNTIMES"), .mount_roots = roots, .mount_root_count = 1,
+                .libexec_dir = getenv("CLOCHE_LIBEXEC"),
+                .runtimes_dir = getenv("CLOCHE_RUNTIMES"),
+                .mount_roots = roots,
+                .mount_root_count = 1,
         };
         cloche_engine *engine = NULL;
         cloche_changeset *set = NULL;

@@ -1,5 +1,5 @@
-/* Preloaded into cloched: each fsync(2) and renameat(2) that succeeded is a line on standard error. While the file that HOLD_FSYNC names is there, fsync(2) waits, and
- * says so in a line. */
+/* Preloaded into cloched: each fsync(2) and renameat(2) that succeeded is a line on standard error. While the file that
+ * HOLD_FSYNC names is there, fsync(2) waits, and says so in a line. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

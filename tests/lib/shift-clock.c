@@ -1,4 +1,5 @@
-/* Preloaded into cloched: its real time is so many seconds later as a number of eight bytes says at the beginning of the file that SHIFT_CLOCK names. */
+/* Preloaded into cloched: its real time is so many seconds later as a number of eight bytes says at the beginning of
+ * the file that SHIFT_CLOCK names. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,8 @@
  * A line of output per run: the result's JSON, or {"failed": {"code": name, "message": …}}. "times" starts that many at
  * once; "pause" waits so many milliseconds before, with the engine at work. Host functions: echo gives its arguments,
  * fail throws a ValueError with a field, hang answers when all is over.
- * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 when the set-up fails, its error on standard output. */
+ * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 when the set-up fails, its error on standard
+ * output. */
 #include <cloche/cloche.h>
 #include <jansson.h>
 #include <poll.h>
@@ -49,7 +50,8 @@ static void answer_hung(void)
 
 static int fail(const char *what, const struct cloche_err *e)
 {
-        json_t *line = json_pack("{s:{s:s, s:s, s:s}}", "failed", "what", what, "code", cloche_code_name(e->code), "message", e->msg);
+        json_t *line = json_pack("{s:{s:s, s:s, s:s}}", "failed", "what", what, "code", cloche_code_name(e->code),
+                                 "message", e->msg);
 
         json_dumpf(line, stdout, JSON_COMPACT);
         puts("");
@@ -76,9 +78,11 @@ static size_t files_of(json_t *request, struct cloche_file *files, size_t room)
         json_t *content;
         size_t count = 0;
 
-        json_object_foreach(json_object_get(request, "files"), path, content)
+        json_object_foreach (json_object_get(request, "files"), path, content)
                 if (count < room)
-                        files[count++] = (struct cloche_file){.path = path, .data = json_string_value(content), .size = json_string_length(content)};
+                        files[count++] = (struct cloche_file){.path = path,
+                                                              .data = json_string_value(content),
+                                                              .size = json_string_length(content)};
         return count;
 }
 

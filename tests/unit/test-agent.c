@@ -21,7 +21,8 @@ static json_t *asked_host(struct agent *a, const struct agent_request *q)
         struct agent_answer answer;
         json_t *made;
 
-        if (agent_bridge(a, json_pack("[s,s]", "global", "f"), json_incref((json_t *)q->args), NULL, "xyz", 3, &answer) < 0)
+        if (agent_bridge(a, json_pack("[s,s]", "global", "f"), json_incref((json_t *)q->args), NULL, "xyz", 3,
+                         &answer) < 0)
                 return json_string("no channel");
         made = answer.error ? json_incref(answer.error) : json_incref(answer.value);
         agent_answer_done(&answer);
@@ -38,7 +39,8 @@ static json_t *asked_by_forks(struct agent *a)
                 pids[i] = fork();
                 if (pids[i] == 0) {
                         struct agent_answer answer;
-                        int r = agent_bridge(a, json_pack("[s,s]", "global", "f"), json_pack("[i]", i), NULL, NULL, 0, &answer);
+                        int r = agent_bridge(a, json_pack("[s,s]", "global", "f"), json_pack("[i]", i), NULL, NULL, 0,
+                                             &answer);
 
                         _exit(r == 0 && json_integer_value(json_array_get(answer.value, 0)) == i ? 0 : 1);
                 }
@@ -85,7 +87,7 @@ static json_t *names(const struct agent_request *q)
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)q->kwargs, key, value)
+        json_object_foreach ((json_t *)q->kwargs, key, value)
                 snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s,", key);
         return json_string(text);
 }
@@ -98,8 +100,8 @@ static json_t *numbers(void)
 
 static json_t *seen(const struct agent_request *q)
 {
-        return json_pack("[s, O?, O?, O?, O?, b, b]", q->function, q->kwargs, q->order, q->build, q->holes, agent_is_hole(q, 0),
-                         agent_is_hole(q, 1));
+        return json_pack("[s, O?, O?, O?, O?, b, b]", q->function, q->kwargs, q->order, q->build, q->holes,
+                         agent_is_hole(q, 0), agent_is_hole(q, 1));
 }
 
 static int call(struct agent *a, const struct agent_request *q, struct agent_reply *reply)
@@ -130,7 +132,8 @@ static int call(struct agent *a, const struct agent_request *q, struct agent_rep
                 reply->value = seen(q);
         else if (strcmp(q->code, "bad tag") == 0)
                 reply->value = json_pack("{s:[{s:s}]}", "rows", "$", "nonsense");
-        else if (strcmp(q->code, "text form") == 0 && agent_reply_text_form(reply, json_array_get(q->args, 0), why, sizeof(why)) < 0)
+        else if (strcmp(q->code, "text form") == 0 &&
+                 agent_reply_text_form(reply, json_array_get(q->args, 0), why, sizeof(why)) < 0)
                 return agent_throw(reply, "Refused", NULL, "%s", why);
         else if (strcmp(q->code, "echo") == 0)
                 reply->value = json_incref((json_t *)q->args);
@@ -140,7 +143,9 @@ static int call(struct agent *a, const struct agent_request *q, struct agent_rep
 static int prepare(struct agent *a, const struct agent_request *q, struct agent_reply *reply)
 {
         json_t *answer = asked_host(a, q);
-        int r = agent_is_preparing(a) ? agent_throw(reply, "Told", NULL, "%s", json_string_value(json_object_get(answer, "message"))) : 0;
+        int r = agent_is_preparing(a)
+                        ? agent_throw(reply, "Told", NULL, "%s", json_string_value(json_object_get(answer, "message")))
+                        : 0;
 
         json_decref(answer);
         return r;
@@ -166,7 +171,8 @@ static int run(struct agent *a, const struct agent_request *q)
         return (int)json_array_size(q->argv) + 40;
 }
 
-static const struct agent_language language = {.call = call, .prepare = prepare, .run = run, .build = build, .refused = "Refused", .forks_ask = 1};
+static const struct agent_language language =
+        {.call = call, .prepare = prepare, .run = run, .build = build, .refused = "Refused", .forks_ask = 1};
 
 /* -- the engine's side ---------------------------------------------------------------------------------------- */
 
@@ -209,7 +215,8 @@ static void tell(const char *json, const char *attachments, size_t size)
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e;
 
-        if (frame_build(&out, json, strlen(json), attachments, size, &e) < 0 || fd_write_full(socket_fd, out.data, out.size) < 0)
+        if (frame_build(&out, json, strlen(json), attachments, size, &e) < 0 ||
+            fd_write_full(socket_fd, out.data, out.size) < 0)
                 abort();
 }
 
@@ -227,7 +234,8 @@ static json_t *hear(void)
                 if (frame_reader_next(&reader, &frame, &e) == 1) {
                         json_t *message = json_loadb(frame.json, frame.json_size, 0, NULL);
 
-                        json_object_set_new(message, "attachments", json_stringn((const char *)frame.attachments, frame.attachments_size));
+                        json_object_set_new(message, "attachments",
+                                            json_stringn((const char *)frame.attachments, frame.attachments_size));
                         return message;
                 }
                 at = frame_reader_room(&reader, &room);
@@ -243,7 +251,9 @@ static void send_call(const char *code, const char *more, const char *attachment
         char json[4096];
 
         snprintf(json, sizeof(json),
-                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"%s\",\"resultBytes\":1000%s}}", code, more);
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"%s\",\"resultBytes\":1000%s}"
+                 "}",
+                 code, more);
         tell(json, attachments, size);
 }
 
@@ -279,65 +289,93 @@ static json_t *called(const char *code, const char *more)
 
 static void test_values(void)
 {
-        CHECK(holds(called("nothing", ""), "result", "{\"signatureSource\":\"inferred\",\"value\":null}"), "a reply is null unless set");
+        CHECK(holds(called("nothing", ""), "result", "{\"signatureSource\":\"inferred\",\"value\":null}"),
+              "a reply is null unless set");
         send_call("bytes", ",\"args\":[{\"$\":\"bytes\",\"at\":1,\"n\":3}]", "abcde", 5);
         CHECK(holds(hear(), "result/value", "\"bcd\""), "bytes are reachable where they came");
         CHECK(holds(called("attach", ""), "result/value",
-                    "[{\"$\":\"bytes\",\"at\":0,\"n\":2},{\"$\":\"array\",\"t\":\"u16\",\"at\":2,\"n\":4}]"), "bytes are attached");
+                    "[{\"$\":\"bytes\",\"at\":0,\"n\":2},{\"$\":\"array\",\"t\":\"u16\",\"at\":2,\"n\":4}]"),
+              "bytes are attached");
         CHECK(holds(called("attach", ""), "attachments", "\"\\u0000\\u0001abcd\""), "and stand behind the JSON");
-        send_call("text", ",\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":2},1,2.0,0.1,1e300,100.0,\"é\\n\",{\"a\":[null,true]}]", "ab", 2);
+        send_call("text",
+                  ",\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":2},1,2.0,0.1,1e300,100.0,\"é\\n\",{\"a\":[null,true]}]",
+                  "ab", 2);
         CHECK(holds(hear(), "result/value",
-                    "\"[{\\\"$\\\":\\\"bytes\\\",\\\"b64\\\":\\\"YWI=\\\"},1,2.0,0.1,1e+300,100.0,\\\"é\\\\n\\\",{\\\"a\\\":[null,true]}]\""),
+                    "\"[{\\\"$\\\":\\\"bytes\\\",\\\"b64\\\":\\\"YWI=\\\"},1,2.0,0.1,1e+300,100.0,\\\"é\\\\n\\\",{"
+                    "\\\"a\\\":[null,true]}]\""),
               "values as text");
         CHECK(holds(called("numbers", ""), "result/value",
-                    "[{\"$\":\"number\",\"v\":\"NaN\"},{\"$\":\"number\",\"v\":\"-0\"},0.1,{\"$\":\"bigint\",\"v\":\"-9223372036854775808\"},"
-                    "{\"$\":\"bigint\",\"v\":\"18446744073709551615\"},-5]"), "numbers that JSON lacks");
-        CHECK(holds(called("text form", ",\"args\":[{\"$\":\"map\",\"v\":[[1,2]]}]"), "result/value", "{\"$\":\"map\",\"v\":[[1,2]]}"),
+                    "[{\"$\":\"number\",\"v\":\"NaN\"},{\"$\":\"number\",\"v\":\"-0\"},0.1,{\"$\":\"bigint\",\"v\":\"-"
+                    "9223372036854775808\"},"
+                    "{\"$\":\"bigint\",\"v\":\"18446744073709551615\"},-5]"),
+              "numbers that JSON lacks");
+        CHECK(holds(called("text form", ",\"args\":[{\"$\":\"map\",\"v\":[[1,2]]}]"), "result/value",
+                    "{\"$\":\"map\",\"v\":[[1,2]]}"),
               "a value in text form");
 }
 
 static void test_kwargs(void)
 {
-        CHECK(holds(called("seen", ",\"function\":\"g\",\"args\":[null,2],\"holes\":[0],\"order\":[\"x\"],\"build\":{\"flags\":[]},"
+        CHECK(holds(called("seen", ",\"function\":\"g\",\"args\":[null,2],\"holes\":[0],\"order\":[\"x\"],\"build\":{"
+                                   "\"flags\":[]},"
                                    "\"kwargs\":{\"k\":[2]}"),
-                    "result/value", "[\"g\",{\"k\":[2]},[\"x\"],{\"flags\":[]},[0],true,false]"), "what a call has");
-        CHECK(holds(called("names", ",\"kwargs\":{\"$\":\"object\",\"v\":[[\"$\",1],[\"k\",[2]]]}"), "result/value", "\"$,k,\""),
+                    "result/value", "[\"g\",{\"k\":[2]},[\"x\"],{\"flags\":[]},[0],true,false]"),
+              "what a call has");
+        CHECK(holds(called("names", ",\"kwargs\":{\"$\":\"object\",\"v\":[[\"$\",1],[\"k\",[2]]]}"), "result/value",
+                    "\"$,k,\""),
               "kwargs in the escaped form");
 }
 
 static void test_references(void)
 {
-        CHECK(holds(called("echo", ",\"args\":[[1],{\"$\":\"ref\",\"n\":1},{\"$\":\"set\",\"v\":[[2]]},{\"$\":\"ref\",\"n\":3}]"), "result/value",
-                    "[[1],[1],{\"$\":\"set\",\"v\":[[2]]},[2]]"), "what is shared stands twice");
-        CHECK(holds(called("echo", ",\"args\":[[{\"$\":\"ref\",\"n\":1}]]"), "error/code", "-32602"), "a value that holds itself is refused");
-        CHECK(holds(called("echo", ",\"args\":[{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"a\":[1]}}},"
-                                   "{\"$\":\"ref\",\"n\":2},{\"$\":\"map\",\"v\":[[1,[5]]]},{\"$\":\"ref\",\"n\":4}]"), "result/value",
-                    "[{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"a\":[1]}}},[1],{\"$\":\"map\",\"v\":[[1,[5]]]},[5]]"),
+        CHECK(holds(called("echo", ",\"args\":[[1],{\"$\":\"ref\",\"n\":1},{\"$\":\"set\",\"v\":[[2]]},{\"$\":\"ref\","
+                                   "\"n\":3}]"),
+                    "result/value", "[[1],[1],{\"$\":\"set\",\"v\":[[2]]},[2]]"),
+              "what is shared stands twice");
+        CHECK(holds(called("echo", ",\"args\":[[{\"$\":\"ref\",\"n\":1}]]"), "error/code", "-32602"),
+              "a value that holds itself is refused");
+        CHECK(holds(called("echo", ",\"args\":[{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{"
+                                   "\"a\":[1]}}},"
+                                   "{\"$\":\"ref\",\"n\":2},{\"$\":\"map\",\"v\":[[1,[5]]]},{\"$\":\"ref\",\"n\":4}]"),
+                    "result/value",
+                    "[{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"a\":[1]}}},[1],{\"$\":"
+                    "\"map\",\"v\":[[1,[5]]]},[5]]"),
               "the numbers of an error's and a map's parts");
 }
 
 static void test_errors(void)
 {
         CHECK(holds(called("throw", ""), "error",
-                    "{\"code\":-32000,\"message\":\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"data\":{\"type\":\"Odd\\ufffd\",\"message\":"
-                    "\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"stack\":\"in f\",\"signatureSource\":\"inferred\"}}"), "an error, its text repaired");
-        CHECK(holds(called("bad tag", ""), "error/data/message", "\"$.rows[0]: there is no tag \\\"nonsense\\\"\""), "a bad value is named");
+                    "{\"code\":-32000,\"message\":\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: "
+                    "7\",\"data\":{\"type\":\"Odd\\ufffd\",\"message\":"
+                    "\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"stack\":\"in f\",\"signatureSource\":\"inferred\"}}"),
+              "an error, its text repaired");
+        CHECK(holds(called("bad tag", ""), "error/data/message", "\"$.rows[0]: there is no tag \\\"nonsense\\\"\""),
+              "a bad value is named");
         CHECK(holds(called("bad tag", ""), "error/data/type", "\"Refused\""), "with the language's type");
         CHECK(holds(called("echo", ",\"resultBytes\":3"), "error/code", "-32700"), "a key twice is no request");
-        tell("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"echo\",\"args\":[\"abcdef\"],\"resultBytes\":9}}", NULL, 0);
+        tell("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"echo\",\"args\":[\"abcdef\"],"
+             "\"resultBytes\":9}}",
+             NULL, 0);
         CHECK(holds(hear(), "error/data/type", "\"ValueError\""), "a result over the limit");
         send_call("attach much", "", (char[1001]){0}, 1001);
-        CHECK(holds(hear(), "error/message", "\"the result is over the limit of 1000 bytes (resultBytes)\""), "bytes over the limit");
-        CHECK(holds(called("echo", ",\"args\":{}"), "error/message", "\"params.args must be an array\""), "args of another type");
-        CHECK(holds(called("echo", ",\"args\":[1],\"holes\":[1]"), "error/message", "\"params.holes names a position outside args\""), "holes outside");
+        CHECK(holds(hear(), "error/message", "\"the result is over the limit of 1000 bytes (resultBytes)\""),
+              "bytes over the limit");
+        CHECK(holds(called("echo", ",\"args\":{}"), "error/message", "\"params.args must be an array\""),
+              "args of another type");
+        CHECK(holds(called("echo", ",\"args\":[1],\"holes\":[1]"), "error/message",
+                    "\"params.holes names a position outside args\""),
+              "holes outside");
         CHECK(holds(called("echo", ",\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":1}]"), "error/message",
-                    "\"params.args: $[0]: the range is outside the attachments\""), "bytes that are not there");
+                    "\"params.args: $[0]: the range is outside the attachments\""),
+              "bytes that are not there");
         tell("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"dance\"}", NULL, 0);
         CHECK(holds(hear(), "error", "{\"code\":-32601,\"message\":\"unknown method 'dance'\"}"), "an unknown method");
         tell("[1]", NULL, 0);
         CHECK(holds(hear(), "error/code", "-32700"), "no message");
         tell("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"freeze\",\"params\":{}}", NULL, 0);
-        CHECK(holds(hear(), "error", "{\"code\":-32001,\"message\":\"this process was not started as a template\"}"), "no template");
+        CHECK(holds(hear(), "error", "{\"code\":-32001,\"message\":\"this process was not started as a template\"}"),
+              "no template");
 }
 
 static void test_bridge(void)
@@ -346,17 +384,22 @@ static void test_bridge(void)
 
         send_call("ask", ",\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":3}]", "abc", 3);
         question = hear();
-        CHECK(holds(json_incref(question), "params", "{\"target\":[\"global\",\"f\"],\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":3}],\"kwargs\":{}}"), "a question");
+        CHECK(holds(json_incref(question), "params",
+                    "{\"target\":[\"global\",\"f\"],\"args\":[{\"$\":\"bytes\",\"at\":0,\"n\":3}],\"kwargs\":{}}"),
+              "a question");
         CHECK(holds(question, "attachments", "\"xyz\""), "its bytes");
         tell("{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{\"value\":1}}", NULL, 0);
         tell("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"value\":[[4],{\"$\":\"ref\",\"n\":1}]}}", NULL, 0);
         CHECK(holds(hear(), "result/value", "[[4],[4]]"), "the answer, and none to another question");
         send_call("ask", "", NULL, 0);
         json_decref(hear());
-        tell("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"name\":\"N\",\"message\":\"m\"}}}", NULL, 0);
+        tell("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"name\":\"N\","
+             "\"message\":\"m\"}}}",
+             NULL, 0);
         CHECK(holds(hear(), "result/value", "{\"name\":\"N\",\"message\":\"m\"}"), "the host threw");
         tell("{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"prepare\",\"params\":{\"code\":\"x\"}}", NULL, 0);
-        CHECK(holds(hear(), "error/data/message", "\"the host cannot be asked while set-up code runs\""), "not while preparing");
+        CHECK(holds(hear(), "error/data/message", "\"the host cannot be asked while set-up code runs\""),
+              "not while preparing");
         send_call("ask twice", "", NULL, 0);
         for (int i = 0; i < 2; i++) {
                 json_t *asked = hear();
@@ -373,7 +416,8 @@ static void test_bridge(void)
 
 static void test_build(void)
 {
-        static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"build\",\"params\":{\"code\":\"%s\",\"artifact\":%s}}";
+        static const char ask[] =
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"build\",\"params\":{\"code\":\"%s\",\"artifact\":%s}}";
         char text[200];
 
         snprintf(text, sizeof(text), ask, "x", "null");
@@ -393,7 +437,8 @@ static void test_build(void)
 static void test_ends(void)
 {
         begin();
-        tell("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"run\",\"params\":{\"code\":\"x\",\"argv\":[\"a\",\"b\"]}}", NULL, 0);
+        tell("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"run\",\"params\":{\"code\":\"x\",\"argv\":[\"a\",\"b\"]}}",
+             NULL, 0);
         CHECK(hear() == NULL && end() == 42, "a script's exit status, without an answer");
         begin();
         if (fd_write_full(socket_fd, "\377\377\377\377\0\0\0\0", 8) < 0)

@@ -40,9 +40,11 @@ static void test_save_and_load(int fd)
         key_of("program", "flags", key);
         CHECK(artifact_load(fd, key, &found) == 0 && found.size == 0, "nothing yet");
         CHECK(artifact_save(fd, key, "abc\0d", 5) == 0, "saved");
-        CHECK(artifact_load(fd, key, &found) == 1 && found.size == 5 && memcmp(found.data, "abc\0d", 5) == 0, "loaded: %zu", found.size);
+        CHECK(artifact_load(fd, key, &found) == 1 && found.size == 5 && memcmp(found.data, "abc\0d", 5) == 0,
+              "loaded: %zu", found.size);
         found.size = 0;
-        CHECK(artifact_save(fd, key, "new", 3) == 0 && artifact_load(fd, key, &found) == 1 && found.size == 3, "replaced");
+        CHECK(artifact_save(fd, key, "new", 3) == 0 && artifact_load(fd, key, &found) == 1 && found.size == 3,
+              "replaced");
         snprintf(path, sizeof(path), "%s/%s", directory, key);
         chmod(path, 0666);
         CHECK(artifact_load(fd, key, &found) == 0, "one that others may write is not taken");
@@ -51,7 +53,8 @@ static void test_save_and_load(int fd)
         unlink(path);
         CHECK(artifact_save(fd, key, "x", ARTIFACT_BYTES_MAX + 1u) == -EFBIG, "too large");
         buf_done(&found);
-        CHECK(artifact_load(-ENOENT, key, &found) == 0 && artifact_save(-ENOENT, key, "x", 1) == -ENOENT, "without a directory");
+        CHECK(artifact_load(-ENOENT, key, &found) == 0 && artifact_save(-ENOENT, key, "x", 1) == -ENOENT,
+              "without a directory");
 }
 
 static int exists(const char *key)

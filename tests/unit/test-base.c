@@ -20,9 +20,11 @@ static void test_errors(void)
         CHECK(err_set(&e, CLOCHE_E_MOUNT, "bind %s", "/usr") == -CLOCHE_E_MOUNT, "err_set returns the code");
         CHECK(strcmp(e.msg, "bind /usr") == 0, "and formats: %s", e.msg);
         err_os(&e, CLOCHE_E_MOUNT, ENOENT, "bind %s", "/usr");
-        CHECK(strcmp(e.msg, "bind /usr: No such file or directory") == 0 && e.os_errno == ENOENT, "err_os adds the cause: %s", e.msg);
+        CHECK(strcmp(e.msg, "bind /usr: No such file or directory") == 0 && e.os_errno == ENOENT,
+              "err_os adds the cause: %s", e.msg);
         CHECK(err_wrap(&e, "make box") == -CLOCHE_E_MOUNT, "err_wrap keeps the code");
-        CHECK(strcmp(e.msg, "make box: bind /usr: No such file or directory") == 0, "and puts context before: %s", e.msg);
+        CHECK(strcmp(e.msg, "make box: bind /usr: No such file or directory") == 0, "and puts context before: %s",
+              e.msg);
         memset(long_context, 'x', sizeof(long_context) - 1);
         long_context[sizeof(long_context) - 1] = '\0';
         err_wrap(&e, "%s", long_context);
@@ -48,7 +50,8 @@ static void test_foreign_errors(void)
 static void test_names(void)
 {
         for (unsigned code = 0; code < CLOCHE_CODE_COUNT; code++)
-                CHECK(strcmp(cloche_code_name(code), "unknown") != 0, "code %u has a name: %s", code, cloche_code_name(code));
+                CHECK(strcmp(cloche_code_name(code), "unknown") != 0, "code %u has a name: %s", code,
+                      cloche_code_name(code));
         CHECK(strcmp(cloche_code_name(60000), "unknown") == 0, "a code of a newer version is no crash");
 }
 
@@ -73,10 +76,17 @@ static void test_utf8(void)
                 const char *bytes, *valid;
                 size_t character, good;
         } rows[] = {
-                {"a", "a", 1, 1}, {"\xc3\xa4", "\xc3\xa4", 2, 2}, {"\xe2\x82\xac", "\xe2\x82\xac", 3, 3}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4, 4},
-                {"\xe2\x82", UTF8_REPLACEMENT, 0, 2}, {"\xe2\x82x", UTF8_REPLACEMENT "x", 0, 2}, {"\x80", UTF8_REPLACEMENT, 0, 0},
-                {"\xff\xff", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0}, {"\xc0\xaf", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0},
-                {"\xed\xa0\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1}, {"\xf4\x90\x80\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1},
+                {"a", "a", 1, 1},
+                {"\xc3\xa4", "\xc3\xa4", 2, 2},
+                {"\xe2\x82\xac", "\xe2\x82\xac", 3, 3},
+                {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4, 4},
+                {"\xe2\x82", UTF8_REPLACEMENT, 0, 2},
+                {"\xe2\x82x", UTF8_REPLACEMENT "x", 0, 2},
+                {"\x80", UTF8_REPLACEMENT, 0, 0},
+                {"\xff\xff", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0},
+                {"\xc0\xaf", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0},
+                {"\xed\xa0\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1},
+                {"\xf4\x90\x80\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1},
         };
         uint32_t code;
         size_t good;
@@ -85,16 +95,21 @@ static void test_utf8(void)
                 _cleanup_buf_ struct buf out = BUF_INIT(64);
                 size_t size = strlen(rows[i].bytes);
 
-                CHECK(utf8_character(rows[i].bytes, size, &good) == rows[i].character && good == rows[i].good, "row %zu: a character of %zu bytes, %zu good", i,
-                      rows[i].character, rows[i].good);
-                CHECK(utf8_append_valid(&out, rows[i].bytes, size) == 0 && out.size == strlen(rows[i].valid) && memcmp(out.data, rows[i].valid, out.size) == 0,
+                CHECK(utf8_character(rows[i].bytes, size, &good) == rows[i].character && good == rows[i].good,
+                      "row %zu: a character of %zu bytes, %zu good", i, rows[i].character, rows[i].good);
+                CHECK(utf8_append_valid(&out, rows[i].bytes, size) == 0 && out.size == strlen(rows[i].valid) &&
+                              memcmp(out.data, rows[i].valid, out.size) == 0,
                       "row %zu: made valid", i);
-                CHECK(utf8_is_valid(rows[i].bytes, size) == (strcmp(rows[i].bytes, rows[i].valid) == 0), "row %zu: valid or not", i);
+                CHECK(utf8_is_valid(rows[i].bytes, size) == (strcmp(rows[i].bytes, rows[i].valid) == 0),
+                      "row %zu: valid or not", i);
         }
         CHECK(utf8_decode("\xf0\x9f\x98\x80", 4, &code) == 4 && code == 0x1f600, "a code point");
         CHECK(utf8_character("", 0, &good) == 0 && good == 0 && utf8_is_valid("", 0), "no bytes");
-        CHECK(utf8_count("a\xc3\xa4\xe2\x82\xac", 6) == 3 && utf8_offset("a\xc3\xa4\xe2\x82\xac", 6, 2) == 3 && utf8_offset("ab", 2, 9) == 2, "characters are counted");
-        CHECK(utf8_cut("a\xc3\xa4", 3, 2) == 1 && utf8_cut("a\xc3\xa4", 3, 3) == 3 && utf8_cut("", 0, 4) == 0, "and not cut in two");
+        CHECK(utf8_count("a\xc3\xa4\xe2\x82\xac", 6) == 3 && utf8_offset("a\xc3\xa4\xe2\x82\xac", 6, 2) == 3 &&
+                      utf8_offset("ab", 2, 9) == 2,
+              "characters are counted");
+        CHECK(utf8_cut("a\xc3\xa4", 3, 2) == 1 && utf8_cut("a\xc3\xa4", 3, 3) == 3 && utf8_cut("", 0, 4) == 0,
+              "and not cut in two");
 }
 
 static void test_digits_and_dates(void)
@@ -103,10 +118,18 @@ static void test_digits_and_dates(void)
 
         hex_write(digits, "\x00\x9f\xff", 3);
         CHECK(strcmp(digits, "009fff") == 0, "%s", digits);
-        CHECK(hex_digit('0') == 0 && hex_digit('f') == 15 && hex_digit('F') == 15 && hex_digit('g') < 0 && hex_digit('@') < 0 && hex_digit('\0') < 0, "digits are read");
-        CHECK(clock_write_utc(text, (struct timespec){1795342830, 165999999}) == 0 && strcmp(text, "2026-11-22T10:20:30.165Z") == 0, "%s", text);
-        CHECK(clock_write_utc(text, (struct timespec){-46388592000, 0}) == 0 && strcmp(text, "0500-01-02T00:00:00.000Z") == 0, "%s", text);
-        CHECK(clock_write_utc(text, (struct timespec){INT64_MAX, 0}) < 0 && clock_write_utc(text, (struct timespec){INT64_C(400000000000), 0}) < 0, "dates without such a form");
+        CHECK(hex_digit('0') == 0 && hex_digit('f') == 15 && hex_digit('F') == 15 && hex_digit('g') < 0 &&
+                      hex_digit('@') < 0 && hex_digit('\0') < 0,
+              "digits are read");
+        CHECK(clock_write_utc(text, (struct timespec){1795342830, 165999999}) == 0 &&
+                      strcmp(text, "2026-11-22T10:20:30.165Z") == 0,
+              "%s", text);
+        CHECK(clock_write_utc(text, (struct timespec){-46388592000, 0}) == 0 &&
+                      strcmp(text, "0500-01-02T00:00:00.000Z") == 0,
+              "%s", text);
+        CHECK(clock_write_utc(text, (struct timespec){INT64_MAX, 0}) < 0 &&
+                      clock_write_utc(text, (struct timespec){INT64_C(400000000000), 0}) < 0,
+              "dates without such a form");
 }
 
 static void test_descriptors(void)
@@ -130,14 +153,16 @@ static void test_descriptors(void)
         close(got[0]);
         fd_send(pair[0], "abcdefgh-too-long", 17, NULL, 0);
         count = 0;
-        CHECK(fd_receive(pair[1], text, sizeof(text), NULL, &count, 0) == -EMSGSIZE, "a packet that was cut is refused");
+        CHECK(fd_receive(pair[1], text, sizeof(text), NULL, &count, 0) == -EMSGSIZE,
+              "a packet that was cut is refused");
         fd_send(pair[0], "abc", 3, &file_fd, 1);
         count = 0;
         CHECK(fd_receive(pair[1], text, sizeof(text), NULL, &count, 0) == -EMSGSIZE, "so are unexpected descriptors");
         fd_send(pair[0], "abc", 3, &file_fd, 1);
         count = 1;
         before = table_fill();
-        CHECK(fd_receive(pair[1], text, sizeof(text), got, &count, 0) == -EMFILE && memcmp(text, "abc", 3) == 0, "a packet without room for its descriptors is whole");
+        CHECK(fd_receive(pair[1], text, sizeof(text), got, &count, 0) == -EMFILE && memcmp(text, "abc", 3) == 0,
+              "a packet without room for its descriptors is whole");
         setrlimit(RLIMIT_NOFILE, &before);
         close(pair[0]);
         count = 0;

@@ -21,12 +21,11 @@ static void put_in(const char *directory, const char *file, const char *text)
         }
 }
 
-static const char version_1[] =
-        "24 1 8:1 / / rw - ext4 /dev/vda rw\n"
-        "30 24 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
-        "31 24 0:27 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n"
-        "32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
-        "33 24 0:29 / /sys/fs/cgroup/freezer rw,relatime shared:9 - cgroup cgroup rw,freezer\n";
+static const char version_1[] = "24 1 8:1 / / rw - ext4 /dev/vda rw\n"
+                                "30 24 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+                                "31 24 0:27 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n"
+                                "32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+                                "33 24 0:29 / /sys/fs/cgroup/freezer rw,relatime shared:9 - cgroup cgroup rw,freezer\n";
 static const char groups_1[] = "4:memory:/user.slice\n3:pids:/\n2:cpu,cpuacct:/a/b\n1:freezer:/\n";
 
 static void test_version_1(void)
@@ -58,7 +57,8 @@ static void test_nothing(void)
 
 static void test_malformed(void)
 {
-        static const char *const texts[] = {"", "\n\n", " - ", "a b c - cgroup", "1 2 3 4 5 6 - cgroup cgroup", "- - - -"};
+        static const char *const texts[] = {"",       "\n\n", " - ", "a b c - cgroup", "1 2 3 4 5 6 - cgroup cgroup",
+                                            "- - - -"};
         struct cgroup_unified unified;
         struct cgroup_host host;
 
@@ -73,7 +73,8 @@ static void test_name_is_not_prefix(void)
         struct cgroup_unified unified;
         struct cgroup_host host;
 
-        cgroup_host_find(&host, &unified, "30 24 0:26 / /c rw - cgroup cgroup rw,cpuset,memoryx\n", "4:cpuset,memoryx:/\n");
+        cgroup_host_find(&host, &unified, "30 24 0:26 / /c rw - cgroup cgroup rw,cpuset,memoryx\n",
+                         "4:cpuset,memoryx:/\n");
         CHECK(host.places[CGROUP_CPU].version == 0, "cpuset is not cpu");
         CHECK(host.places[CGROUP_MEMORY].version == 0, "memoryx is not memory");
 }
@@ -84,9 +85,12 @@ static void test_mount_root(void)
         struct cgroup_unified unified;
         struct cgroup_host host;
 
-        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "4:memory:/docker/abc\n");
-        CHECK(strcmp(host.places[CGROUP_MEMORY].base, "/sys/fs/cgroup/memory") == 0, "the mount's root is cut: %s", host.places[CGROUP_MEMORY].base);
-        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "4:memory:/docker/abcd\n");
+        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+                         "4:memory:/docker/abc\n");
+        CHECK(strcmp(host.places[CGROUP_MEMORY].base, "/sys/fs/cgroup/memory") == 0, "the mount's root is cut: %s",
+              host.places[CGROUP_MEMORY].base);
+        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+                         "4:memory:/docker/abcd\n");
         CHECK(host.places[CGROUP_MEMORY].version == 0, "a group outside the mount is not ours");
 }
 
@@ -100,8 +104,11 @@ static void put_tree(const char *file, const char *text)
 
 static void remove_tree_files(void)
 {
-        static const char *const files[] = {"own/cgroup.events", "own/cgroup.procs", "own/cgroup.subtree_control", "own/cloche-callers/cgroup.procs", "own/cloche-callers", "own",
-                                            "cgroup.controllers", "cgroup.procs", "cgroup.subtree_control", ""};
+        static const char *const files[] = {"own/cgroup.events",          "own/cgroup.procs",
+                                            "own/cgroup.subtree_control", "own/cloche-callers/cgroup.procs",
+                                            "own/cloche-callers",         "own",
+                                            "cgroup.controllers",         "cgroup.procs",
+                                            "cgroup.subtree_control",     ""};
         char path[160];
 
         for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -129,13 +136,16 @@ static void test_version_2(void)
         put_tree("cgroup.controllers", "cpuset cpu io memory hugetlb pids\n");
         find_in_tree("/user.slice/session-1.scope", &host, &unified);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-                CHECK(host.places[c].version == 2 && host.places[c].base[0] == '\0', "controller %d is found in version 2, its home is chosen later", c);
-        CHECK(strcmp(unified.mount_point, tree) == 0 && strcmp(unified.own, "/user.slice/session-1.scope") == 0, "the own group: %s", unified.own);
+                CHECK(host.places[c].version == 2 && host.places[c].base[0] == '\0',
+                      "controller %d is found in version 2, its home is chosen later", c);
+        CHECK(strcmp(unified.mount_point, tree) == 0 && strcmp(unified.own, "/user.slice/session-1.scope") == 0,
+              "the own group: %s", unified.own);
         find_in_tree("/", &host, &unified);
         CHECK(unified.own[0] == '\0', "the topmost group adds no slash");
         put_tree("cgroup.controllers", "cpuset hugetlb\n");
         find_in_tree("/a", &host, &unified);
-        CHECK(host.places[CGROUP_MEMORY].version == 0 && host.places[CGROUP_FREEZER].version == 0, "a hierarchy without a controller of ours is not used");
+        CHECK(host.places[CGROUP_MEMORY].version == 0 && host.places[CGROUP_FREEZER].version == 0,
+              "a hierarchy without a controller of ours is not used");
         put_tree("cgroup.controllers", "");
         remove_tree_files();
 }
@@ -178,25 +188,32 @@ static void test_home(void)
         put_tree("own/cgroup.events", "populated 1\n");
         put_tree("own/cgroup.procs", "");
         put_tree("own/cgroup.subtree_control", "");
-        CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0, "without a manager an owned group is the home: %s", e.msg);
+        CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0,
+              "without a manager an owned group is the home: %s", e.msg);
         CHECK(none.calls == 1, "the manager is asked first");
-        CHECK(home_of("/own/cloche-callers", &none, home, &e) == 0 && strcmp(home, group) == 0, "a caller that was moved has the same home: %s", home);
+        CHECK(home_of("/own/cloche-callers", &none, home, &e) == 0 && strcmp(home, group) == 0,
+              "a caller that was moved has the same home: %s", home);
         if (geteuid() == 0)
-                CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP && strstr(e.msg, "the manager said no"), "a refusal is told to root: %s", e.msg);
+                CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP && strstr(e.msg, "the manager said no"),
+                      "a refusal is told to root: %s", e.msg);
         put_tree("cgroup.procs", "1\n");
         put_tree("cgroup.subtree_control", "");
         if (geteuid() == 0)
-                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, tree) == 0, "root without a manager works in the topmost group: %s", home);
+                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, tree) == 0,
+                      "root without a manager works in the topmost group: %s", home);
         if (setxattr(group, "user.delegate", "1", 1, 0) == 0) {
                 none.calls = 0;
-                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0 && none.calls == 0, "a delegated group is the home, and nobody is asked");
+                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0 && none.calls == 0,
+                      "a delegated group is the home, and nobody is asked");
                 if (geteuid() == 0 && chown(group, 12345, 12345) == 0) {
-                        CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP, "root takes no group that another user has marked");
+                        CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP,
+                              "root takes no group that another user has marked");
                         CHECK(chown(group, 0, 0) == 0, "it is root's again");
                 }
         }
         put_tree("own/cgroup.procs", "0\n");
-        CHECK(home_of("/own", &none, home, &e) != 0 || strcmp(home, tree) == 0, "a process of another pid namespace cannot be moved: %s", e.msg);
+        CHECK(home_of("/own", &none, home, &e) != 0 || strcmp(home, tree) == 0,
+              "a process of another pid namespace cannot be moved: %s", e.msg);
         remove_tree_files();
 }
 
@@ -244,8 +261,17 @@ static void make_base(struct cgroup_host *host, int version)
 
 static void remove_base(void)
 {
-        static const char *const files[] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.usage_in_bytes", "memory.max", "memory.swap.max",
-                                            "memory.current", "memory.reclaim", "pids.max", "cpu.max", "cpu.cfs_quota_us", ""};
+        static const char *const files[] = {"memory.limit_in_bytes",
+                                            "memory.memsw.limit_in_bytes",
+                                            "memory.usage_in_bytes",
+                                            "memory.max",
+                                            "memory.swap.max",
+                                            "memory.current",
+                                            "memory.reclaim",
+                                            "pids.max",
+                                            "cpu.max",
+                                            "cpu.cfs_quota_us",
+                                            ""};
         char path[160];
 
         for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -267,9 +293,13 @@ static void test_limit_2(void)
         put("memory.swap.max", "max");
         put("pids.max", "10");
         put("cpu.max", "max 100000");
-        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 60000000}, &e) == 0 && has("memory.max", "60000000"), "memory is lowered: %s", e.msg);
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 60000000}, &e) == 0 &&
+                      has("memory.max", "60000000"),
+              "memory is lowered: %s", e.msg);
         CHECK(has("pids.max", "10") && has("cpu.max", "max 100000"), "what is 0 stays as it is");
-        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 40000000, .pids = 20}, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not below what is used: %s", e.msg);
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 40000000, .pids = 20}, &e) ==
+                      -CLOCHE_E_INVALID_ARGUMENT,
+              "not below what is used: %s", e.msg);
         CHECK(strstr(e.msg, "40000000") && strstr(e.msg, "50000000"), "both numbers are named");
         CHECK(has("memory.max", "60000000") && has("pids.max", "10"), "and nothing was changed");
         CHECK(has("memory.reclaim", "10000000"), "but it was asked for");
@@ -277,9 +307,11 @@ static void test_limit_2(void)
         put("pids.max", "");
         put("cpu.max", "");
         CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){UINT64_MAX, 20, 150}, &e) == 0, "all at once: %s", e.msg);
-        CHECK(has("memory.max", "max") && has("pids.max", "20") && has("cpu.max", "150000 100000"), "as they are said there");
+        CHECK(has("memory.max", "max") && has("pids.max", "20") && has("cpu.max", "150000 100000"),
+              "as they are said there");
         host.places[CGROUP_PIDS].version = 0;
-        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.pids = 20}, &e) == -CLOCHE_E_GUARD_MISSING, "a limit nobody holds is refused: %s", e.msg);
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.pids = 20}, &e) == -CLOCHE_E_GUARD_MISSING,
+              "a limit nobody holds is refused: %s", e.msg);
         remove_base();
 }
 
@@ -293,11 +325,14 @@ static void test_limit_1(void)
         put("memory.usage_in_bytes", "50000000\n");
         put("pids.max", "10");
         put("cpu.cfs_quota_us", "");
-        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){95000000, 30, 50}, &e) == 0, "without accounting of swap: %s", e.msg);
-        CHECK(has("memory.limit_in_bytes", "95000000") && has("pids.max", "30") && has("cpu.cfs_quota_us", "50000"), "all three");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){95000000, 30, 50}, &e) == 0,
+              "without accounting of swap: %s", e.msg);
+        CHECK(has("memory.limit_in_bytes", "95000000") && has("pids.max", "30") && has("cpu.cfs_quota_us", "50000"),
+              "all three");
         put("memory.limit_in_bytes", "95000000"); /* of which two digits are overwritten */
         put("memory.memsw.limit_in_bytes", "");
-        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = UINT64_MAX}, &e) == 0, "with it: %s", e.msg);
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = UINT64_MAX}, &e) == 0, "with it: %s",
+              e.msg);
         CHECK(has("memory.memsw.limit_in_bytes", "-1") && has("memory.limit_in_bytes", "-1000000"), "none is -1 there");
         remove_base();
 }

@@ -81,13 +81,18 @@ int main(void)
 
         CHECK(!send_to(0, -EBADF) && told.messages == 1 && told.ends == 0, "a message alone");
         CHECK(!send_to(0, memory(4096, fixed)) && told.errors == 1, "no descriptor is taken where none is expected");
-        CHECK(send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX, fixed)) && told.messages == 1 && told.errors == 0, "memory of a fixed size is kept");
-        CHECK(!send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX + 1, fixed)) && told.messages == 0 && told.errors == 1, "larger memory ends the channel");
-        CHECK(!send_to(S_IFREG, memory_with_more_pages(4096, fixed)) && told.messages == 0 && told.errors == 1, "so does memory with pages beyond its end");
+        CHECK(send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX, fixed)) && told.messages == 1 && told.errors == 0,
+              "memory of a fixed size is kept");
+        CHECK(!send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX + 1, fixed)) && told.messages == 0 && told.errors == 1,
+              "larger memory ends the channel");
+        CHECK(!send_to(S_IFREG, memory_with_more_pages(4096, fixed)) && told.messages == 0 && told.errors == 1,
+              "so does memory with pages beyond its end");
         CHECK(!send_to(S_IFREG, memory(4096, F_SEAL_SHRINK)) && told.errors == 1, "memory that can grow does");
         CHECK(!send_to(S_IFREG, memory(4096, F_SEAL_GROW)) && told.errors == 1, "memory that can shrink does");
         CHECK(!send_to(S_IFREG, open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) && told.errors == 1, "a file does");
-        CHECK(!send_to(S_IFREG, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) && told.messages == 1, "a directory is closed, and its message counts");
-        CHECK(send_to(S_IFDIR, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) && told.messages == 1, "but by who takes directories");
+        CHECK(!send_to(S_IFREG, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) && told.messages == 1,
+              "a directory is closed, and its message counts");
+        CHECK(send_to(S_IFDIR, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) && told.messages == 1,
+              "but by who takes directories");
         return tap_done();
 }

@@ -1,4 +1,5 @@
-/* The control socket of a box's init, played by this test: answers, silence, and owners that go away in the middle of an answer. */
+/* The control socket of a box's init, played by this test: answers, silence, and owners that go away in the middle of
+ * an answer. */
 #include "engine/control.h"
 
 #include "base/fd.h"
@@ -8,7 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const struct control_kind quick = {"box", CLOCHE_E_STATE, 50, 0}, lasting = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 50, 1};
+static const struct control_kind quick = {"box", CLOCHE_E_STATE, 50, 0},
+                                 lasting = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 50, 1};
 static uv_loop_t loop;
 static int init_fd;
 static struct cloche_err e;
@@ -115,8 +117,10 @@ static void test_silence(void)
         ask(c, 2);
         while (!told.ends)
                 uv_run(&loop, UV_RUN_ONCE);
-        CHECK(told.errors == 2 && told.error.code == CLOCHE_E_TIMEOUT, "questions to an init that is silent fail: %s", told.error.msg);
-        CHECK(control_ask(c, &(struct init_request){0}, NULL, 0, on_answer, &told, &e) == -CLOCHE_E_STATE, "nothing can be asked any more: %s", e.msg);
+        CHECK(told.errors == 2 && told.error.code == CLOCHE_E_TIMEOUT, "questions to an init that is silent fail: %s",
+              told.error.msg);
+        CHECK(control_ask(c, &(struct init_request){0}, NULL, 0, on_answer, &told, &e) == -CLOCHE_E_STATE,
+              "nothing can be asked any more: %s", e.msg);
         finish(c);
         c = begin(&quick);
         ask(c, 1);
@@ -148,7 +152,8 @@ static void test_silence_that_is_outlived(void)
                 CHECK(0, "ask: %s", e.msg);
         while (told.errors < 2)
                 uv_run(&loop, UV_RUN_ONCE);
-        CHECK(told.ends == 0 && told.error.code == CLOCHE_E_TIMEOUT, "requests fail, and it goes on: %s", told.error.msg);
+        CHECK(told.ends == 0 && told.error.code == CLOCHE_E_TIMEOUT, "requests fail, and it goes on: %s",
+              told.error.msg);
         while (told.errors < 3)
                 uv_run(&loop, UV_RUN_ONCE);
         CHECK(told.ends == 0, "also one that was asked when others failed, later");
@@ -168,7 +173,8 @@ static void test_ends(void)
         fd_close(&init_fd);
         while (!told.ends)
                 uv_run(&loop, UV_RUN_ONCE);
-        CHECK(told.errors == 2 && told.error.code == CLOCHE_E_STATE, "questions to an init that is gone fail: %s", told.error.msg);
+        CHECK(told.errors == 2 && told.error.code == CLOCHE_E_STATE, "questions to an init that is gone fail: %s",
+              told.error.msg);
         finish(c);
         c = begin(&control_of_box);
         ask(c, 2);
@@ -186,7 +192,8 @@ static void test_owners_that_go(void)
         answer(3);
         told.to_free = c;
         uv_run(&loop, UV_RUN_ONCE);
-        CHECK(told.answers == 1 && told.errors == 0, "it is freed by the first answer's callback, and no other is called");
+        CHECK(told.answers == 1 && told.errors == 0,
+              "it is freed by the first answer's callback, and no other is called");
         finish(NULL);
         c = begin(&control_of_box);
         ask(c, 3);
@@ -211,8 +218,10 @@ static void test_its_socket(void)
 
         ask(c, 1);
         fd = control_free_but_fd(c);
-        CHECK(fd >= 0 && told.answers + told.errors + told.ends == 0, "the socket is given back, and no callback is called");
-        CHECK(read(init_fd, &(struct init_request){0}, sizeof(struct init_request)) == sizeof(struct init_request) && write(init_fd, "x", 1) == 1 && read(fd, &(char){0}, 1) == 1,
+        CHECK(fd >= 0 && told.answers + told.errors + told.ends == 0,
+              "the socket is given back, and no callback is called");
+        CHECK(read(init_fd, &(struct init_request){0}, sizeof(struct init_request)) == sizeof(struct init_request) &&
+                      write(init_fd, "x", 1) == 1 && read(fd, &(char){0}, 1) == 1,
               "it is as it was");
         close(fd);
         finish(NULL);

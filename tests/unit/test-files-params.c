@@ -49,8 +49,9 @@ static void sieve(const char *text, const char *path, int excluded, int included
         struct cloche_err e = {0};
         int r = sieve_open(&s, &q, absent, &e);
 
-        CHECK(r == 0 && sieve_excludes(&s, path) == excluded && sieve_includes(&s, path) == included, "%s: %s is %s and %s %s", text, path,
-              excluded ? "excluded" : "not excluded", included ? "included" : "not included", e.msg);
+        CHECK(r == 0 && sieve_excludes(&s, path) == excluded && sieve_includes(&s, path) == included,
+              "%s: %s is %s and %s %s", text, path, excluded ? "excluded" : "not excluded",
+              included ? "included" : "not included", e.msg);
         sieve_done(&s);
         json_decref(value);
 }

@@ -48,7 +48,8 @@ static void test_paths(void)
         CHECK(strcmp(path, "/") == 0, "the parent at the top");
         free(path);
         CHECK(path_is_temporary(".cloche-0123456789abcdef"), "a name of ours");
-        CHECK(!path_is_temporary(".cloche-0123456789abcdeg") && !path_is_temporary(".cloche-upload") && !path_is_temporary(".cloche-0123456789abcdef0"),
+        CHECK(!path_is_temporary(".cloche-0123456789abcdeg") && !path_is_temporary(".cloche-upload") &&
+                      !path_is_temporary(".cloche-0123456789abcdef0"),
               "names that are not ours");
 }
 
@@ -68,7 +69,8 @@ static void link_to(const char *path, const char *target, int is_taken)
 {
         struct cloche_err e = {0};
 
-        CHECK((member_check_link(path, target, &e) == 0) == is_taken, "a link at %s to %s is %s %s", path, target, is_taken ? "taken" : "refused", e.msg);
+        CHECK((member_check_link(path, target, &e) == 0) == is_taken, "a link at %s to %s is %s %s", path, target,
+              is_taken ? "taken" : "refused", e.msg);
 }
 
 static void test_members(void)
@@ -128,7 +130,8 @@ static void test_path_set(void)
 
 static void utf8(const char *text, int is_utf8)
 {
-        CHECK(utf8_is_valid(text, strlen(text)) == is_utf8, "%zu bytes from %02x on are %sUTF-8", strlen(text), (unsigned char)*text, is_utf8 ? "" : "not ");
+        CHECK(utf8_is_valid(text, strlen(text)) == is_utf8, "%zu bytes from %02x on are %sUTF-8", strlen(text),
+              (unsigned char)*text, is_utf8 ? "" : "not ");
 }
 
 static void test_contents(void)
@@ -145,8 +148,10 @@ static void test_contents(void)
         utf8("a\x80", 0);
         CHECK(utf8_is_valid("a\0b", 3), "NUL is UTF-8 like any other");
         CHECK(strcmp(contents_type("x.py", "print(1)", 8, 1), "text/x-python") == 0, "a type by the name");
-        CHECK(strcmp(contents_type("x.py", "\xff\xfe", 2, 0), "application/octet-stream") == 0, "a name that promises text is not believed");
-        CHECK(strcmp(contents_type("x.txt", "\x89PNG\r\n\x1a\n", 8, 0), "image/png") == 0, "the bytes are believed before the name");
+        CHECK(strcmp(contents_type("x.py", "\xff\xfe", 2, 0), "application/octet-stream") == 0,
+              "a name that promises text is not believed");
+        CHECK(strcmp(contents_type("x.txt", "\x89PNG\r\n\x1a\n", 8, 0), "image/png") == 0,
+              "the bytes are believed before the name");
         CHECK(strcmp(contents_type("README", "hello", 5, 1), "text/plain") == 0, "other text");
         CHECK(strcmp(contents_type("x", "", 0, 1), "text/plain") == 0, "nothing is text");
 }

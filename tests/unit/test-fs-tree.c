@@ -89,12 +89,16 @@ static void test_paths(void)
         d = lower(&tree, tree.root, "d", S_IFDIR);
         f = lower(&tree, d, "f", S_IFREG);
         CHECK(strcmp(node_path(f, text), "d/f") == 0 && strcmp(node_path(tree.root, text), "") == 0, "of names");
-        CHECK(strcmp(node_child_path(tree.root, "x", text), "x") == 0 && strcmp(node_child_path(d, "x", text), "d/x") == 0, "of what may come");
+        CHECK(strcmp(node_child_path(tree.root, "x", text), "x") == 0 &&
+                      strcmp(node_child_path(d, "x", text), "d/x") == 0,
+              "of what may come");
         move(&tree, tree.root, "d", tree.root, "e");
-        CHECK(strcmp(node_path(f, text), "e/f") == 0 && strcmp(node_lower_path(f, text), "d/f") == 0, "the guest's and the host's");
+        CHECK(strcmp(node_path(f, text), "e/f") == 0 && strcmp(node_lower_path(f, text), "d/f") == 0,
+              "the guest's and the host's");
         CHECK(!node_is_at_home(d) && node_is_at_home(f) && tree.moved, "what was moved, and what went along");
         move(&tree, tree.root, "e", tree.root, "d");
-        CHECK(node_is_at_home(d) && !node_is_changed(d) && tree.changed_count == 0 && tree.name_count == 2, "and back: as if nothing was");
+        CHECK(node_is_at_home(d) && !node_is_changed(d) && tree.changed_count == 0 && tree.name_count == 2,
+              "and back: as if nothing was");
         for (int i = 0; i < 300; i++) {
                 char name[NODE_NAME_MAX + 1];
 
@@ -171,12 +175,15 @@ static void test_changes(void)
         made(&mount.tree, mount.tree.root, "pipe", S_IFIFO);
         CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.count == 5, "five rows");
         CHECK(has(&changes, 0, CHANGE_DELETED, "d", NULL), "what is deleted first");
-        CHECK(has(&changes, 1, CHANGE_CREATED, "e", NULL) && has(&changes, 2, CHANGE_CREATED, "e/new", NULL), "parents before children");
-        CHECK(has(&changes, 3, CHANGE_RENAMED, "e/x", "d/x") && has(&changes, 4, CHANGE_MODIFIED, "e/x", NULL), "a rename, then what is in it");
+        CHECK(has(&changes, 1, CHANGE_CREATED, "e", NULL) && has(&changes, 2, CHANGE_CREATED, "e/new", NULL),
+              "parents before children");
+        CHECK(has(&changes, 3, CHANGE_RENAMED, "e/x", "d/x") && has(&changes, 4, CHANGE_MODIFIED, "e/x", NULL),
+              "a rename, then what is in it");
         CHECK(mount.ledger.warning_count == 1, "a pipe is a warning");
         changes_done(&changes);
         tree_find(&mount.tree, mount.tree.root, "e")->made_virtual = true;
-        CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.rows[2].is_virtual && changes.rows[3].is_virtual && !changes.rows[0].is_virtual,
+        CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.rows[2].is_virtual &&
+                      changes.rows[3].is_virtual && !changes.rows[0].is_virtual,
               "what is in a virtual directory is virtual");
         changes_done(&changes);
         ledger_done(&mount.ledger);
@@ -204,7 +211,8 @@ static void test_origins_and_pages(void)
         a->st.st_size = 99;
         made(&mount.tree, mount.tree.root, "c", S_IFREG)->content = 0x1f;
         CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.count == 2, "two rows");
-        CHECK(changes.rows[0].has_origin && changes.rows[0].origin.size == 11 && changes.rows[0].over && changes.rows[0].over_origin.size == 22,
+        CHECK(changes.rows[0].has_origin && changes.rows[0].origin.size == 11 && changes.rows[0].over &&
+                      changes.rows[0].over_origin.size == 22,
               "what both were when they were changed");
         CHECK(!changes.rows[1].has_origin && changes.rows[1].content == 0x1f, "what is new was nothing");
         page = changes_to_json(&changes, 0, 1, &end);
@@ -212,7 +220,8 @@ static void test_origins_and_pages(void)
         json_decref(page);
         page = changes_to_json(&changes, 1, 10, &end);
         CHECK(end == 2 && strcmp(json_string_value(json_object_get(json_array_get(page, 0), "contents")), "1f") == 0 &&
-              json_is_null(json_object_get(json_array_get(page, 0), "origin")), "the last");
+                      json_is_null(json_object_get(json_array_get(page, 0), "origin")),
+              "the last");
         json_decref(page);
         changes_done(&changes);
         ledger_done(&mount.ledger);
@@ -238,18 +247,23 @@ static void test_ledger(void)
         ledger.tell = tell;
         for (int i = 0; i < 1000; i++)
                 ledger_deny(&ledger, "a", RULES_MODIFY, "");
-        CHECK(ledger.denial_count == 1 && ledger.denials[0].count == 1000 && told == 10, "equal ones are counted, and told ever more rarely");
+        CHECK(ledger.denial_count == 1 && ledger.denials[0].count == 1000 && told == 10,
+              "equal ones are counted, and told ever more rarely");
         ledger_deny(&ledger, "a", RULES_DELETE, "");
         CHECK(ledger.denial_count == 2, "another operation is another");
         for (int i = 0; i < 1000; i++) {
                 snprintf(path, sizeof(path), "p%d", i);
                 ledger_deny(&ledger, path, RULES_READ, "");
         }
-        CHECK(ledger.denial_count == 100 && ledger.denials_dropped == 902 && told < 80, "as many as there is room for, told %u times", told);
+        CHECK(ledger.denial_count == 100 && ledger.denials_dropped == 902 && told < 80,
+              "as many as there is room for, told %u times", told);
         ledger_warn(&ledger, "\xff", "odd");
         ledger_warn(&ledger, "\xff", "odd");
         list = ledger_warnings_json(&ledger);
-        CHECK(json_array_size(list) == 1 && strcmp(json_string_value(json_object_get(json_object_get(json_array_get(list, 0), "path"), "b64")), "/w==") == 0,
+        CHECK(json_array_size(list) == 1 &&
+                      strcmp(json_string_value(json_object_get(json_object_get(json_array_get(list, 0), "path"),
+                                                               "b64")),
+                             "/w==") == 0,
               "a path that is no text");
         json_decref(list);
         ledger_done(&ledger);

@@ -14,13 +14,15 @@ static int on_host(void *data, const struct http_host *host, int is_tunnel, cons
         struct asked *asked = data;
         size_t size = strlen(asked->all);
 
-        snprintf(asked->all + size, sizeof(asked->all) - size, "%s%s:%u%s ", host->is_name ? host->name : "address", is_tunnel ? "!" : "", host->port, "");
+        snprintf(asked->all + size, sizeof(asked->all) - size, "%s%s:%u%s ", host->is_name ? host->name : "address",
+                 is_tunnel ? "!" : "", host->port, "");
         *ret_why = NULL;
         return asked->refused && strcmp(asked->refused, host->name) == 0 ? -1 : 0;
 }
 
 /* All of it, pieces of that size at a time; how much has gone on, or -1. */
-static ssize_t read_all(struct http *http, const char *text, size_t size, size_t piece, struct asked *asked, const char **ret_why)
+static ssize_t read_all(struct http *http, const char *text, size_t size, size_t piece, struct asked *asked,
+                        const char **ret_why)
 {
         const struct http_face face = {.ask = on_host, .data = asked};
         size_t from = 0, have = 0;
@@ -59,7 +61,9 @@ static void passes(const char *text, const char *hosts)
                 const char *why = NULL;
                 ssize_t n = read_all(&http, text, size, pieces[i], &asked, &why);
 
-                CHECK(n == (ssize_t)size && strcmp(asked.all, hosts) == 0, "passes in pieces of %zu: %s: %zd, asked '%s' %s", pieces[i], line(text), n, asked.all, why ? why : "");
+                CHECK(n == (ssize_t)size && strcmp(asked.all, hosts) == 0,
+                      "passes in pieces of %zu: %s: %zd, asked '%s' %s", pieces[i], line(text), n, asked.all,
+                      why ? why : "");
         }
 }
 
@@ -87,31 +91,68 @@ static void test_requests(void)
         passes("OPTIONS * HTTP/1.1\r\n" HOST "\r\n", "a.test:0 ");
         passes("GET http://b.test/x HTTP/1.1\r\n" HOST "\r\n", "a.test:0 b.test:80 ");
         passes("GET http://10.0.0.1:81/x HTTP/1.1\r\nHost: 10.0.0.1:81\r\n\r\n", "address:81 address:81 ");
-        passes("POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: b.test\r\n\r\n", "a.test:0 b.test:0 ");
-        passes("POST / HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n", "a.test:0 b.test:0 ");
-        passes("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0a\r\n0123456789\r\n00\r\n\r\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n", "a.test:0 b.test:0 ");
-        passes("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\nC: d\r\n\r\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n", "a.test:0 b.test:0 ");
+        passes("POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: b.test\r\n\r\n",
+               "a.test:0 b.test:0 ");
+        passes("POST / HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n",
+               "a.test:0 b.test:0 ");
+        passes("POST / HTTP/1.1\r\n" HOST
+               "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0a\r\n0123456789\r\n00\r\n\r\nGET / HTTP/1.1\r\nHost: "
+               "b.test\r\n\r\n",
+               "a.test:0 b.test:0 ");
+        passes("POST / HTTP/1.1\r\n" HOST
+               "Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\nC: d\r\n\r\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n",
+               "a.test:0 b.test:0 ");
 }
 
 static void test_cut(void)
 {
         static const char *const all[] = {
-                "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "GET / HTTP/1.1\r\n" HOST HOST "\r\n", "GET / HTTP/1.1\r\nHost:\r\n\r\n",
-                "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:99999\r\n\r\n",
-                "GET / HTTP/1.1\r\nHost: 0x7f.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test\r\n x\r\n\r\n", "GET / HTTP/1.1\nHost: a.test\n\n\r\n\r\n", "GET / HTTP/1.1\r\nHost : a.test\r\n\r\n",
-                "GET / HTTP/1.1\r\nX: \x01\r\n" HOST "\r\n", "GET / HTTP/1.1\r\nX: a\rb\r\n" HOST "\r\n", "GET / HTTP/2.0\r\n" HOST "\r\n", "GET / HTTP/1.2\r\n" HOST "\r\n",
-                "PRI * HTTP/2.0\r\n\r\n", "GET  / HTTP/1.1\r\n" HOST "\r\n", "GET / HTTP/1.1 \r\n" HOST "\r\n", "GET\t/ HTTP/1.1\r\n" HOST "\r\n", "\r\nGET / HTTP/1.1\r\n" HOST "\r\n",
-                "get / HTTP/1.1\r\n" HOST "\r\n", "GET http://evil.test/ HTTP/1.1\r\n" HOST "\r\n", "GET http://a@b.test/ HTTP/1.1\r\n" HOST "\r\n",
-                "GET https://a.test/ HTTP/1.1\r\n" HOST "\r\n", "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", "POST / HTTP/1.1\r\n" HOST "Content-Length: 3, 3\r\n\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\n", "POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999999\r\n\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", "POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\nx\n", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n",
-                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1000000000000000\r\n", "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\nC\r\n\r\n",
-                "GET / HTTP/1.1\r\n" HOST "Upgrade: h2c\r\n\r\n", "GET / HTTP/1.1\r\n" HOST "HTTP2-Settings: x\r\n\r\n", "GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\nContent-Length: 3\r\n\r\n",
-                "GET / HTTP/1.1\r\n" HOST "\r\nGET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\n\r\n", "CONNECT a.test HTTP/1.1\r\n" HOST "\r\n", "CONNECT evil.test:443 HTTP/1.1\r\n" HOST "\r\n",
-                "GET / HTTP/1.1\r\n" HOST "\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "GET / HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nxGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+                "GET / HTTP/1.1\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST HOST "\r\n",
+                "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a.test:0\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a.test:\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a.test:99999\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: 0x7f.1\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a.test\r\n x\r\n\r\n",
+                "GET / HTTP/1.1\nHost: a.test\n\n\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost : a.test\r\n\r\n",
+                "GET / HTTP/1.1\r\nX: \x01\r\n" HOST "\r\n",
+                "GET / HTTP/1.1\r\nX: a\rb\r\n" HOST "\r\n",
+                "GET / HTTP/2.0\r\n" HOST "\r\n",
+                "GET / HTTP/1.2\r\n" HOST "\r\n",
+                "PRI * HTTP/2.0\r\n\r\n",
+                "GET  / HTTP/1.1\r\n" HOST "\r\n",
+                "GET / HTTP/1.1 \r\n" HOST "\r\n",
+                "GET\t/ HTTP/1.1\r\n" HOST "\r\n",
+                "\r\nGET / HTTP/1.1\r\n" HOST "\r\n",
+                "get / HTTP/1.1\r\n" HOST "\r\n",
+                "GET http://evil.test/ HTTP/1.1\r\n" HOST "\r\n",
+                "GET http://a@b.test/ HTTP/1.1\r\n" HOST "\r\n",
+                "GET https://a.test/ HTTP/1.1\r\n" HOST "\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nContent-Length: 3\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Content-Length: 3, 3\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999999\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n",
+                "POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\nx\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1000000000000000\r\n",
+                "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\nC\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST "Upgrade: h2c\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST "HTTP2-Settings: x\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\nContent-Length: 3\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST "\r\nGET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\n\r\n",
+                "CONNECT a.test HTTP/1.1\r\n" HOST "\r\n",
+                "CONNECT evil.test:443 HTTP/1.1\r\n" HOST "\r\n",
+                "GET / HTTP/1.1\r\n" HOST "\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+                "GET / HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nxGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
         };
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -140,17 +181,26 @@ static void test_switches(void)
         struct http http = {.state = HTTP_AT_HEAD};
         const char *why = NULL;
 
-        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) == sizeof(upgrade) - 1 && http.state == HTTP_IS_SWITCHING, "an upgrade passes");
+        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) == sizeof(upgrade) - 1 &&
+                      http.state == HTTP_IS_SWITCHING,
+              "an upgrade passes");
         CHECK(http_read(&http, "bytes", 5, &face, &why) == 0, "what follows waits");
         CHECK(gate_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
-        CHECK(gate_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6, "then all passes");
+        CHECK(gate_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6,
+              "then all passes");
         http = (struct http){.state = HTTP_AT_HEAD};
-        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && gate_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0, "the server goes on with HTTP");
+        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
+                      gate_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0,
+              "the server goes on with HTTP");
         CHECK(http_read(&http, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 36, &face, &why) < 0, "and it is read");
         http = (struct http){.state = HTTP_AT_HEAD};
-        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && gate_http_answer(&http, "SSH-2.0-x HT", 12) == 0, "an answer of another kind is none");
+        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
+                      gate_http_answer(&http, "SSH-2.0-x HT", 12) == 0,
+              "an answer of another kind is none");
         http = (struct http){.state = HTTP_AT_HEAD};
-        CHECK(http_read(&http, "CONNECT b.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", 40, &face, &why) == 40 && http.is_tunnel && http.target.port == 443, "a tunnel");
+        CHECK(http_read(&http, "CONNECT b.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", 40, &face, &why) == 40 &&
+                      http.is_tunnel && http.target.port == 443,
+              "a tunnel");
         CHECK(gate_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
 }
 
@@ -160,15 +210,25 @@ static void test_looks(void)
                 const char *text;
                 enum http_looks looks, at_end;
         } rows[] = {
-                {"GET / HTTP/1.1\r\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP}, {"\r\n\r\n GET / http/1.1\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP}, {"G1ET\t/ x HTTP/\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
-                {"GET", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER}, {"GET /", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER}, {"GET / HTTP/1.1", HTTP_LOOKS_OPEN, HTTP_LOOKS_HTTP},
-                {"EHLO a\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER}, {"SSH-2.0-x\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER}, {"*1\r\n$4\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"\x80", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER}, {"{\"a\":1}", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER}, {"GET \x01", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER}, {"", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
+                {"GET / HTTP/1.1\r\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
+                {"\r\n\r\n GET / http/1.1\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
+                {"G1ET\t/ x HTTP/\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
+                {"GET", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
+                {"GET /", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
+                {"GET / HTTP/1.1", HTTP_LOOKS_OPEN, HTTP_LOOKS_HTTP},
+                {"EHLO a\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"SSH-2.0-x\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"*1\r\n$4\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"\x80", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"{\"a\":1}", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"GET \x01", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
+                {"", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                CHECK(http_looks(rows[i].text, strlen(rows[i].text), 0) == rows[i].looks, "so it looks: %s", line(rows[i].text));
+                CHECK(http_looks(rows[i].text, strlen(rows[i].text), 0) == rows[i].looks, "so it looks: %s",
+                      line(rows[i].text));
                 CHECK(http_looks(rows[i].text, strlen(rows[i].text), 1) == rows[i].at_end, "and when nothing follows");
         }
 }

@@ -26,11 +26,15 @@ static void test_questions(void)
         uint32_t address = 0xc6120001;
         size_t size = ask(in, "\3WWW\1a\4test\0", 12, 1), n;
 
-        CHECK(dns_read(in, size, &q) == DNS_OK && q.is_host && strcmp(q.name, "www.a.test") == 0 && q.type == 1, "a question: %s", q.name);
+        CHECK(dns_read(in, size, &q) == DNS_OK && q.is_host && strcmp(q.name, "www.a.test") == 0 && q.type == 1,
+              "a question: %s", q.name);
         n = dns_write(&q, DNS_OK, &address, 60, out);
-        CHECK(n == size + 16 && out[0] == 0x12 && out[2] == 0x81 && out[3] == 0x80 && out[7] == 1 && memcmp(out + n - 4, "\xc6\x12\0\1", 4) == 0, "its answer");
+        CHECK(n == size + 16 && out[0] == 0x12 && out[2] == 0x81 && out[3] == 0x80 && out[7] == 1 &&
+                      memcmp(out + n - 4, "\xc6\x12\0\1", 4) == 0,
+              "its answer");
         n = dns_write(&q, DNS_NO_SUCH_NAME, NULL, 0, out);
-        CHECK(n == size && (out[3] & 15) == 3 && out[7] == 0 && memcmp(out + 12, in + 12, n - 12) == 0, "no such name; the question as it was asked");
+        CHECK(n == size && (out[3] & 15) == 3 && out[7] == 0 && memcmp(out + 12, in + 12, n - 12) == 0,
+              "no such name; the question as it was asked");
         for (size_t cut = 0; cut < size; cut++) {
                 int code = dns_read(in, cut, &q);
 
@@ -42,7 +46,8 @@ static void test_questions(void)
         in[2] |= 0x80;
         CHECK(dns_read(in, size, &q) == -1, "an answer is not answered");
         in[2] = 0x28;
-        CHECK(dns_read(in, size, &q) == DNS_UNKNOWN && dns_write(&q, DNS_UNKNOWN, NULL, 0, out) == 12, "another operation");
+        CHECK(dns_read(in, size, &q) == DNS_UNKNOWN && dns_write(&q, DNS_UNKNOWN, NULL, 0, out) == 12,
+              "another operation");
         in[2] = 1;
         in[5] = 2;
         CHECK(dns_read(in, size, &q) == DNS_MALFORMED, "two questions");
@@ -66,10 +71,14 @@ static void test_addresses(void)
         if (!names)
                 abort();
         names_init(names, 7);
-        CHECK(names_address(names, "a.test", 0, &first) == 0 && names_is_pool(first) && strcmp(names_find(names, first), "a.test") == 0, "a name has an address");
+        CHECK(names_address(names, "a.test", 0, &first) == 0 && names_is_pool(first) &&
+                      strcmp(names_find(names, first), "a.test") == 0,
+              "a name has an address");
         CHECK(names_address(names, "a.test", 0, &again) == 0 && again == first, "always the same");
         CHECK(names_address(names, "b.test", 0, &other) == 0 && other != first, "another has another");
-        CHECK(!names_find(names, 0xc6120000) && !names_find(names, other + 1) && !names_find(names, 0x08080808) && !names_find(names, first | 1 << 12), "others stand for none");
+        CHECK(!names_find(names, 0xc6120000) && !names_find(names, other + 1) && !names_find(names, 0x08080808) &&
+                      !names_find(names, first | 1 << 12),
+              "others stand for none");
         names_hold(names, first);
         for (int i = 0; r == 0 && i < NAMES_MAX - 3; i++) {
                 snprintf(name, sizeof(name), "n%d.test", i);
@@ -81,7 +90,8 @@ static void test_addresses(void)
         CHECK(names_find(names, first) && !names_find(names, other), "the oldest goes, if it is not in use");
         CHECK(one != other && strcmp(names_find(names, one), "more.test") == 0, "and its address is not given at once");
         names_release(names, first);
-        CHECK(names_address(names, "b.test", 100 * SECOND, &again) == 0 && again != other && !names_find(names, first), "what was asked for again has a new one");
+        CHECK(names_address(names, "b.test", 100 * SECOND, &again) == 0 && again != other && !names_find(names, first),
+              "what was asked for again has a new one");
         gate_names_done(names);
         free(names);
 }
@@ -118,13 +128,15 @@ static void test_reports(void)
         CHECK(told_count == 2, "nothing happened");
         decision.allowed = 1;
         report_decision(report, &decision);
-        CHECK(told_count == 3 && !strcmp(json_string_value(json_object_get(told[2], "verdict")), "allowed"), "another is another");
+        CHECK(told_count == 3 && !strcmp(json_string_value(json_object_get(told[2], "verdict")), "allowed"),
+              "another is another");
         for (int i = 0; i < 1500; i++) {
                 snprintf(name, sizeof(name), "n%d.test", i);
                 decision.host = name;
                 report_decision(report, &decision);
         }
-        CHECK(told_count < 520 && report->lost >= 1000, "too many are counted: %zu told, %llu lost", told_count, (unsigned long long)report->lost);
+        CHECK(told_count < 520 && report->lost >= 1000, "too many are counted: %zu told, %llu lost", told_count,
+              (unsigned long long)report->lost);
         report_done(report);
         free(report);
         while (told_count > 0)

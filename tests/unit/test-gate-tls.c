@@ -88,13 +88,15 @@ static enum client_hello read_name(const struct bytes *b, char name[HOST_NAME_MA
 static void test_names(void)
 {
         char name[HOST_NAME_MAX_BYTES + 1];
-        static const char *const wrong[] = {"", "a b", "1.2.3.4", "a..b", "a\x01", "m\xc3\xbcnchen.de", "[::1]", "a.test:443"};
+        static const char *const wrong[] = {"",      "a b",       "1.2.3.4", "a..b", "a\x01", "m\xc3\xbcnchen.de",
+                                            "[::1]", "a.test:443"};
 
         for (size_t each = 1; each < 400; each = each * 3 + 1) {
                 struct bytes message = hello("WWW.a.test", 1, 10), b = records(&message, each);
                 int early = 0;
 
-                CHECK(read_name(&b, name) == CLIENT_HELLO_NAMED && strcmp(name, "www.a.test") == 0, "a name, in records of %zu bytes", each);
+                CHECK(read_name(&b, name) == CLIENT_HELLO_NAMED && strcmp(name, "www.a.test") == 0,
+                      "a name, in records of %zu bytes", each);
                 for (size_t size = 1; size < b.size; size++) {
                         size_t used;
 
@@ -142,19 +144,27 @@ static void test_shapes(void)
 
 static void test_second(void)
 {
-        static const unsigned char change[] = {20, 3, 3, 0, 1, 1}, data[] = {23, 3, 3, 0, 3, 'a', 'b', 'c'}, other[] = {22, 3, 3, 0, 4, 16, 0, 0, 0};
+        static const unsigned char change[] = {20, 3, 3, 0, 1, 1}, data[] = {23, 3, 3, 0, 3, 'a', 'b', 'c'},
+                                   other[] = {22, 3, 3, 0, 4, 16, 0, 0, 0};
         struct client_hello_watch watch = {.name = "a.test"};
         struct bytes message = hello("a.test", 1, 0), b = records(&message, 16384);
 
-        CHECK(client_hello_follow(&watch, change, sizeof(change)) == sizeof(change) && client_hello_follow(&watch, data, sizeof(data)) == sizeof(data), "other records pass");
-        CHECK(client_hello_follow(&watch, data, 3) == 0 && client_hello_follow(&watch, data, 6) == 6 && client_hello_follow(&watch, data + 6, 2) == 2, "in pieces, too");
-        CHECK(client_hello_follow(&watch, b.data, 9) == 0 && client_hello_follow(&watch, b.data, b.size) == (ssize_t)b.size && watch.is_over, "a second greeting with the same name");
+        CHECK(client_hello_follow(&watch, change, sizeof(change)) == sizeof(change) &&
+                      client_hello_follow(&watch, data, sizeof(data)) == sizeof(data),
+              "other records pass");
+        CHECK(client_hello_follow(&watch, data, 3) == 0 && client_hello_follow(&watch, data, 6) == 6 &&
+                      client_hello_follow(&watch, data + 6, 2) == 2,
+              "in pieces, too");
+        CHECK(client_hello_follow(&watch, b.data, 9) == 0 &&
+                      client_hello_follow(&watch, b.data, b.size) == (ssize_t)b.size && watch.is_over,
+              "a second greeting with the same name");
         watch = (struct client_hello_watch){.name = "b.test"};
         CHECK(client_hello_follow(&watch, b.data, b.size) == -1, "not with another");
         watch = (struct client_hello_watch){.name = ""};
         CHECK(client_hello_follow(&watch, b.data, b.size) == -1, "nor with one where there was none");
         watch = (struct client_hello_watch){.name = "a.test"};
-        CHECK(client_hello_follow(&watch, other, sizeof(other)) == sizeof(other) && watch.is_over, "another message of the handshake: there will be none");
+        CHECK(client_hello_follow(&watch, other, sizeof(other)) == sizeof(other) && watch.is_over,
+              "another message of the handshake: there will be none");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* The pure parts of HTTP: queries, ranges, names of previews, headers that are passed on, and the tables of operations. */
+/* The pure parts of HTTP: queries, ranges, names of previews, headers that are passed on, and the tables of operations.
+ */
 #include "base/buf.h"
 #include "http/forward.h"
 #include "http/framing.h"
@@ -31,11 +32,27 @@ static void test_queries(void)
         static const struct {
                 const char *query, *expected;
         } rows[] = {
-                {"", "{}"}, {"&&", "{}"}, {"a=1", "{\"a\":\"1\"}"}, {"a", "{\"a\":\"\"}"}, {"a=&b", "{\"a\":\"\",\"b\":\"\"}"},
-                {"a=b=c", "{\"a\":\"b=c\"}"}, {"p=%2Ftmp%2fx+y%2B", "{\"p\":\"/tmp/x y+\"}"}, {"%61=%c3%a4", "{\"a\":\"\303\244\"}"},
+                {"", "{}"},
+                {"&&", "{}"},
+                {"a=1", "{\"a\":\"1\"}"},
+                {"a", "{\"a\":\"\"}"},
+                {"a=&b", "{\"a\":\"\",\"b\":\"\"}"},
+                {"a=b=c", "{\"a\":\"b=c\"}"},
+                {"p=%2Ftmp%2fx+y%2B", "{\"p\":\"/tmp/x y+\"}"},
+                {"%61=%c3%a4", "{\"a\":\"\303\244\"}"},
                 {"a=%26&b=%3D", "{\"a\":\"&\",\"b\":\"=\"}"},
-                {"a=%", NULL}, {"a=%1", NULL}, {"a=%zz", NULL}, {"a=%0", NULL}, {"a=%00", NULL}, {"a%00=b", NULL}, {"a=%ff", NULL}, {"%ff=a", NULL},
-                {"a=1&a=2", NULL}, {"a=1&%61=2", NULL}, {"=x", NULL}, {"a=1&=", NULL},
+                {"a=%", NULL},
+                {"a=%1", NULL},
+                {"a=%zz", NULL},
+                {"a=%0", NULL},
+                {"a=%00", NULL},
+                {"a%00=b", NULL},
+                {"a=%ff", NULL},
+                {"%ff=a", NULL},
+                {"a=1&a=2", NULL},
+                {"a=1&%61=2", NULL},
+                {"=x", NULL},
+                {"a=1&=", NULL},
         };
         char many[70 * 5 + 1] = "";
 
@@ -54,10 +71,25 @@ static void test_ranges(void)
                 int r;
                 uint64_t first, end;
         } rows[] = {
-                {NULL, 10, 0, 0, 10}, {"", 10, 0, 0, 10}, {"bytes=0-0", 10, 0, 0, 1}, {"bytes=3-", 10, 0, 3, 10}, {"bytes=3-99", 10, 0, 3, 10},
-                {"BYTES=9-9", 10, 0, 9, 10}, {"bytes=-3", 10, 0, 7, 10}, {"bytes=-99", 10, 0, 0, 10}, {"bytes=10-", 10, -1, 0, 0}, {"bytes=-0", 10, -1, 0, 0},
-                {"bytes=0-", 0, -1, 0, 0}, {"bytes=-1", 0, -1, 0, 0}, {"bytes=5-4", 10, 0, 0, 10}, {"bytes=1-2,4-5", 10, 0, 0, 10}, {"bytes=a-b", 10, 0, 0, 10},
-                {"bytes=-", 10, 0, 0, 10}, {"bytes=1", 10, 0, 0, 10}, {"bytes=1-2x", 10, 0, 0, 10}, {"bytes=99999999999999999999-", 10, 0, 0, 10},
+                {NULL, 10, 0, 0, 10},
+                {"", 10, 0, 0, 10},
+                {"bytes=0-0", 10, 0, 0, 1},
+                {"bytes=3-", 10, 0, 3, 10},
+                {"bytes=3-99", 10, 0, 3, 10},
+                {"BYTES=9-9", 10, 0, 9, 10},
+                {"bytes=-3", 10, 0, 7, 10},
+                {"bytes=-99", 10, 0, 0, 10},
+                {"bytes=10-", 10, -1, 0, 0},
+                {"bytes=-0", 10, -1, 0, 0},
+                {"bytes=0-", 0, -1, 0, 0},
+                {"bytes=-1", 0, -1, 0, 0},
+                {"bytes=5-4", 10, 0, 0, 10},
+                {"bytes=1-2,4-5", 10, 0, 0, 10},
+                {"bytes=a-b", 10, 0, 0, 10},
+                {"bytes=-", 10, 0, 0, 10},
+                {"bytes=1", 10, 0, 0, 10},
+                {"bytes=1-2x", 10, 0, 0, 10},
+                {"bytes=99999999999999999999-", 10, 0, 0, 10},
                 {"lines=1-2", 10, 0, 0, 10},
         };
 
@@ -66,7 +98,8 @@ static void test_ranges(void)
                 uint64_t first, end;
                 int r = range_resolve(&range, rows[i].total, &first, &end);
 
-                CHECK(r == rows[i].r && (r < 0 || (first == rows[i].first && end == rows[i].end)), "range \"%s\"", rows[i].text ? rows[i].text : "(none)");
+                CHECK(r == rows[i].r && (r < 0 || (first == rows[i].first && end == rows[i].end)), "range \"%s\"",
+                      rows[i].text ? rows[i].text : "(none)");
         }
 }
 
@@ -76,8 +109,8 @@ static int named(const char *host, unsigned port, const char *sandbox, const cha
         size_t size;
         const char *label = preview_label(host, "preview.test:80", &size);
 
-        return label && preview_name_parse(label, size, &name) == 0 && name.port == port && strcmp(name.sandbox, sandbox) == 0 &&
-               strcmp(name.token, token) == 0;
+        return label && preview_name_parse(label, size, &name) == 0 && name.port == port &&
+               strcmp(name.sandbox, sandbox) == 0 && strcmp(name.token, token) == 0;
 }
 
 static int is_no_name(const char *host)
@@ -92,22 +125,28 @@ static int is_no_name(const char *host)
 static void test_preview_names(void)
 {
         static const char *const bad[] = {
-                "x.preview.test", ".preview.test", "8080.preview.test", "8080-a.preview.test", "8080-.preview.test", "8080--t.preview.test", "8080-a-.preview.test",
-                "08080-a-t.preview.test", "0-a-t.preview.test", "65536-a-t.preview.test", "123456-a-t.preview.test", "-a-t.preview.test", "8o80-a-t.preview.test",
-                "8080-a-t.x.preview.test", "8080-a-12345678901234567.preview.test", "8080-a%2f-t.preview.test",
+                "x.preview.test",           ".preview.test",           "8080.preview.test",
+                "8080-a.preview.test",      "8080-.preview.test",      "8080--t.preview.test",
+                "8080-a-.preview.test",     "08080-a-t.preview.test",  "0-a-t.preview.test",
+                "65536-a-t.preview.test",   "123456-a-t.preview.test", "-a-t.preview.test",
+                "8o80-a-t.preview.test",    "8080-a-t.x.preview.test", "8080-a-12345678901234567.preview.test",
+                "8080-a%2f-t.preview.test",
         };
         size_t size;
 
         CHECK(named("8080-a-t.preview.test", 8080, "a", "t"), "port, sandbox, token");
-        CHECK(named("1-my-box-a_1.Preview.TEST:99", 1, "my-box", "a_1"), "the token is behind the last hyphen, the port before the first");
+        CHECK(named("1-my-box-a_1.Preview.TEST:99", 1, "my-box", "a_1"),
+              "the token is behind the last hyphen, the port before the first");
         CHECK(named("65535-A-T.preview.test", 65535, "a", "t"), "case is lost");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
                 CHECK(is_no_name(bad[i]), "no preview: %s", bad[i]);
         CHECK(!preview_label("preview.test", "preview.test", &size), "the base itself is none");
         CHECK(!preview_label("8080-a-tpreview.test", "preview.test", &size), "a dot stands before it");
         CHECK(!preview_label("8080-a-t.preview.test.evil", "preview.test", &size), "nothing stands behind it");
-        CHECK(!preview_label("[::1]:80", "preview.test", &size) && !preview_label("", "preview.test", &size), "addresses are none");
-        CHECK(forward_host_size("[::1]:80") == 5 && forward_host_size("a:1") == 1 && forward_host_size("[") == 1, "hosts and ports");
+        CHECK(!preview_label("[::1]:80", "preview.test", &size) && !preview_label("", "preview.test", &size),
+              "addresses are none");
+        CHECK(forward_host_size("[::1]:80") == 5 && forward_host_size("a:1") == 1 && forward_host_size("[") == 1,
+              "hosts and ports");
 }
 
 static void test_headers(void)
@@ -116,18 +155,33 @@ static void test_headers(void)
                 const char *text;
                 int is_own;
         } cookies[] = {
-                {"a=1", 1}, {"a=1; Path=/; Secure", 1}, {"a=1; Domain=x.preview.test", 1}, {"a=1; domain=.X.preview.test", 1}, {"a=1; Domain=preview.test", 0},
-                {"a=1;DOMAIN = test", 0}, {"a=1; Domain=", 0}, {"a=1; Domain=x.preview.test; Domain=preview.test", 0}, {"a=1; Domain=y.x.preview.test", 0},
-                {"domain=preview.test", 1}, {"a=1; Domain", 1},
+                {"a=1", 1},
+                {"a=1; Path=/; Secure", 1},
+                {"a=1; Domain=x.preview.test", 1},
+                {"a=1; domain=.X.preview.test", 1},
+                {"a=1; Domain=preview.test", 0},
+                {"a=1;DOMAIN = test", 0},
+                {"a=1; Domain=", 0},
+                {"a=1; Domain=x.preview.test; Domain=preview.test", 0},
+                {"a=1; Domain=y.x.preview.test", 0},
+                {"domain=preview.test", 1},
+                {"a=1; Domain", 1},
         };
         const char *host = "x.preview.test:80";
 
-        CHECK(forward_is_hop("connection", NULL) && forward_is_hop("Transfer-Encoding", NULL) && !forward_is_hop("Content-Type", NULL), "hops by name");
-        CHECK(forward_is_hop("X-Mine", "close, x-mine") && !forward_is_hop("X-Min", "close, x-mine"), "hops that are named");
-        CHECK(forward_has_item("keep-alive , Upgrade", "upgrade") && !forward_has_item("upgraded", "upgrade") && !forward_has_item(NULL, "x"), "items");
-        CHECK(forward_is_clean("a\tb\303\244") && !forward_is_clean("a\rb") && !forward_is_clean("a\x7f"), "characters");
+        CHECK(forward_is_hop("connection", NULL) && forward_is_hop("Transfer-Encoding", NULL) &&
+                      !forward_is_hop("Content-Type", NULL),
+              "hops by name");
+        CHECK(forward_is_hop("X-Mine", "close, x-mine") && !forward_is_hop("X-Min", "close, x-mine"),
+              "hops that are named");
+        CHECK(forward_has_item("keep-alive , Upgrade", "upgrade") && !forward_has_item("upgraded", "upgrade") &&
+                      !forward_has_item(NULL, "x"),
+              "items");
+        CHECK(forward_is_clean("a\tb\303\244") && !forward_is_clean("a\rb") && !forward_is_clean("a\x7f"),
+              "characters");
         for (size_t i = 0; i < sizeof(cookies) / sizeof(cookies[0]); i++)
-                CHECK(forward_is_own_cookie(cookies[i].text, host, forward_host_size(host)) == cookies[i].is_own, "cookie \"%s\"", cookies[i].text);
+                CHECK(forward_is_own_cookie(cookies[i].text, host, forward_host_size(host)) == cookies[i].is_own,
+                      "cookie \"%s\"", cookies[i].text);
 }
 
 static int leads_to(const char *verb, const char *path, int symbol, const char *sandbox)
@@ -136,7 +190,9 @@ static int leads_to(const char *verb, const char *path, int symbol, const char *
         char allowed[64];
         const struct operation *operation = operation_by_path(verb, path, &params, allowed, sizeof(allowed));
         const char *name = json_string_value(json_object_get(params, "sandbox"));
-        int is_right = symbol < 0 ? !operation : operation && (int)operation->symbol == symbol && (!sandbox || (name && strcmp(name, sandbox) == 0));
+        int is_right = symbol < 0 ? !operation
+                                  : operation && (int)operation->symbol == symbol &&
+                                            (!sandbox || (name && strcmp(name, sandbox) == 0));
 
         json_decref(params);
         return is_right;
@@ -149,12 +205,17 @@ static void test_paths(void)
 
         CHECK(leads_to("POST", "/v1/sandboxes/a/exec", OPERATION_SANDBOX_EXEC, "a"), "a name in the middle");
         CHECK(leads_to("GET", "/v1/sandboxes/a/exec", OPERATION_EXEC_SOCKET, "a"), "another verb, another operation");
-        CHECK(leads_to("DELETE", "/v1/sandboxes/a", OPERATION_SANDBOX_DELETE, "a") && leads_to("GET", "/v1/sandboxes", OPERATION_SANDBOX_LIST, NULL), "at the end, and none");
+        CHECK(leads_to("DELETE", "/v1/sandboxes/a", OPERATION_SANDBOX_DELETE, "a") &&
+                      leads_to("GET", "/v1/sandboxes", OPERATION_SANDBOX_LIST, NULL),
+              "at the end, and none");
         CHECK(leads_to("DELETE", "/v1/prefixes/p", OPERATION_PREFIX_DISPOSE, NULL), "the other table");
-        CHECK(leads_to("POST", "/v1/sandboxes//exec", -1, NULL) && leads_to("POST", "/v1/sandboxes/a/b/exec", -1, NULL), "one part, and not an empty one");
-        CHECK(leads_to("GET", "/v1/sandboxes/", -1, NULL) && leads_to("POST", "/v1/sandboxes/a/exec/", -1, NULL), "nothing more, nothing less");
+        CHECK(leads_to("POST", "/v1/sandboxes//exec", -1, NULL) && leads_to("POST", "/v1/sandboxes/a/b/exec", -1, NULL),
+              "one part, and not an empty one");
+        CHECK(leads_to("GET", "/v1/sandboxes/", -1, NULL) && leads_to("POST", "/v1/sandboxes/a/exec/", -1, NULL),
+              "nothing more, nothing less");
         CHECK(leads_to("POST", "/v1/sandboxes/\xff/exec", -1, NULL), "no UTF-8");
-        CHECK(!operation_by_path("PUT", "/v1/sandboxes/a/exec", &params, allowed, sizeof(allowed)) && !params && strstr(allowed, "POST") && strstr(allowed, "GET"),
+        CHECK(!operation_by_path("PUT", "/v1/sandboxes/a/exec", &params, allowed, sizeof(allowed)) && !params &&
+                      strstr(allowed, "POST") && strstr(allowed, "GET"),
               "verbs a path has");
 }
 
@@ -172,11 +233,17 @@ static void test_parameters(void)
 {
         CHECK(checks("exec", "{\"sandbox\": \"a\", \"command\": \"x\", \"timeoutMs\": 86400000}"), "exec");
         CHECK(!checks("exec", "{\"command\": \"x\"}") && !checks("exec", "{\"sandbox\": \"a\"}"), "what it needs");
-        CHECK(checks("exec", "{\"sandbox\": \"a\", \"command\": {\"$\": \"bytes\", \"at\": 0, \"n\": 1}}"), "bytes in frame form");
-        CHECK(!checks("exec", "{\"sandbox\": \"a\", \"command\": {\"$\": \"bytes\", \"b64\": \"AA==\"}}"), "and only so");
-        CHECK(!checks("exec", "{\"sandbox\": \"a\", \"command\": \"x\", \"timeoutMs\": 86400001}"), "milliseconds of a day");
-        CHECK(checks("file.read", "{\"sandbox\": \"a\", \"path\": \"x\", \"offset\": 9007199254740991}"), "bytes of any file");
-        CHECK(checks("sandbox.create", "{}") && checks("sandbox.list", "{}") && !checks("sandbox.list", "{\"sandbox\": \"a\"}"), "who has a name");
+        CHECK(checks("exec", "{\"sandbox\": \"a\", \"command\": {\"$\": \"bytes\", \"at\": 0, \"n\": 1}}"),
+              "bytes in frame form");
+        CHECK(!checks("exec", "{\"sandbox\": \"a\", \"command\": {\"$\": \"bytes\", \"b64\": \"AA==\"}}"),
+              "and only so");
+        CHECK(!checks("exec", "{\"sandbox\": \"a\", \"command\": \"x\", \"timeoutMs\": 86400001}"),
+              "milliseconds of a day");
+        CHECK(checks("file.read", "{\"sandbox\": \"a\", \"path\": \"x\", \"offset\": 9007199254740991}"),
+              "bytes of any file");
+        CHECK(checks("sandbox.create", "{}") && checks("sandbox.list", "{}") &&
+                      !checks("sandbox.list", "{\"sandbox\": \"a\"}"),
+              "who has a name");
         CHECK(checks("hold", "{\"id\": 1, \"hold\": true}") && !checks("hold", "{\"id\": 1}"), "hold");
         for (int i = 0; i < OPERATION_COUNT; i++) {
                 const struct operation *operation = operation_at((enum operation_symbol)i);
@@ -220,17 +287,21 @@ static void test_framing(void)
         } rows[] = {
                 {FRAMING_REQUESTS, GET "\r\n" GET "\r\n", FRAMING_SOUND, GET "\r\n" GET "\r\n"},
                 {FRAMING_REQUESTS, "\r\n\r\n" GET "\r\n", FRAMING_SOUND, GET "\r\n"},
-                {FRAMING_REQUESTS, GET "Content-Length:  2 \r\n\r\n\n\n" GET "\r\n", FRAMING_SOUND, GET "Content-Length:2\r\n\r\n\n\n" GET "\r\n"},
+                {FRAMING_REQUESTS, GET "Content-Length:  2 \r\n\r\n\n\n" GET "\r\n", FRAMING_SOUND,
+                 GET "Content-Length:2\r\n\r\n\n\n" GET "\r\n"},
                 {FRAMING_REQUESTS, CHUNKED "2;a=b\r\n\r\n\r\n0;c\r\nX: y\r\n\r\n" GET "\r\n", FRAMING_SOUND, NULL},
-                {FRAMING_REQUESTS, GET "Upgrade: websocket\r\n\r\n\n\n\x01", FRAMING_SOUND, GET "Upgrade: websocket\r\n\r\n\n\n\x01"},
+                {FRAMING_REQUESTS, GET "Upgrade: websocket\r\n\r\n\n\n\x01", FRAMING_SOUND,
+                 GET "Upgrade: websocket\r\n\r\n\n\n\x01"},
                 {FRAMING_REQUESTS, GET "X: a\n", FRAMING_LINE_END, GET "X: a\r\n\r\n"},
                 {FRAMING_REQUESTS, GET "X: a\rb", FRAMING_LINE_END, GET "X: a\r\n\r\n"},
                 {FRAMING_REQUESTS, GET "X : a\r\n", FRAMING_NAME, GET "X?:\r\n\r\n"},
                 {FRAMING_REQUESTS, GET " X: a\r\n", FRAMING_FOLDED, GET "\r\n"},
                 {FRAMING_REQUESTS, GET "Content-Length: +2\r\n\r\n", FRAMING_LENGTH, GET "Content-Length:0\r\n\r\n"},
                 {FRAMING_REQUESTS, GET "Content-Length: 2\r\nContent-Length: 2\r\n\r\n", FRAMING_LENGTH_TWICE, NULL},
-                {FRAMING_REQUESTS, GET "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_TWO_LENGTHS, NULL},
-                {FRAMING_REQUESTS, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_ENCODING_VERSION, NULL},
+                {FRAMING_REQUESTS, GET "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_TWO_LENGTHS,
+                 NULL},
+                {FRAMING_REQUESTS, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_ENCODING_VERSION,
+                 NULL},
                 {FRAMING_REQUESTS, GET "Host: b\r\n\r\n", FRAMING_HOST_TWICE, NULL},
                 {FRAMING_REQUESTS, "GET / HTTP/1.1\r\n\r\n", FRAMING_HOST_MISSING, "GET / HTTP/1.1\r\n\r\n"},
                 {FRAMING_REQUESTS, "GET  / HTTP/1.1\r\n", FRAMING_FIRST_LINE, "GET ? HTTP/1.0\r\n\r\n"},
@@ -239,7 +310,8 @@ static void test_framing(void)
                 {FRAMING_REQUESTS, CHUNKED "5\rhello", FRAMING_CHUNK, CHUNKED "5Z\r\n\r\n"},
                 {FRAMING_REQUESTS, CHUNKED "1\r\nhello", FRAMING_CHUNK_END, CHUNKED "1\r\nhZ\r\n\r\n"},
                 {FRAMING_REQUESTS, CHUNKED "0\r\nContent-Length: 1\r\n\r\n", FRAMING_TRAILER, CHUNKED "0\r\nZ\r\n\r\n"},
-                {FRAMING_ANSWERS, "HTTP/1.1 103 Hints\r\n\r\n" ANSWER "Content-Length: 1\r\n\r\nabc", FRAMING_SOUND, NULL},
+                {FRAMING_ANSWERS, "HTTP/1.1 103 Hints\r\n\r\n" ANSWER "Content-Length: 1\r\n\r\nabc", FRAMING_SOUND,
+                 NULL},
                 {FRAMING_ANSWERS, "HTTP/1.0 200\r\n\r\nall\nof it", FRAMING_SOUND, "HTTP/1.0 200\r\n\r\nall\nof it"},
                 {FRAMING_ANSWERS, ANSWER "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", FRAMING_LENGTH_TWICE, NULL},
                 {FRAMING_ANSWERS, ANSWER "X: y\n\n", FRAMING_LINE_END, NULL},
@@ -253,7 +325,8 @@ static void test_framing(void)
                         enum framing_fault fault = framed(rows[i].side, rows[i].text, piece, read, sizeof(read));
 
                         if (fault != rows[i].fault || (rows[i].read && strcmp(read, rows[i].read) != 0)) {
-                                CHECK(0, "message %zu in pieces of %zu: \"%s\", read as %s", i, piece, framing_message(fault), read);
+                                CHECK(0, "message %zu in pieces of %zu: \"%s\", read as %s", i, piece,
+                                      framing_message(fault), read);
                                 return;
                         }
                 }

@@ -11,7 +11,10 @@ static void fill(struct journal *journal)
                 enum step_op op;
                 const char *path;
                 unsigned flags;
-        } rows[] = {{STEP_SET, "", 0}, {STEP_TAKE, "a/b", STEP_FROM_OLD}, {STEP_PUT, "\xff\n", STEP_ANY}, {STEP_SWAP, "c", STEP_FLAGS_ALL}};
+        } rows[] = {{STEP_SET, "", 0},
+                    {STEP_TAKE, "a/b", STEP_FROM_OLD},
+                    {STEP_PUT, "\xff\n", STEP_ANY},
+                    {STEP_SWAP, "c", STEP_FLAGS_ALL}};
 
         journal->transaction = 0x1122334455667788;
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -35,15 +38,18 @@ static void test_round_trip(void)
         fill(&written);
         CHECK(journal_encode(&written, &bytes) == 0, "a journal is written");
         CHECK(journal_decode(bytes.data, bytes.size, &read, &e) == 0, "and read: %s", e.msg);
-        CHECK(read.transaction == written.transaction && read.steps.count == written.steps.count, "with its number and all steps");
+        CHECK(read.transaction == written.transaction && read.steps.count == written.steps.count,
+              "with its number and all steps");
         for (size_t i = 0; i < read.steps.count && i < written.steps.count; i++) {
                 const struct step *a = &written.steps.rows[i], *b = &read.steps.rows[i];
 
                 CHECK(strcmp(a->path, b->path) == 0 && a->op == b->op && a->flags == b->flags && a->number == b->number,
                       "step %zu: what and where", i);
-                CHECK(memcmp(&a->displaced, &b->displaced, sizeof(a->displaced)) == 0 && a->displaced_mode == b->displaced_mode,
+                CHECK(memcmp(&a->displaced, &b->displaced, sizeof(a->displaced)) == 0 &&
+                              a->displaced_mode == b->displaced_mode,
                       "step %zu: displaced", i);
-                CHECK(a->moved == b->moved && a->mode == b->mode && a->mtime_ns == b->mtime_ns, "step %zu: the rest", i);
+                CHECK(a->moved == b->moved && a->mode == b->mode && a->mtime_ns == b->mtime_ns, "step %zu: the rest",
+                      i);
         }
         journal_done(&read);
         journal_done(&written);
@@ -92,7 +98,8 @@ static void test_damage(void)
 /* Right sums do not make a step of it. */
 static void test_impossible_steps(void)
 {
-        static const char *const paths[] = {"/etc", "..", "a/../b", "a//b", ".cloche-sync/n0", "a/.cloche-sync", "a/.CLOCHE-sync/b", ""};
+        static const char *const paths[] =
+                {"/etc", "..", "a/../b", "a//b", ".cloche-sync/n0", "a/.cloche-sync", "a/.CLOCHE-sync/b", ""};
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
                 struct journal written = {0};
@@ -117,8 +124,8 @@ static void test_conflict_names(void)
         char name[LIST_NAME_MAX + 1], longest[LIST_NAME_MAX + 1];
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                CHECK(step_conflict_name(rows[i].name, 2, name) && strcmp(name, rows[i].expected) == 0,
-                      "%s beside: %s", rows[i].name, name);
+                CHECK(step_conflict_name(rows[i].name, 2, name) && strcmp(name, rows[i].expected) == 0, "%s beside: %s",
+                      rows[i].name, name);
         memset(longest, 'x', LIST_NAME_MAX);
         longest[LIST_NAME_MAX] = '\0';
         CHECK(!step_conflict_name(longest, 1, name), "the longest name has no room for more");

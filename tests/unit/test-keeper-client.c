@@ -22,7 +22,9 @@ static struct cloche_err e;
 
 static int fake_answer(const struct keeper_request *request, size_t fd_count)
 {
-        struct keeper_answer answer = {.op = request->op, .serial = request->serial, .box = request->op == KEEPER_BOX_FORK ? (uint32_t)fd_count : request->box};
+        struct keeper_answer answer = {.op = request->op,
+                                       .serial = request->serial,
+                                       .box = request->op == KEEPER_BOX_FORK ? (uint32_t)fd_count : request->box};
 
         return fd_send(3, &answer, request->op == KEEPER_HELLO ? sizeof(answer) : KEEPER_ANSWER_HEAD, NULL, 0);
 }
@@ -110,7 +112,8 @@ static void test_more_than_the_socket_holds(void)
         if (r == 0)
                 r = keeper_wait(k, &w, &e);
         CHECK(r == 0 && w.box == 4, "the last one comes with its %u descriptors: %s", w.box, e.msg);
-        CHECK(told.count == REQUESTS && told.out_of_order == 0, "%u were answered before, %u of them out of order", told.count, told.out_of_order);
+        CHECK(told.count == REQUESTS && told.out_of_order == 0, "%u were answered before, %u of them out of order",
+              told.count, told.out_of_order);
         CHECK(keeper_send_held(k) < 0, "nothing is held back any more");
         keeper_stop(k);
 }
@@ -125,8 +128,10 @@ static void test_one_that_is_given_up(void)
         for (uint32_t i = 0; i < REQUESTS && r == 0; i++)
                 r = keeper_box_usage_later(k, i, on_answer, NULL, &e);
         keeper_give_up(k, "it is silent");
-        CHECK(told.errors == REQUESTS && strcmp(told.why, "it is silent") == 0, "%u open requests failed: %s", told.errors, told.why);
-        CHECK(keeper_ping_later(k, on_answer, NULL, &e) == -CLOCHE_E_KEEPER && strcmp(e.msg, "it is silent") == 0, "nothing can be asked any more: %s", e.msg);
+        CHECK(told.errors == REQUESTS && strcmp(told.why, "it is silent") == 0, "%u open requests failed: %s",
+              told.errors, told.why);
+        CHECK(keeper_ping_later(k, on_answer, NULL, &e) == -CLOCHE_E_KEEPER && strcmp(e.msg, "it is silent") == 0,
+              "nothing can be asked any more: %s", e.msg);
         keeper_stop(k);
         CHECK(kill(pid, 0) == 0, "it is not waited for");
         kill(pid, SIGKILL);

@@ -25,7 +25,9 @@ static int try(const void *packet, size_t size, const int *fds, size_t fd_count,
         if (fd_send(their_fd, packet, size, fds, fd_count) < 0)
                 return 2;
         r = passthrough_serve(&passthrough);
-        *ret_result = fd_receive(their_fd, &answer, sizeof(answer), NULL, &no_fds, MSG_DONTWAIT) == sizeof(answer) ? answer.result : 0;
+        *ret_result = fd_receive(their_fd, &answer, sizeof(answer), NULL, &no_fds, MSG_DONTWAIT) == sizeof(answer)
+                              ? answer.result
+                              : 0;
         return r;
 }
 
@@ -67,7 +69,8 @@ static void test_descriptors(void)
 {
         int32_t result = 0;
 
-        CHECK(try_open(fuse_fd, file_fd, &result) == 0 && result < 0, "a device that serves no mount is the kernel's to refuse");
+        CHECK(try_open(fuse_fd, file_fd, &result) == 0 && result < 0,
+              "a device that serves no mount is the kernel's to refuse");
         CHECK(try_open(null_fd, file_fd, &result) < 0 && result == 0, "another device cuts off");
         CHECK(try_open(file_fd, file_fd, &result) < 0, "a file for the device, too");
         CHECK(try_open(file_fd, fuse_fd, &result) < 0, "and both exchanged");
@@ -93,8 +96,10 @@ static void test_bounds(void)
         CHECK(passthrough_serve(&passthrough) == 0, "nobody waits for who says nothing");
         passthrough.alive = PASSTHROUGH_IDS_MAX;
         fd_send(their_fd, &request, sizeof(request), fds, 2);
-        CHECK(passthrough_serve(&passthrough) == 0 && fd_receive(their_fd, &answer, sizeof(answer), NULL, &no_fds, MSG_DONTWAIT) > 0 &&
-              answer.result == -ENOSPC, "no more than %d ids are alive", PASSTHROUGH_IDS_MAX);
+        CHECK(passthrough_serve(&passthrough) == 0 &&
+                      fd_receive(their_fd, &answer, sizeof(answer), NULL, &no_fds, MSG_DONTWAIT) > 0 &&
+                      answer.result == -ENOSPC,
+              "no more than %d ids are alive", PASSTHROUGH_IDS_MAX);
         while (r == 0 && sent++ < 100000)
                 r = fd_send(their_fd, &request, sizeof(request), fds, 2) < 0 ? 1 : passthrough_serve(&passthrough);
         CHECK(r == -EAGAIN, "who asks and does not listen is cut off (%d after %d)", r, sent);
@@ -104,7 +109,8 @@ static void test_bounds(void)
         close(their_fd);
         while (passthrough_serve(&passthrough) == 0)
                 ;
-        CHECK(passthrough_serve(&passthrough) == -EPIPE || passthrough_serve(&passthrough) < 0, "the end of the socket is told");
+        CHECK(passthrough_serve(&passthrough) == -EPIPE || passthrough_serve(&passthrough) < 0,
+              "the end of the socket is told");
         close(passthrough.fd);
 }
 

@@ -1,4 +1,5 @@
-/* Sockets whose other end somebody else holds. A close that waits would never end here: its connection lingers for ever. */
+/* Sockets whose other end somebody else holds. A close that waits would never end here: its connection lingers for
+ * ever. */
 #include "base/fd.h"
 #include "base/peer.h"
 #include "table.h"
@@ -47,7 +48,8 @@ static void connect_slowly(int ret[2])
         ret[1] = accept(server_fd, NULL, NULL);
         while (ready && send(ret[0], bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
                 ;
-        CHECK(ready && setsockopt(ret[0], SOL_SOCKET, SO_LINGER, &forever, sizeof(forever)) == 0, "a connection lingers");
+        CHECK(ready && setsockopt(ret[0], SOL_SOCKET, SO_LINGER, &forever, sizeof(forever)) == 0,
+              "a connection lingers");
 }
 
 /* Sent, and held by nobody else. */
@@ -73,14 +75,16 @@ static void test_bytes(void)
 
         pair_of(SOCK_STREAM, pair);
         CHECK(peer_receive(pair[1], text, sizeof(text)) < 0 && errno == EAGAIN, "nothing is there");
-        CHECK(write(pair[0], "bytes", 5) == 5 && peer_receive(pair[1], text, 3) == 3 && memcmp(text, "byt", 3) == 0, "bytes are taken");
+        CHECK(write(pair[0], "bytes", 5) == 5 && peer_receive(pair[1], text, 3) == 3 && memcmp(text, "byt", 3) == 0,
+              "bytes are taken");
         CHECK(peer_receive(pair[1], text, sizeof(text)) == 2 && memcmp(text, "es", 2) == 0, "and the rest of them");
         CHECK(write(pair[0], "a", 1) == 1, "more");
         send_slow(pair[0], "b");
         CHECK(peer_receive(pair[1], text, sizeof(text)) < 0 && errno == EBADMSG, "descriptors behind them are refused");
         CHECK(peer_receive(pair[1], text, 1) < 0 && errno == EBADMSG, "the descriptors stay");
         peer_close(&pair[1]);
-        CHECK(pair[1] == -EBADF && send(pair[0], "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE, "the socket is closed with them in it");
+        CHECK(pair[1] == -EBADF && send(pair[0], "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE,
+              "the socket is closed with them in it");
         close(pair[0]);
         pair_of(SOCK_STREAM, pair);
         close(pair[0]);
@@ -131,7 +135,10 @@ static void send_fd_out_of_band(int socket_fd, int fd)
                 struct cmsghdr align;
         } control = {0};
         struct iovec iov = {(char[]){'z'}, 1};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct msghdr msg = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
         struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
 
         *h = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
@@ -150,7 +157,8 @@ static void test_out_of_band(void)
         peer_open(pair[1]);
         send(pair[0], "x", 1, MSG_OOB | MSG_NOSIGNAL);
         send(pair[0], "y", 1, MSG_NOSIGNAL);
-        CHECK(peer_receive(pair[1], text, sizeof(text)) == 2 && memcmp(text, "xy", 2) == 0, "a byte out of band is read in order");
+        CHECK(peer_receive(pair[1], text, sizeof(text)) == 2 && memcmp(text, "xy", 2) == 0,
+              "a byte out of band is read in order");
         send_fd_out_of_band(pair[0], file_fd);
         CHECK(peer_receive(pair[1], text, sizeof(text)) == -1 && errno == EBADMSG, "its descriptors are seen");
         CHECK(open_files() == before, "and not taken");
@@ -169,23 +177,33 @@ static void test_packets(void)
         pair_of(SOCK_SEQPACKET, pair);
         before = open_files();
         fd_send(pair[0], "abc", 3, both, 2);
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd >= 0, "a file that is wanted is taken");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd >= 0,
+              "a file that is wanted is taken");
         CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC && open_files() == before + 1, "alone, close-on-exec");
         close(fd);
         fd_send(pair[0], "abc", 3, reverse, 2);
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF && open_files() == before, "another is not");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF &&
+                      open_files() == before,
+              "another is not");
         fd_send(pair[0], "abc", 3, both, 1);
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), 0, &fd, 0) == 3 && fd == -EBADF && open_files() == before, "nor one that nobody wants");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), 0, &fd, 0) == 3 && fd == -EBADF && open_files() == before,
+              "nor one that nobody wants");
         fd_send(pair[0], "abcde", 5, both, 1);
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMSGSIZE && fd == -EBADF && open_files() == before, "a cut packet brings none");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMSGSIZE && fd == -EBADF &&
+                      open_files() == before,
+              "a cut packet brings none");
         fd_send(pair[0], "abc", 3, both, 2);
         before_full = table_fill();
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMFILE && fd == -EBADF && memcmp(text, "abc", 3) == 0, "one without room for what it brings is whole");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMFILE && fd == -EBADF &&
+                      memcmp(text, "abc", 3) == 0,
+              "one without room for what it brings is whole");
         setrlimit(RLIMIT_NOFILE, &before_full);
         CHECK(open_files() == before, "and brings none");
         send_slow(pair[0], "abc");
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "one that lingers is let go of");
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, MSG_DONTWAIT) == -EAGAIN, "nothing more is there");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF,
+              "one that lingers is let go of");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, MSG_DONTWAIT) == -EAGAIN,
+              "nothing more is there");
         close(pair[0]);
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 0, "the end is 0");
         close(pair[1]);
@@ -215,7 +233,8 @@ static void test_without_threads(void)
         peer_discard(&slow[0], 1);
         CHECK(fcntl(slow[0], F_GETFD) >= 0, "without a thread one stays open");
         send_slow(pair[0], "abc");
-        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "and one that was sent");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF,
+              "and one that was sent");
         CHECK(open_files() == before + 5, "which holds up nobody");
         set_stacks(1 << 20);
         peer_discard(NULL, 0);

@@ -91,7 +91,8 @@ static void test_answers(void)
                 for (size_t piece = 1; piece < 200; piece += 66) {
                         CHECK(take(rows[i].text, piece) == rows[i].whole, "answer %zu in pieces of %zu", i, piece);
                         if (rows[i].whole)
-                                CHECK(said.status == rows[i].status && said.headers == rows[i].headers && said.size == strlen(rows[i].body) &&
+                                CHECK(said.status == rows[i].status && said.headers == rows[i].headers &&
+                                              said.size == strlen(rows[i].body) &&
                                               memcmp(said.body, rows[i].body, said.size) == 0,
                                       "and what is passed on of it");
                 }

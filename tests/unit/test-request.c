@@ -27,14 +27,16 @@ static void test_sizes(void)
         struct cloche_err e = {0};
 
         CHECK(check(&request, &e) == 0, "a request without limits is taken: %s", e.msg);
-        CHECK(keeper_request_check(&request, sizeof(request) - 1, &e) == -CLOCHE_E_PROTOCOL, "a short packet is refused: %s", e.msg);
+        CHECK(keeper_request_check(&request, sizeof(request) - 1, &e) == -CLOCHE_E_PROTOCOL,
+              "a short packet is refused: %s", e.msg);
         CHECK(keeper_request_check(&request, 0, &e) == -CLOCHE_E_PROTOCOL, "an empty packet is refused");
         request.op = KEEPER_OP_COUNT;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unknown request is refused: %s", e.msg);
         request.op = UINT32_MAX;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and a far one");
         request.op = KEEPER_BOX_DROP;
-        CHECK(keeper_request_check(&request, KEEPER_REQUEST_HEAD, &e) == 0, "another request than for a box is its head: %s", e.msg);
+        CHECK(keeper_request_check(&request, KEEPER_REQUEST_HEAD, &e) == 0,
+              "another request than for a box is its head: %s", e.msg);
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and nothing more: %s", e.msg);
 }
 
@@ -94,15 +96,20 @@ static void test_mounts(void)
 
         CHECK(check_mounts("/data", "/workspace/a.b", KEEPER_NO_BOX, &e) == 0, "places of mounts are taken: %s", e.msg);
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-                CHECK(check_mounts(bad[i], NULL, KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "'%s' is refused: %s", bad[i], e.msg);
+                CHECK(check_mounts(bad[i], NULL, KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT,
+                      "'%s' is refused: %s", bad[i], e.msg);
         CHECK(check_mounts("/data", "/data/x", KEEPER_NO_BOX, &e) == 0, "a mount may lie in a mount: %s", e.msg);
         CHECK(check_mounts("/data/x", "/data", KEEPER_NO_BOX, &e) == 0, "the other way round too: %s", e.msg);
-        CHECK(check_files("/data", "/data/x", 1, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not in one that is a file: %s", e.msg);
-        CHECK(check_files("/data/x", "/data", 2, &e) == -CLOCHE_E_INVALID_ARGUMENT, "the other way round neither: %s", e.msg);
+        CHECK(check_files("/data", "/data/x", 1, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not in one that is a file: %s",
+              e.msg);
+        CHECK(check_files("/data/x", "/data", 2, &e) == -CLOCHE_E_INVALID_ARGUMENT, "the other way round neither: %s",
+              e.msg);
         CHECK(check_files("/data", "/data/x", 2, &e) == 0, "a file may lie in a directory: %s", e.msg);
-        CHECK(check_mounts("/data", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "and the same place twice");
+        CHECK(check_mounts("/data", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT,
+              "and the same place twice");
         CHECK(check_mounts("/data", "/database", KEEPER_NO_BOX, &e) == 0, "a longer name is another place: %s", e.msg);
-        CHECK(check_mounts("/workspace/x", NULL, 3, &e) == 0, "beneath a template what is writable has room: %s", e.msg);
+        CHECK(check_mounts("/workspace/x", NULL, 3, &e) == 0, "beneath a template what is writable has room: %s",
+              e.msg);
         CHECK(check_mounts("/data", NULL, 3, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nothing else: %s", e.msg);
         request.spec.mount_count = KEEPER_MOUNTS_MAX + 1;
         CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "too many are refused: %s", e.msg);
@@ -128,7 +135,8 @@ static void test_services(void)
         CHECK(keeper_request_check(&request, size - 1, &e) == -CLOCHE_E_PROTOCOL, "not with less: %s", e.msg);
         CHECK(keeper_request_check(&request, sizeof(request), &e) == -CLOCHE_E_PROTOCOL, "nor with more");
         strcpy(request.service.path, "/etc");
-        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "an absolute path is refused: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "an absolute path is refused: %s",
+              e.msg);
         memset(request.service.path, 'x', sizeof(request.service.path));
         CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
         request.service.path[0] = '\0';
@@ -140,7 +148,8 @@ static void test_services(void)
         request.service.service = KEEPER_SERVICE_NET;
         CHECK(keeper_request_check(&request, size, &e) == 0, "a network is asked for: %s", e.msg);
         strcpy(request.service.path, "a");
-        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not with a directory: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not with a directory: %s",
+              e.msg);
         request.service.path[0] = '\0';
         request.service.service = KEEPER_SERVICE_COUNT;
         CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and another service: %s", e.msg);
@@ -173,10 +182,12 @@ static void test_new_limits(void)
         request.spec.limits.disk_bytes = 1;
         CHECK(check(&request, &e) == 0, "what cannot be changed is not looked at");
         request.spec.limits.pids = 1;
-        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "pids"), "too few tasks are refused: %s", e.msg);
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "pids"),
+              "too few tasks are refused: %s", e.msg);
         request.spec.limits.pids = UINT64_MAX;
         request.spec.limits.cpu_percent = UINT64_MAX - 1;
-        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "cpu_percent"), "and too much of the processor: %s", e.msg);
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "cpu_percent"),
+              "and too much of the processor: %s", e.msg);
 }
 
 static void test_sandboxes(void)

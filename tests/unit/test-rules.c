@@ -31,8 +31,9 @@ static void test_globs_as_minimatch(void)
         snprintf(path, sizeof(path), "%s/globs.json", folder ? folder : "tests/vectors");
         rows = json_load_file(path, 0, NULL);
         CHECK(json_array_size(rows) > 300, "%s", path);
-        json_array_foreach(rows, i, row) {
-                const char *pattern = json_string_value(json_array_get(row, 0)), *text = json_string_value(json_array_get(row, 1));
+        json_array_foreach (rows, i, row) {
+                const char *pattern = json_string_value(json_array_get(row, 0)),
+                           *text = json_string_value(json_array_get(row, 1));
                 int expected = json_is_true(json_array_get(row, 2));
 
                 CHECK(matches(pattern, text) == expected, "'%s' %s '%s'", pattern, expected ? "takes" : "leaves", text);
@@ -46,17 +47,40 @@ static void test_globs_of_a_mount(void)
                 const char *pattern, *path;
                 int expected;
         } rows[] = {
-                {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
-                {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
-                {"?", "\xc3\xa4", 1}, {"?", "\xed\xa0\x80", 0}, {"???", "\xed\xa0\x80", 1}, {"?", "\xe0\x80\xaf", 0}, {"???", "\xe0\x80\xaf", 1},
-                {"@(?)", "\xf0\x9f\x98\x80", 1}, {"@(?)", "\xf4\x90\x80\x80", 0}, {"@(\xff|\xc3)", "\xc3", 1}, {"[!a]?", "\xc3(", 1}, {"[[:x:a]", ":", 1},
-                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a*(b))", "b", -CLOCHE_E_INVALID_ARGUMENT},
-                {"{+,x}({*,y}(a))", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
-                {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
+                {"**", "", 1},
+                {"*", "", 0},
+                {"a/**", "", 0},
+                {"/a", "a", 1},
+                {"./a", "a", 1},
+                {"a//b", "a/b", 1},
+                {"a/", "a", 1},
+                {"?", "\xff", 1},
+                {"\xff", "\xff", 1},
+                {"[\xc3\xa4]", "\xc3", 0},
+                {"?", "\xc3\xa4", 1},
+                {"?", "\xed\xa0\x80", 0},
+                {"???", "\xed\xa0\x80", 1},
+                {"?", "\xe0\x80\xaf", 0},
+                {"???", "\xe0\x80\xaf", 1},
+                {"@(?)", "\xf0\x9f\x98\x80", 1},
+                {"@(?)", "\xf4\x90\x80\x80", 0},
+                {"@(\xff|\xc3)", "\xc3", 1},
+                {"[!a]?", "\xc3(", 1},
+                {"[[:x:a]", ":", 1},
+                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT},
+                {"", "a", -CLOCHE_E_INVALID_ARGUMENT},
+                {"+(a*(b))", "b", -CLOCHE_E_INVALID_ARGUMENT},
+                {"{+,x}({*,y}(a))", "a", -CLOCHE_E_INVALID_ARGUMENT},
+                {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT},
+                {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT},
+                {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
+                {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT},
+                {"\\!a", "!a", 1},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
+                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern,
+                      rows[i].path);
 }
 
 /* Longer than any path that one call takes: a tree can be deeper. */
@@ -71,8 +95,11 @@ static void test_globs_of_long_paths(void)
                 for (size_t at = 0; at < size; at++)
                         path[at] = at % 2 ? '/' : 'd';
                 strcpy(path + size, "x.key");
-                CHECK(matches("**/*.key", path) == 1 && matches("d/**/x.*", path) == 1 && matches("**/d/d/[x].key", path) == 1, "below %zu bytes", size);
-                CHECK(matches("**/*.pem", path) == 0 && matches("e/**", path) == 0 && matches("*.key", path) == 0, "nor others below %zu bytes", size);
+                CHECK(matches("**/*.key", path) == 1 && matches("d/**/x.*", path) == 1 &&
+                              matches("**/d/d/[x].key", path) == 1,
+                      "below %zu bytes", size);
+                CHECK(matches("**/*.pem", path) == 0 && matches("e/**", path) == 0 && matches("*.key", path) == 0,
+                      "nor others below %zu bytes", size);
         }
 }
 
@@ -82,17 +109,37 @@ static void test_kinds_of_segments(void)
                 const char *pattern, *path;
                 int expected;
         } rows[] = {
-                {"*.c", ".c", 1}, {"*.c", "a.c", 1}, {"*.c", "a.cc", 0}, {"*.c", "c", 0}, {"*", ".", 1}, {"a*", "a", 1}, {"*a*", "bab", 1},
-                {"abc", "ab", 0}, {"abc", "abcd", 0}, {"*\xc3\xa9", "\xc3\xa9", 1}, {"a/*/c", "a/b/c", 1}, {"a/*/c", "a/c", 0},
-                {"**/a/**/b", "a/b", 1}, {"**/a/**/b", "x/a/y/z/b", 1}, {"**/a/**/b", "x/a/y/b/z", 0}, {"**/*.d/**", "q.d/x", 1}, {"**/*.d/**", "q.d", 0},
-                {"*\\*", "a*", 1}, {"*\\*", "ab", 0}, {"{*.a,b}/c", "x.a/c", 1}, {"{*.a,b}/c", "b/c", 1}, {"{*.a,b}/c", "a/c", 0},
+                {"*.c", ".c", 1},
+                {"*.c", "a.c", 1},
+                {"*.c", "a.cc", 0},
+                {"*.c", "c", 0},
+                {"*", ".", 1},
+                {"a*", "a", 1},
+                {"*a*", "bab", 1},
+                {"abc", "ab", 0},
+                {"abc", "abcd", 0},
+                {"*\xc3\xa9", "\xc3\xa9", 1},
+                {"a/*/c", "a/b/c", 1},
+                {"a/*/c", "a/c", 0},
+                {"**/a/**/b", "a/b", 1},
+                {"**/a/**/b", "x/a/y/z/b", 1},
+                {"**/a/**/b", "x/a/y/b/z", 0},
+                {"**/*.d/**", "q.d/x", 1},
+                {"**/*.d/**", "q.d", 0},
+                {"*\\*", "a*", 1},
+                {"*\\*", "ab", 0},
+                {"{*.a,b}/c", "x.a/c", 1},
+                {"{*.a,b}/c", "b/c", 1},
+                {"{*.a,b}/c", "a/c", 0},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
+                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern,
+                      rows[i].path);
 }
 
-/* Generous: each row takes milliseconds, where one whose work doubles or is multiplied by the name once more takes minutes. */
+/* Generous: each row takes milliseconds, where one whose work doubles or is multiplied by the name once more takes
+ * minutes. */
 #define BOUNDED_SECONDS 10
 
 static void takes_bounded_time(const char *pattern, const char *name)
@@ -129,7 +176,8 @@ static void test_globs_are_bounded(void)
 /* Groups that fit in many ways, and in none at the end, of as many bytes as a pattern and a name may have. */
 static void test_extended_globs_are_bounded(void)
 {
-        static const char *const groups[] = {"+(a|aa|a*|*a|[a]a)", "*(a|aa|aaa)", "!(a)", "?(a)", "@(a|aa|*)", "!(*(a|aa)b)", "+(*a*a*|!(b))"};
+        static const char *const groups[] = {"+(a|aa|a*|*a|[a]a)", "*(a|aa|aaa)", "!(a)",         "?(a)",
+                                             "@(a|aa|*)",          "!(*(a|aa)b)", "+(*a*a*|!(b))"};
         static char pattern[4097], name[1025];
 
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
@@ -167,14 +215,10 @@ static void test_nested_globs_are_bounded(void)
                 size_t times;
                 const char *close, *tail;
         } rows[] = {
-                {"", "?@(", 16, "a", 1, ")!(x)*", ""},
-                {"", "?@(", 16, "*a", 1900, ")!(x)*", ""},
-                {"+(", "?@(", 14, "a", 1, ")!(x)*", ")"},
-                {"", "?@(", 15, "+(a|*b)", 500, ")!(x)*", ""},
-                {"", "!(", 16, "a", 1, "b)*", "b"},
-                {"+(a|", "", 0, "*a", 2000, "", "b)"},
-                {"+(a|b", "", 0, "?(a)", 1000, "", ")"},
-                {"[", "", 0, "[:a", 1300, "", "]*c"},
+                {"", "?@(", 16, "a", 1, ")!(x)*", ""},    {"", "?@(", 16, "*a", 1900, ")!(x)*", ""},
+                {"+(", "?@(", 14, "a", 1, ")!(x)*", ")"}, {"", "?@(", 15, "+(a|*b)", 500, ")!(x)*", ""},
+                {"", "!(", 16, "a", 1, "b)*", "b"},       {"+(a|", "", 0, "*a", 2000, "", "b)"},
+                {"+(a|b", "", 0, "?(a)", 1000, "", ")"},  {"[", "", 0, "[:a", 1300, "", "]*c"},
         };
         static const char names[] = {'a', '['};
 
@@ -203,7 +247,9 @@ static void test_literal_openers_are_bounded(void)
                 clock_t began = clock();
 
                 append(pattern, parts[i], 4000 / strlen(parts[i]));
-                CHECK(matches(pattern, "a") == -CLOCHE_E_INVALID_ARGUMENT && clock() - began < BOUNDED_SECONDS * CLOCKS_PER_SEC, "%.60s", pattern);
+                CHECK(matches(pattern, "a") == -CLOCHE_E_INVALID_ARGUMENT &&
+                              clock() - began < BOUNDED_SECONDS * CLOCKS_PER_SEC,
+                      "%.60s", pattern);
                 append(literal, parts[i], 8);
                 CHECK(matches(literal, literal) == 1, "%s", literal);
         }
@@ -236,19 +282,23 @@ static void decides(const char *text, const char *path, const char *expected, co
 
         if (rules)
                 actions_text(rules_decide(rules, path, &rule), actions);
-        CHECK(rules && strcmp(actions, expected) == 0 && strcmp(rules_pattern(rules, rule), pattern) == 0, "%s of '%s': %s by '%s' %s", text,
-              path, actions, rules ? rules_pattern(rules, rule) : "", e.msg);
+        CHECK(rules && strcmp(actions, expected) == 0 && strcmp(rules_pattern(rules, rule), pattern) == 0,
+              "%s of '%s': %s by '%s' %s", text, path, actions, rules ? rules_pattern(rules, rule) : "", e.msg);
         rules_free(rules);
 }
 
 /* Read, list, create, modify, delete. */
 static void test_decisions(void)
 {
-        static const char order[] = "{\"rules\":[{\"pattern\":\"*.md\",\"allow\":[\"modify\"]},{\"pattern\":\"**\",\"deny\":[\"*\"]},"
-                                    "{\"pattern\":\"secret.md\",\"deny\":[\"read\"],\"priority\":5}]}";
-        static const char both[] = "{\"default\":{\"list\":false},\"rules\":[{\"pattern\":\"a\",\"deny\":\"*\",\"allow\":[\"read\",\"create\"]}]}";
-        static const char exclude[] = "{\"rules\":[{\"pattern\":\"**\",\"allow\":\"*\",\"priority\":999}],\"exclude\":[\"node_modules\",\"dist/*.map\"]}";
-        static const char equal[] = "{\"rules\":[{\"pattern\":\"x\",\"allow\":\"*\",\"priority\":1000}],\"exclude\":[\"x\"]}";
+        static const char order[] =
+                "{\"rules\":[{\"pattern\":\"*.md\",\"allow\":[\"modify\"]},{\"pattern\":\"**\",\"deny\":[\"*\"]},"
+                "{\"pattern\":\"secret.md\",\"deny\":[\"read\"],\"priority\":5}]}";
+        static const char both[] = "{\"default\":{\"list\":false},\"rules\":[{\"pattern\":\"a\",\"deny\":\"*\","
+                                   "\"allow\":[\"read\",\"create\"]}]}";
+        static const char exclude[] = "{\"rules\":[{\"pattern\":\"**\",\"allow\":\"*\",\"priority\":999}],\"exclude\":["
+                                      "\"node_modules\",\"dist/*.map\"]}";
+        static const char equal[] =
+                "{\"rules\":[{\"pattern\":\"x\",\"allow\":\"*\",\"priority\":1000}],\"exclude\":[\"x\"]}";
 
         decides("null", "any/where", "rl---", "");
         decides("{}", "", "rl---", "");
@@ -265,7 +315,9 @@ static void test_decisions(void)
         decides(exclude, "dist/a.map/x", "-----", "dist/*.map");
         decides(exclude, "lib/dist/a.map", "rlcmd", "**");
         decides(equal, "x", "-----", "x");
-        decides("{\"rules\":[{\"pattern\":\"x\",\"deny\":\"read\",\"priority\":-1},{\"pattern\":\"x\",\"allow\":\"delete\"}]}", "x", "rl--d", "x");
+        decides("{\"rules\":[{\"pattern\":\"x\",\"deny\":\"read\",\"priority\":-1},{\"pattern\":\"x\",\"allow\":"
+                "\"delete\"}]}",
+                "x", "rl--d", "x");
 }
 
 static void refuses(const char *text, const char *place)

@@ -1,4 +1,5 @@
-/* Seats: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real boxes. With an argument it says how long they take. */
+/* Seats: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real boxes. With an argument it
+ * says how long they take. */
 #include <cloche/cloche.h>
 
 #include "base/clock.h"
@@ -22,7 +23,8 @@
 static struct cloche_err e;
 static cloche_engine *engine;
 static cloche_prefix *prefix;
-static const struct keeper_box_limits no_limits = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+static const struct keeper_box_limits no_limits = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                                   UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
 static struct told {
         int times;
@@ -52,7 +54,10 @@ static void set_up(void)
         static char libexec[4096];
         const struct cloche_file file = {.path = "/workspace/of-the-prefix", .data = "x", .size = 1};
         struct cloche_engine_options options = {.spares = CLOCHE_NO_SPARES, .libexec_dir = libexec};
-        struct cloche_prefix_options prefix_options = {.language = "python", .code = "warm = 'from the prefix'", .files = &file, .file_count = 1};
+        struct cloche_prefix_options prefix_options = {.language = "python",
+                                                       .code = "warm = 'from the prefix'",
+                                                       .files = &file,
+                                                       .file_count = 1};
         ssize_t n = readlink("/proc/self/exe", libexec, sizeof(libexec) - 1);
         char *slash;
 
@@ -124,11 +129,14 @@ static const char *call(struct seat *seat, const char *code)
         int size;
         ssize_t n;
 
-        size = snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"%s\",\"resultBytes\":4096}}", code);
+        size = snprintf(text, sizeof(text),
+                        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"%s\",\"resultBytes\":"
+                        "4096}}",
+                        code);
         sizes[0] = (uint32_t)size + 4;
         sizes[1] = (uint32_t)size;
-        if (write(seat->channel.fd, sizes, sizeof(sizes)) != sizeof(sizes) || write(seat->channel.fd, text, (size_t)size) != size ||
-            poll(&polled, 1, 20000) != 1)
+        if (write(seat->channel.fd, sizes, sizeof(sizes)) != sizeof(sizes) ||
+            write(seat->channel.fd, text, (size_t)size) != size || poll(&polled, 1, 20000) != 1)
                 return "it does not listen";
         n = read(seat->channel.fd, text, sizeof(text) - 1);
         if (n < 8)
@@ -145,7 +153,10 @@ static void put(struct box *box, const char *path, const char *text)
 
         strcpy(request.path, path);
         must(fd_send(box->control_fd, &request, sizeof(request), &fd, 1), "put a file");
-        must(fd_receive(box->control_fd, &answer, sizeof(answer), NULL, NULL, 0) == sizeof(answer) && !answer.err.code ? 0 : -1, "hear of a file");
+        must(fd_receive(box->control_fd, &answer, sizeof(answer), NULL, NULL, 0) == sizeof(answer) && !answer.err.code
+                     ? 0
+                     : -1,
+             "hear of a file");
 }
 
 static void test_files(void)
@@ -160,10 +171,15 @@ static void test_files(void)
         seat = wait_for_seat(sandbox.id);
         CHECK(told.times == 1 && told.error.code == 0, "a seat that shares is told of once: %s", told.error.msg);
         CHECK(prefix->template->seat_count == 0, "it is none of the template's");
-        said = call(seat, "warm + ', ' + open('/workspace/theirs').read() + str(open('/workspace/mine', 'w').write('mine'))");
-        CHECK(strstr(said, "from the prefix, from the sandbox4"), "what was set up and the sandbox's files are there: %s", said);
-        CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0 && read(fd, text, sizeof(text)) == 4 && strcmp(text, "mine") == 0, "it writes there: %s", text);
-        CHECK(box_get(&sandbox, "/workspace/of-the-prefix", &fd, &e) < 0, "files of the prefix are not placed in the sandbox: %s", e.msg);
+        said = call(seat,
+                    "warm + ', ' + open('/workspace/theirs').read() + str(open('/workspace/mine', 'w').write('mine'))");
+        CHECK(strstr(said, "from the prefix, from the sandbox4"),
+              "what was set up and the sandbox's files are there: %s", said);
+        CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0 && read(fd, text, sizeof(text)) == 4 &&
+                      strcmp(text, "mine") == 0,
+              "it writes there: %s", text);
+        CHECK(box_get(&sandbox, "/workspace/of-the-prefix", &fd, &e) < 0,
+              "files of the prefix are not placed in the sandbox: %s", e.msg);
         seat_free(seat);
         CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0, "its end leaves the sandbox as it is");
         drop_sandbox(&sandbox);
@@ -232,8 +248,8 @@ static void say_speed(void)
         }
         qsort(shared_us, SAMPLES, sizeof(shared_us[0]), compare);
         qsort(plain_us, SAMPLES, sizeof(plain_us[0]), compare);
-        printf("# a seat and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n", (double)shared_us[SAMPLES / 2] / 1000,
-               (double)plain_us[SAMPLES / 2] / 1000);
+        printf("# a seat and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n",
+               (double)shared_us[SAMPLES / 2] / 1000, (double)plain_us[SAMPLES / 2] / 1000);
         drop_sandbox(&sandbox);
 }
 

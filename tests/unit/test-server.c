@@ -1,6 +1,6 @@
 /* A server of three methods on a socket pair, and its client. */
-#include "base/fd.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "tap.h"
 #include "wire/server.h"
 
@@ -60,8 +60,10 @@ static const struct server_method methods[] = {
 
 static void begin(void)
 {
-        const struct server_options options = {
-                .methods = methods, .request_bytes_max = 1 << 16, .reply_bytes_max = 64 << 20, .notify_bytes_max = 1 << 16};
+        const struct server_options options = {.methods = methods,
+                                               .request_bytes_max = 1 << 16,
+                                               .reply_bytes_max = 64 << 20,
+                                               .notify_bytes_max = 1 << 16};
         int ends[2];
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -88,7 +90,8 @@ static void request_with(int id, const char *method, json_t *params, int fd)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
 
-        if (rpc_request(json_integer(id), method, params, NULL, 0, &out, NULL) < 0 || fd_send(client_fd, out.data, out.size, &fd, fd >= 0) < 0)
+        if (rpc_request(json_integer(id), method, params, NULL, 0, &out, NULL) < 0 ||
+            fd_send(client_fd, out.data, out.size, &fd, fd >= 0) < 0)
                 abort();
 }
 
@@ -117,8 +120,14 @@ static const char *reply(void)
                 return last_reply;
         if (m.kind == RPC_RESULT)
                 text = json_dumps(m.result, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
-        snprintf(last_reply, sizeof(last_reply), m.kind == RPC_NOTIFICATION ? "%.0lld%s" : m.kind == RPC_ERROR ? "%lld !%s" : "%lld %s",
-                 m.id ? json_integer_value(m.id) : 0, m.kind == RPC_NOTIFICATION ? m.method : m.kind == RPC_ERROR ? m.error_message : text);
+        snprintf(last_reply, sizeof(last_reply),
+                 m.kind == RPC_NOTIFICATION ? "%.0lld%s"
+                 : m.kind == RPC_ERROR      ? "%lld !%s"
+                                            : "%lld %s",
+                 m.id ? json_integer_value(m.id) : 0,
+                 m.kind == RPC_NOTIFICATION ? m.method
+                 : m.kind == RPC_ERROR      ? m.error_message
+                                            : text);
         free(text);
         rpc_message_done(&m);
         return last_reply;
@@ -130,7 +139,8 @@ static const char *asked(int id, const char *method, json_t *params)
         return server_turn(&server) < 0 ? "(end)" : reply();
 }
 
-#define SAYS(expected, id, method, params) CHECK(strcmp(asked(id, method, params), expected) == 0, "%s: %s", method, last_reply)
+#define SAYS(expected, id, method, params) \
+        CHECK(strcmp(asked(id, method, params), expected) == 0, "%s: %s", method, last_reply)
 
 /* -- tests ------------------------------------------------------------------------------------------------------ */
 
@@ -166,7 +176,9 @@ static void test_cancel(void)
         request(3, "work", json_object());
         request(4, "echo", json_object());
         request(5, "cancel", json_object());
-        CHECK(server_turn(&server) == 0 && strcmp(reply(), "4 !echo: another request is at work: wait for its reply, or cancel it") == 0, "%s", last_reply);
+        CHECK(server_turn(&server) == 0 &&
+                      strcmp(reply(), "4 !echo: another request is at work: wait for its reply, or cancel it") == 0,
+              "%s", last_reply);
         CHECK(strcmp(reply(), "5 {\"cancelled\":true}") == 0, "%s", last_reply);
         CHECK(strcmp(reply(), "3 !cancelled") == 0, "%s", last_reply);
         SAYS("6 {}", 6, "work", json_object());
@@ -185,11 +197,13 @@ static void test_descriptors(void)
         SAYS("2 !no descriptor came", 2, "swap", json_object());
         request_with(3, "swap", json_object(), fd);
         request(4, "echo", json_object());
-        CHECK(server_turn(&server) == 0 && strcmp(reply(), "3 {}") == 0 && received_fd >= 0, "a descriptor there and back: %s", last_reply);
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "3 {}") == 0 && received_fd >= 0,
+              "a descriptor there and back: %s", last_reply);
         CHECK(server_turn(&server) == 0 && strcmp(reply(), "4 {}") == 0, "the next reply has none: %s", last_reply);
         for (int i = 0; i <= SERVER_FDS_MAX; i++)
                 request_with(5 + i, "echo", json_object(), fd);
-        CHECK(server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0,
+        CHECK(server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0 ||
+                      server_turn(&server) < 0 || server_turn(&server) < 0,
               "descriptors that nobody takes are bounded");
         end();
         fd_close(&fd);
@@ -201,7 +215,9 @@ static void test_a_client_that_does_not_read(void)
 
         begin();
         asked(1, "open", json_object());
-        while (sent < 100000 && server_notify(&server, "event", json_pack("{s:s}", "text", "some hundred bytes of text that nobody reads for now")) == 0)
+        while (sent < 100000 &&
+               server_notify(&server, "event",
+                             json_pack("{s:s}", "text", "some hundred bytes of text that nobody reads for now")) == 0)
                 sent++;
         CHECK(sent > 0 && sent < 100000, "notifications are dropped: after %d", sent);
         CHECK(server_events(&server) & POLLOUT, "there is something to send");
@@ -215,10 +231,12 @@ static void test_a_client_that_does_not_read(void)
 static void test_garbage(void)
 {
         begin();
-        CHECK(fd_write_full(client_fd, "\x05\0\0\0\x05\0\0\0[[[[[", 13) == 0 && server_turn(&server) < 0, "a frame without a message ends the connection");
+        CHECK(fd_write_full(client_fd, "\x05\0\0\0\x05\0\0\0[[[[[", 13) == 0 && server_turn(&server) < 0,
+              "a frame without a message ends the connection");
         end();
         begin();
-        CHECK(fd_write_full(client_fd, "\xff\xff\xff\x7f\0\0\0\0", 8) == 0 && server_turn(&server) < 0, "so does one over the bound");
+        CHECK(fd_write_full(client_fd, "\xff\xff\xff\x7f\0\0\0\0", 8) == 0 && server_turn(&server) < 0,
+              "so does one over the bound");
         end();
 }
 

@@ -22,7 +22,8 @@ static json_t *parse(const char *text)
 
         if (!text)
                 return NULL;
-        if (json_load_human(text, strlen(text), &value, &e) < 0 || value_read(value, VALUE_TEXT, NULL, 0, &held, &e) < 0) {
+        if (json_load_human(text, strlen(text), &value, &e) < 0 ||
+            value_read(value, VALUE_TEXT, NULL, 0, &held, &e) < 0) {
                 printf("# %s: %s\n", text, e.msg);
                 abort(); /* a mistake in this file */
         }
@@ -50,11 +51,13 @@ static void check_bind(const char *args, const char *kwargs, const char *schema,
         if (expected[0] == '[') {
                 wanted = parse(expected);
                 got = r == 0 ? json_pack("[O, O, O, O]", a.args, a.holes, a.kwargs, a.order) : NULL;
-                CHECK(r == 0 && json_equal(wanted, got), "%s %s %s: %s", args, kwargs, schema, r == 0 ? expected : told(&m, message));
+                CHECK(r == 0 && json_equal(wanted, got), "%s %s %s: %s", args, kwargs, schema,
+                      r == 0 ? expected : told(&m, message));
                 json_decref(wanted);
                 json_decref(got);
         } else {
-                CHECK(r == 1 && strcmp(told(&m, message), expected) == 0 && !a.args, "%s %s %s: %s", args, kwargs, schema, r == 1 ? message : "fits");
+                CHECK(r == 1 && strcmp(told(&m, message), expected) == 0 && !a.args, "%s %s %s: %s", args, kwargs,
+                      schema, r == 1 ? message : "fits");
         }
         arguments_done(&a);
         for (int i = 0; i < 3; i++)
@@ -66,14 +69,19 @@ static void test_forms_of_arguments(void)
         check_bind(NULL, NULL, NULL, "[[], [], {}, null]");
         check_bind("[1, \"x\", null]", "{\"k\": 2}", NULL, "[[1, \"x\", null], [], {\"k\": 2}, null]");
         check_bind("{\"a\": 1}", "{\"b\": 2}", NULL, "[[], [], {\"a\": 1, \"b\": 2}, null]");
-        check_bind("[{\"index\": 2, \"value\": \"c\"}, {\"value\": \"a\", \"index\": 0}]", NULL, NULL, "[[\"a\", null, \"c\"], [1], {}, null]");
-        check_bind("[{\"index\": 0, \"value\": 1}, 2]", NULL, NULL, "[[{\"index\": 0, \"value\": 1}, 2], [], {}, null]");
-        check_bind("[{\"index\": 0, \"value\": 1, \"more\": 2}]", NULL, NULL, "[[{\"index\": 0, \"value\": 1, \"more\": 2}], [], {}, null]");
+        check_bind("[{\"index\": 2, \"value\": \"c\"}, {\"value\": \"a\", \"index\": 0}]", NULL, NULL,
+                   "[[\"a\", null, \"c\"], [1], {}, null]");
+        check_bind("[{\"index\": 0, \"value\": 1}, 2]", NULL, NULL,
+                   "[[{\"index\": 0, \"value\": 1}, 2], [], {}, null]");
+        check_bind("[{\"index\": 0, \"value\": 1, \"more\": 2}]", NULL, NULL,
+                   "[[{\"index\": 0, \"value\": 1, \"more\": 2}], [], {}, null]");
         check_bind("[{\"index\": 65536, \"value\": 1}]", NULL, NULL, "type: argument index 65536 is not a position");
         check_bind("[{\"index\": -1, \"value\": 1}]", NULL, NULL, "type: argument index -1 is not a position");
         check_bind("[{\"index\": 1.0, \"value\": 1}]", NULL, NULL, "type: argument index 1.0 is not a position");
-        check_bind("[{\"index\": 99999999999999999999, \"value\": 1}]", NULL, NULL, "type: argument index 99999999999999999999 is not a position");
-        check_bind("[{\"index\": 3, \"value\": 1}, {\"index\": 3, \"value\": 1}]", NULL, NULL, "type: argument index 3 is given twice");
+        check_bind("[{\"index\": 99999999999999999999, \"value\": 1}]", NULL, NULL,
+                   "type: argument index 99999999999999999999 is not a position");
+        check_bind("[{\"index\": 3, \"value\": 1}, {\"index\": 3, \"value\": 1}]", NULL, NULL,
+                   "type: argument index 3 is given twice");
         check_bind("{\"a\": 1}", "{\"a\": 2}", NULL, "type: argument 'a' is given twice, in args and in kwargs");
         check_bind("{\"$\": \"bytes\", \"b64\": \"\"}", NULL, NULL, "type: args must be an array or an object");
         check_bind(NULL, "{\"$\": \"set\", \"v\": []}", NULL, "type: kwargs must be an object");
@@ -85,36 +93,47 @@ static void test_escaped_names(void)
         check_bind("{\"$\": \"object\", \"v\": [[\"$\", 1], [\"b\", 2]]}", "{\"c\": 3}", NULL,
                    "[[], [], {\"$\": \"object\", \"v\": [[\"$\", 1], [\"b\", 2], [\"c\", 3]]}, null]");
         check_bind(NULL, "{\"$\": \"map\", \"v\": [[\"a\", 1]]}", NULL, "[[], [], {\"a\": 1}, null]");
-        check_bind(NULL, "{\"$\": \"object\", \"v\": [[\"$\", \"x\"]]}", "{\"input\": {\"$\": \"object\", \"v\": [[\"$\", {\"type\": \"null\"}]]}}",
+        check_bind(NULL, "{\"$\": \"object\", \"v\": [[\"$\", \"x\"]]}",
+                   "{\"input\": {\"$\": \"object\", \"v\": [[\"$\", {\"type\": \"null\"}]]}}",
                    "type: argument '$': expected null, got string");
 }
 
 static void test_references(void)
 {
-        check_bind("[[1], {\"$\": \"ref\", \"n\": 1}]", NULL, NULL, "[[[1], {\"$\": \"ref\", \"n\": 1}], [], {}, null]");
-        check_bind("{\"a\": [], \"b\": {\"$\": \"ref\", \"n\": 1}}", NULL, NULL, "[[], [], {\"a\": [], \"b\": {\"$\": \"ref\", \"n\": 1}}, null]");
-        check_bind("{\"a\": []}", "{\"b\": {\"$\": \"ref\", \"n\": 0}}", NULL, "type: references among arguments take args as an array of values, and no schema");
+        check_bind("[[1], {\"$\": \"ref\", \"n\": 1}]", NULL, NULL,
+                   "[[[1], {\"$\": \"ref\", \"n\": 1}], [], {}, null]");
+        check_bind("{\"a\": [], \"b\": {\"$\": \"ref\", \"n\": 1}}", NULL, NULL,
+                   "[[], [], {\"a\": [], \"b\": {\"$\": \"ref\", \"n\": 1}}, null]");
+        check_bind("{\"a\": []}", "{\"b\": {\"$\": \"ref\", \"n\": 0}}", NULL,
+                   "type: references among arguments take args as an array of values, and no schema");
         check_bind("[{\"index\": 0, \"value\": {\"$\": \"ref\", \"n\": 0}}]", NULL, NULL,
                    "type: references among arguments take args as an array of values, and no schema");
-        check_bind("[{\"$\": \"ref\", \"n\": 0}]", NULL, "{}", "type: references among arguments take args as an array of values, and no schema");
-        check_bind(NULL, NULL, "{\"input\": [{\"default\": {\"$\": \"ref\", \"n\": 0}}]}", "value: schema: references cannot be in it");
+        check_bind("[{\"$\": \"ref\", \"n\": 0}]", NULL, "{}",
+                   "type: references among arguments take args as an array of values, and no schema");
+        check_bind(NULL, NULL, "{\"input\": [{\"default\": {\"$\": \"ref\", \"n\": 0}}]}",
+                   "value: schema: references cannot be in it");
 }
 
-#define OLD(more) "{\"params\": [{\"name\": \"a\", \"type\": \"integer\", \"required\": true}, {\"name\": \"b\", \"default\": \"d\"}, {\"name\": \"c\"}]" more "}"
+#define OLD(more)                                                                                                     \
+        "{\"params\": [{\"name\": \"a\", \"type\": \"integer\", \"required\": true}, {\"name\": \"b\", \"default\": " \
+        "\"d\"}, {\"name\": \"c\"}]" more "}"
 
 static void test_old_form(void)
 {
         check_bind("[1]", NULL, OLD(""), "[[1], [], {\"b\": \"d\"}, [\"a\", \"b\", \"c\"]]");
         check_bind("[1, 2, 3]", NULL, OLD(""), "[[1, 2, 3], [], {}, [\"a\", \"b\", \"c\"]]");
-        check_bind(NULL, "{\"c\": 3, \"a\": 1}", OLD(""), "[[], [], {\"c\": 3, \"a\": 1, \"b\": \"d\"}, [\"a\", \"b\", \"c\"]]");
-        check_bind("[{\"index\": 2, \"value\": 3}]", "{\"a\": 1}", OLD(""), "[[null, \"d\", 3], [0], {\"a\": 1}, [\"a\", \"b\", \"c\"]]");
+        check_bind(NULL, "{\"c\": 3, \"a\": 1}", OLD(""),
+                   "[[], [], {\"c\": 3, \"a\": 1, \"b\": \"d\"}, [\"a\", \"b\", \"c\"]]");
+        check_bind("[{\"index\": 2, \"value\": 3}]", "{\"a\": 1}", OLD(""),
+                   "[[null, \"d\", 3], [0], {\"a\": 1}, [\"a\", \"b\", \"c\"]]");
         check_bind(NULL, NULL, OLD(""), "type: missing required argument 'a'");
         check_bind("[{\"index\": 1, \"value\": 3}]", NULL, OLD(""), "type: missing required argument 'a'");
         check_bind("[true]", NULL, OLD(""), "type: argument 'a': expected integer, got boolean");
         check_bind("[1, 2, 3, 4]", NULL, OLD(""), "type: argument 4 is too many: the schema has 3 (a, b, c)");
         check_bind("[1, 2, 3, 4]", NULL, OLD(", \"variadic\": true"), "[[1, 2, 3, 4], [], {}, [\"a\", \"b\", \"c\"]]");
         check_bind("[1]", "{\"z\": 1}", OLD(""), "type: unknown argument 'z'; the schema has: a, b, c");
-        check_bind("[1, 2]", "{\"z\": 1}", OLD(", \"acceptsKwargs\": true"), "[[1, 2], [], {\"z\": 1}, [\"a\", \"b\", \"c\"]]");
+        check_bind("[1, 2]", "{\"z\": 1}", OLD(", \"acceptsKwargs\": true"),
+                   "[[1, 2], [], {\"z\": 1}, [\"a\", \"b\", \"c\"]]");
         check_bind("[1, 2]", "{\"b\": 1}", OLD(""), "type: argument 'b' is given twice");
         check_bind("[1]", NULL, "{\"params\": [{}]}", "[[1], [], {}, [\"arg0\"]]");
         check_bind("[1]", NULL, "{\"params\": []}", "type: argument 1 is too many: the schema has 0 (none)");
@@ -122,16 +141,19 @@ static void test_old_form(void)
 
 static void test_new_form(void)
 {
-        const char *swapped = "{\"input\": {\"b\": {\"index\": 1}, \"z\": {}, \"a\": {\"index\": 0, \"type\": \"null\"}}, \"strict\": true}";
+        const char *swapped = "{\"input\": {\"b\": {\"index\": 1}, \"z\": {}, \"a\": {\"index\": 0, \"type\": "
+                              "\"null\"}}, \"strict\": true}";
 
         check_bind("[null, 1, 2]", NULL, swapped, "[[null, 1, 2], [], {}, [\"a\", \"b\", \"z\"]]");
         check_bind("[1]", NULL, swapped, "type: argument 'a': expected null, got integer");
         check_bind("[null, 1, 2, 3]", NULL, swapped, "type: argument 4 is too many: the schema has 3 (a, b, z)");
         check_bind("[1, 2]", "{\"k\": 3}", "{\"input\": [{\"name\": \"a\"}]}", "[[1, 2], [], {\"k\": 3}, [\"a\"]]");
-        check_bind("[1, 2]", NULL, "{\"input\": [{\"name\": \"a\"}], \"strict\": true}", "type: argument 2 is too many: the schema has 1 (a)");
+        check_bind("[1, 2]", NULL, "{\"input\": [{\"name\": \"a\"}], \"strict\": true}",
+                   "type: argument 2 is too many: the schema has 1 (a)");
         check_bind("[1]", NULL, "{}", "[[1], [], {}, []]");
         check_bind("[1]", NULL, "{\"output\": {\"type\": \"any\"}, \"title\": \"t\"}", "[[1], [], {}, []]");
-        check_bind("[{}]", NULL, "{\"input\": [{\"name\": \"o\", \"required\": [\"p\"]}]}", "type: argument 'o': property 'p' is missing");
+        check_bind("[{}]", NULL, "{\"input\": [{\"name\": \"o\", \"required\": [\"p\"]}]}",
+                   "type: argument 'o': property 'p' is missing");
         check_bind(NULL, NULL, "{\"input\": [{\"name\": \"big\", \"default\": 12345678901234567890}]}",
                    "[[], [], {\"big\": 12345678901234567890}, [\"big\"]]");
 }
@@ -143,15 +165,21 @@ static void test_broken_schemas(void)
         check_bind(NULL, NULL, "{\"input\": 1}", "value: schema: input must be an array or an object");
         check_bind(NULL, NULL, "{\"input\": [[]]}", "value: schema: input must be an array of objects");
         check_bind(NULL, NULL, "{\"input\": {\"a\": 1}}", "value: schema: input must map names to schemas");
-        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": 1}}}", "value: schema of 'a': index 1 is not a free position");
-        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": 0}, \"b\": {\"index\": 0}}}", "value: schema of 'b': index 0 is not a free position");
-        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": \"0\"}}}", "value: schema of 'a': index \"0\" is not a free position");
-        check_bind(NULL, NULL, "{\"params\": [{\"name\": 1}]}", "value: schema: the name of parameter 0 must be a string");
-        check_bind(NULL, NULL, "{\"params\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "value: schema: two parameters are named 'a'");
+        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": 1}}}",
+                   "value: schema of 'a': index 1 is not a free position");
+        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": 0}, \"b\": {\"index\": 0}}}",
+                   "value: schema of 'b': index 0 is not a free position");
+        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"index\": \"0\"}}}",
+                   "value: schema of 'a': index \"0\" is not a free position");
+        check_bind(NULL, NULL, "{\"params\": [{\"name\": 1}]}",
+                   "value: schema: the name of parameter 0 must be a string");
+        check_bind(NULL, NULL, "{\"params\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}",
+                   "value: schema: two parameters are named 'a'");
         check_bind(NULL, NULL, "{\"strict\": 1}", "value: schema: strict must be true or false");
         check_bind(NULL, NULL, "{\"properties\": {}}", "value: schema: 'properties' is not supported");
         check_bind(NULL, NULL, "{\"output\": []}", "value: schema of the output: must be an object");
-        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"required\": 1}}}", "value: schema of 'a': keyword 'required' has a wrong value");
+        check_bind(NULL, NULL, "{\"input\": {\"a\": {\"required\": 1}}}",
+                   "value: schema of 'a': keyword 'required' has a wrong value");
 }
 
 /* -- schemas -------------------------------------------------------------------------------------------------- */
@@ -166,7 +194,8 @@ static void check_fits(const char *schema, const char *value, const char *expect
 
         CHECK(r == 0, "%s is a schema", schema);
         r = schema_fits(rules, given, &m);
-        CHECK(expected ? r == 1 && strcmp(told(&m, message), expected) == 0 : r == 0, "%s, %s: %s", schema, value, r == 1 ? told(&m, message) : "fits");
+        CHECK(expected ? r == 1 && strcmp(told(&m, message), expected) == 0 : r == 0, "%s, %s: %s", schema, value,
+              r == 1 ? told(&m, message) : "fits");
         json_decref(rules);
         json_decref(given);
 }
@@ -176,21 +205,39 @@ static void test_types(void)
         static const struct {
                 const char *value, *types; /* those it fits, of string number integer boolean array object null bytes */
         } rows[] = {
-                {"\"s\"", "s"}, {"1.5", "n"}, {"1", "ni"}, {"1.0", "ni"}, {"1e300", "ni"}, {"true", "b"}, {"[]", "a"}, {"{}", "o"}, {"null", "0"},
-                {"{\"$\": \"undefined\"}", "0"}, {"{\"$\": \"bigint\", \"v\": \"5\"}", "ni"}, {"{\"$\": \"number\", \"v\": \"NaN\"}", "n"},
-                {"{\"$\": \"number\", \"v\": \"-0\"}", "ni"}, {"{\"$\": \"number\", \"v\": \"Infinity\"}", "n"},
-                {"{\"$\": \"bytes\", \"b64\": \"\"}", "y"}, {"{\"$\": \"buffer\", \"b64\": \"\"}", "y"},
-                {"{\"$\": \"array\", \"t\": \"f64\", \"b64\": \"\"}", "a"}, {"{\"$\": \"object\", \"v\": [[\"$\", 1]]}", "o"},
-                {"{\"$\": \"map\", \"v\": [[\"a\", 1]]}", "o"}, {"{\"$\": \"map\", \"v\": [[1, 1]]}", ""}, {"{\"$\": \"set\", \"v\": []}", ""},
-                {"{\"$\": \"date\", \"v\": null}", ""}, {"{\"$\": \"regexp\", \"source\": \"\", \"flags\": \"\"}", ""},
-                {"{\"$\": \"class\", \"t\": \"URL\", \"v\": \"x\"}", ""}, {"{\"$\": \"error\", \"v\": {\"name\": \"E\", \"message\": \"m\"}}", ""},
+                {"\"s\"", "s"},
+                {"1.5", "n"},
+                {"1", "ni"},
+                {"1.0", "ni"},
+                {"1e300", "ni"},
+                {"true", "b"},
+                {"[]", "a"},
+                {"{}", "o"},
+                {"null", "0"},
+                {"{\"$\": \"undefined\"}", "0"},
+                {"{\"$\": \"bigint\", \"v\": \"5\"}", "ni"},
+                {"{\"$\": \"number\", \"v\": \"NaN\"}", "n"},
+                {"{\"$\": \"number\", \"v\": \"-0\"}", "ni"},
+                {"{\"$\": \"number\", \"v\": \"Infinity\"}", "n"},
+                {"{\"$\": \"bytes\", \"b64\": \"\"}", "y"},
+                {"{\"$\": \"buffer\", \"b64\": \"\"}", "y"},
+                {"{\"$\": \"array\", \"t\": \"f64\", \"b64\": \"\"}", "a"},
+                {"{\"$\": \"object\", \"v\": [[\"$\", 1]]}", "o"},
+                {"{\"$\": \"map\", \"v\": [[\"a\", 1]]}", "o"},
+                {"{\"$\": \"map\", \"v\": [[1, 1]]}", ""},
+                {"{\"$\": \"set\", \"v\": []}", ""},
+                {"{\"$\": \"date\", \"v\": null}", ""},
+                {"{\"$\": \"regexp\", \"source\": \"\", \"flags\": \"\"}", ""},
+                {"{\"$\": \"class\", \"t\": \"URL\", \"v\": \"x\"}", ""},
+                {"{\"$\": \"error\", \"v\": {\"name\": \"E\", \"message\": \"m\"}}", ""},
         };
         static const struct {
                 char letter;
                 const char *schema;
         } types[] = {
-                {'s', "{\"type\": \"string\"}"}, {'n', "{\"type\": \"number\"}"}, {'i', "{\"type\": \"integer\"}"}, {'b', "{\"type\": \"boolean\"}"},
-                {'a', "{\"type\": \"array\"}"}, {'o', "{\"type\": \"object\"}"}, {'0', "{\"type\": \"null\"}"}, {'y', "{\"type\": \"bytes\"}"},
+                {'s', "{\"type\": \"string\"}"},  {'n', "{\"type\": \"number\"}"}, {'i', "{\"type\": \"integer\"}"},
+                {'b', "{\"type\": \"boolean\"}"}, {'a', "{\"type\": \"array\"}"},  {'o', "{\"type\": \"object\"}"},
+                {'0', "{\"type\": \"null\"}"},    {'y', "{\"type\": \"bytes\"}"},
         };
         struct misfit m;
 
@@ -200,13 +247,15 @@ static void test_types(void)
                 for (size_t k = 0; k < COUNT(types); k++) {
                         json_t *schema = parse(types[k].schema);
 
-                        CHECK(schema_fits(schema, value, &m) == !strchr(rows[i].types, types[k].letter), "%s, %s", rows[i].value, types[k].schema);
+                        CHECK(schema_fits(schema, value, &m) == !strchr(rows[i].types, types[k].letter), "%s, %s",
+                              rows[i].value, types[k].schema);
                         json_decref(schema);
                 }
                 json_decref(value);
                 check_fits("{\"type\": [\"null\", \"any\"]}", rows[i].value, NULL);
         }
-        check_fits("{\"type\": [\"string\", \"null\"]}", "{\"$\": \"date\", \"v\": null}", "type: expected string or null, got date");
+        check_fits("{\"type\": [\"string\", \"null\"]}", "{\"$\": \"date\", \"v\": null}",
+                   "type: expected string or null, got date");
 }
 
 static void test_numbers(void)
@@ -223,7 +272,8 @@ static void test_numbers(void)
         check_fits("{\"minimum\": 2}", "\"1\"", NULL);
         check_fits("{\"minimum\": 0}", "{\"$\": \"number\", \"v\": \"NaN\"}", "value: expected at least 0, got NaN");
         check_fits("{\"maximum\": 0}", "{\"$\": \"number\", \"v\": \"NaN\"}", "value: expected at most 0, got NaN");
-        check_fits("{\"maximum\": 1e308}", "{\"$\": \"number\", \"v\": \"Infinity\"}", "value: expected at most 1e308, got Infinity");
+        check_fits("{\"maximum\": 1e308}", "{\"$\": \"number\", \"v\": \"Infinity\"}",
+                   "value: expected at most 1e308, got Infinity");
         check_fits("{\"minimum\": 123456789012345678901234567889}", huge, NULL);
         check_fits("{\"minimum\": 123456789012345678901234567891}", huge,
                    "value: expected at least 123456789012345678901234567891, got 123456789012345678901234567890");
@@ -256,17 +306,25 @@ static void test_texts(void)
 
 static void test_containers(void)
 {
-        const char *shape = "{\"properties\": {\"p\": {\"type\": \"null\"}}, \"required\": [\"p\"], \"additionalProperties\": false}";
+        const char *shape = "{\"properties\": {\"p\": {\"type\": \"null\"}}, \"required\": [\"p\"], "
+                            "\"additionalProperties\": false}";
 
         check_fits("{\"items\": {\"type\": \"string\"}}", "[\"a\", 1]", "type: [1]: expected string, got integer");
-        check_fits("{\"items\": {\"maximum\": 255}}", "{\"$\": \"array\", \"t\": \"u16\", \"b64\": \"/wAAAQ==\"}", "value: [1]: expected at most 255, got 256");
-        check_fits("{\"items\": {\"minimum\": 0}}", "{\"$\": \"array\", \"t\": \"i8\", \"b64\": \"AP8=\"}", "value: [1]: expected at least 0, got -1");
-        check_fits("{\"items\": {\"minimum\": 0}}", "{\"$\": \"array\", \"t\": \"u64\", \"b64\": \"//////////8=\"}", NULL);
-        check_fits("{\"items\": {\"enum\": [18446744073709551615]}}", "{\"$\": \"array\", \"t\": \"u64\", \"b64\": \"//////////8=\"}", NULL);
-        check_fits("{\"items\": {\"enum\": [-9223372036854775808]}}", "{\"$\": \"array\", \"t\": \"i64\", \"b64\": \"AAAAAAAAAIA=\"}", NULL);
+        check_fits("{\"items\": {\"maximum\": 255}}", "{\"$\": \"array\", \"t\": \"u16\", \"b64\": \"/wAAAQ==\"}",
+                   "value: [1]: expected at most 255, got 256");
+        check_fits("{\"items\": {\"minimum\": 0}}", "{\"$\": \"array\", \"t\": \"i8\", \"b64\": \"AP8=\"}",
+                   "value: [1]: expected at least 0, got -1");
+        check_fits("{\"items\": {\"minimum\": 0}}", "{\"$\": \"array\", \"t\": \"u64\", \"b64\": \"//////////8=\"}",
+                   NULL);
+        check_fits("{\"items\": {\"enum\": [18446744073709551615]}}",
+                   "{\"$\": \"array\", \"t\": \"u64\", \"b64\": \"//////////8=\"}", NULL);
+        check_fits("{\"items\": {\"enum\": [-9223372036854775808]}}",
+                   "{\"$\": \"array\", \"t\": \"i64\", \"b64\": \"AAAAAAAAAIA=\"}", NULL);
         check_fits("{\"items\": {\"const\": 1.5}}", "{\"$\": \"array\", \"t\": \"f32\", \"b64\": \"AADAPw==\"}", NULL);
-        check_fits("{\"items\": {\"const\": 1}}", "{\"$\": \"array\", \"t\": \"f64\", \"b64\": \"AAAAAAAA8D8=\"}", NULL);
-        check_fits("{\"items\": {\"type\": \"integer\"}}", "{\"$\": \"array\", \"t\": \"f32\", \"b64\": \"AADAfw==\"}", "type: [0]: expected integer, got number");
+        check_fits("{\"items\": {\"const\": 1}}", "{\"$\": \"array\", \"t\": \"f64\", \"b64\": \"AAAAAAAA8D8=\"}",
+                   NULL);
+        check_fits("{\"items\": {\"type\": \"integer\"}}", "{\"$\": \"array\", \"t\": \"f32\", \"b64\": \"AADAfw==\"}",
+                   "type: [0]: expected integer, got number");
         check_fits("{\"minItems\": 2, \"maxItems\": 2}", "{\"$\": \"array\", \"t\": \"u8c\", \"b64\": \"AAE=\"}", NULL);
         check_fits("{\"minItems\": 1}", "[]", "value: expected at least 1 items, got 0");
         check_fits("{\"maxItems\": 1}", "[1, 2]", "value: expected at most 1 items, got 2");
@@ -276,7 +334,8 @@ static void test_containers(void)
         check_fits(shape, "{\"p\": 1}", "type: .p: expected null, got integer");
         check_fits(shape, "{\"$\": \"object\", \"v\": [[\"p\", null], [\"$\", 1]]}", "type: unknown property '$'");
         check_fits(shape, "[]", NULL);
-        check_fits("{\"additionalProperties\": {\"items\": {\"type\": \"null\"}}}", "{\"a\": [null], \"b\": [null, 1]}", "type: .b[1]: expected null, got integer");
+        check_fits("{\"additionalProperties\": {\"items\": {\"type\": \"null\"}}}", "{\"a\": [null], \"b\": [null, 1]}",
+                   "type: .b[1]: expected null, got integer");
 }
 
 static void test_combinations(void)
@@ -287,15 +346,17 @@ static void test_combinations(void)
         check_fits("{\"enum\": [1]}", "{\"$\": \"bigint\", \"v\": \"1\"}", NULL);
         check_fits("{\"enum\": [0]}", "{\"$\": \"number\", \"v\": \"-0\"}", NULL);
         check_fits("{\"enum\": []}", "1", "value: expected one of [], got 1");
-        check_fits("{\"enum\": [{\"a\": 1}]}", "{\"a\": 1, \"b\": 2}", "value: expected one of [{\"a\": 1}], got object");
+        check_fits("{\"enum\": [{\"a\": 1}]}", "{\"a\": 1, \"b\": 2}",
+                   "value: expected one of [{\"a\": 1}], got object");
         check_fits("{\"const\": null}", "null", NULL);
         check_fits("{\"const\": \"a\"}", "\"b\"", "value: expected \"a\", got \"b\"");
         check_fits("{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}", "null", NULL);
-        check_fits("{\"anyOf\": [{\"type\": \"string\"}, {\"items\": {\"type\": \"null\"}, \"type\": \"array\"}]}", "[1]",
-                   "type: fits none of anyOf, for the last[0]: expected null, got integer");
+        check_fits("{\"anyOf\": [{\"type\": \"string\"}, {\"items\": {\"type\": \"null\"}, \"type\": \"array\"}]}",
+                   "[1]", "type: fits none of anyOf, for the last[0]: expected null, got integer");
         check_fits("{\"oneOf\": [{\"minimum\": 1}, {\"minimum\": 2}]}", "1", NULL);
         check_fits("{\"oneOf\": [{\"minimum\": 1}, {\"minimum\": 2}]}", "2", "value: fits more than one of oneOf");
-        check_fits("{\"oneOf\": [{\"minimum\": 1}, {\"minimum\": 2}]}", "0", "value: fits none of oneOf, for the last: expected at least 2, got 0");
+        check_fits("{\"oneOf\": [{\"minimum\": 1}, {\"minimum\": 2}]}", "0",
+                   "value: fits none of oneOf, for the last: expected at least 2, got 0");
         check_fits("{\"allOf\": [{\"minimum\": 1}, {\"maximum\": 2}]}", "3", "value: expected at most 2, got 3");
 }
 
@@ -313,10 +374,20 @@ static void check_broken(const char *schema, const char *expected)
 static void test_what_is_no_schema(void)
 {
         static const char *const wrong[] = {
-                "type", "1",           "type", "[]",          "type", "[1]",      "enum", "1",        "minimum", "\"1\"",  "maximum", "null",
-                "minLength", "-1",     "maxLength", "1.5",    "minItems", "true", "pattern", "1",     "pattern", "\"(\"", "pattern", "\"\\\\C\"",
-                "required", "[1]",     "required", "true",    "properties", "[]", "items", "[]",      "additionalProperties", "1",
-                "anyOf", "[]",         "oneOf", "{}",         "allOf", "1",
+                "type",      "1",          "type",
+                "[]",        "type",       "[1]",
+                "enum",      "1",          "minimum",
+                "\"1\"",     "maximum",    "null",
+                "minLength", "-1",         "maxLength",
+                "1.5",       "minItems",   "true",
+                "pattern",   "1",          "pattern",
+                "\"(\"",     "pattern",    "\"\\\\C\"",
+                "required",  "[1]",        "required",
+                "true",      "properties", "[]",
+                "items",     "[]",         "additionalProperties",
+                "1",         "anyOf",      "[]",
+                "oneOf",     "{}",         "allOf",
+                "1",
         };
         char schema[200], expected[200];
 
@@ -328,10 +399,12 @@ static void test_what_is_no_schema(void)
         check_broken("{\"type\": \"int\"}", "value: unknown type 'int'");
         check_broken("{\"type\": [\"null\", \"x\"]}", "value: unknown type 'x'");
         check_broken("{\"not\": {}}", "value: keyword 'not' is not supported");
-        check_broken("{\"properties\": {\"p\": {\"items\": {\"if\": {}}}}}", "value: .p.items: keyword 'if' is not supported");
+        check_broken("{\"properties\": {\"p\": {\"items\": {\"if\": {}}}}}",
+                     "value: .p.items: keyword 'if' is not supported");
         check_broken("{\"anyOf\": [{}, {\"$ref\": \"x\"}]}", "value: .anyOf[1]: keyword '$ref' is not supported");
         check_broken("{\"additionalProperties\": {\"type\": \"x\"}}", "value: .additionalProperties: unknown type 'x'");
-        check_broken("{\"anyOf\": [{}], \"properties\": {\"p\": {\"x\": 1}}, \"oneOf\": [{}]}", "value: .p: keyword 'x' is not supported");
+        check_broken("{\"anyOf\": [{}], \"properties\": {\"p\": {\"x\": 1}}, \"oneOf\": [{}]}",
+                     "value: .p: keyword 'x' is not supported");
         check_broken("{\"items\": 1}", "value: keyword 'items' has a wrong value");
         check_broken("{\"properties\": {\"p\": 1}}", "value: .p: must be an object");
         check_broken("{\"items\": {\"$\": \"object\", \"v\": []}}", "value: .items: must be an object");
@@ -360,7 +433,8 @@ static void check_bounded(const char *pattern, const char *piece, size_t times)
 
         CHECK(r == -ETIME, "%s on %zu times %s takes too long", pattern, times, piece);
         CHECK(patterns_match(&patterns, source, subject) == -ETIME, "and again");
-        CHECK(clock_now_ns() - begun < UINT64_C(20000000000), "but not long: %llu ms", (unsigned long long)(clock_now_ns() - begun) / 1000000);
+        CHECK(clock_now_ns() - begun < UINT64_C(20000000000), "but not long: %llu ms",
+              (unsigned long long)(clock_now_ns() - begun) / 1000000);
         patterns_done(&patterns);
         json_decref(source);
         json_decref(subject);
@@ -410,7 +484,8 @@ static void test_messages(void)
         }
         snprintf(value, 40000, "{\"additionalProperties\": %s}", schema);
         rules = parse(value);
-        CHECK(schema_check(rules, &m) == 0 && schema_fits(rules, given, &m) == 1, "an item beneath 150 arrays does not fit");
+        CHECK(schema_check(rules, &m) == 0 && schema_fits(rules, given, &m) == 1,
+              "an item beneath 150 arrays does not fit");
         given = (json_decref(given), json_pack("[s, s]", m.where, m.what));
         CHECK(given && strncmp(m.where, ".xé", 4) == 0 && strlen(m.where) < sizeof(m.where), "where: %s", m.where);
         json_decref(rules);
@@ -433,15 +508,19 @@ static void test_messages(void)
 
 static void test_output(void)
 {
-        json_t *schema = parse("{\"output\": {\"items\": {\"type\": \"string\"}}}"), *none = parse("{}"), *bad = parse("[\"a\", 1]"), *good = parse("[\"a\"]"),
+        json_t *schema = parse("{\"output\": {\"items\": {\"type\": \"string\"}}}"), *none = parse("{}"),
+               *bad = parse("[\"a\", 1]"), *good = parse("[\"a\"]"),
                *shared = parse("[[], {\"$\": \"ref\", \"n\": 1}]");
         struct misfit m;
         char message[600];
 
         CHECK(signature_check_output(schema, good, &m) == 0, "fits");
         CHECK(signature_check_output(none, bad, &m) == 0, "nothing is asked for");
-        CHECK(signature_check_output(schema, bad, &m) == 1 && strcmp(told(&m, message), "type: result[1]: expected string, got integer") == 0, "%s", message);
-        CHECK(signature_check_output(schema, shared, &m) == 1 && strstr(told(&m, message), "references"), "%s", message);
+        CHECK(signature_check_output(schema, bad, &m) == 1 &&
+                      strcmp(told(&m, message), "type: result[1]: expected string, got integer") == 0,
+              "%s", message);
+        CHECK(signature_check_output(schema, shared, &m) == 1 && strstr(told(&m, message), "references"), "%s",
+              message);
         json_decref(schema);
         json_decref(none);
         json_decref(bad);

@@ -23,7 +23,8 @@ static void fill(struct spool *s, uint64_t size, size_t piece)
         for (uint64_t at = 0; at < size; at += piece) {
                 for (size_t i = 0; i < piece; i++)
                         data[i] = byte_at(at + i);
-                CHECK(spool_append(s, data, piece) == 0, "a piece of %zu is appended at %llu", piece, (unsigned long long)at);
+                CHECK(spool_append(s, data, piece) == 0, "a piece of %zu is appended at %llu", piece,
+                      (unsigned long long)at);
         }
         free(data);
 }
@@ -45,20 +46,23 @@ static int holds(const struct spool *s, uint64_t from, uint64_t to)
         return from == to;
 }
 
-static void check(enum spool_keep keep, uint64_t room, uint64_t size, size_t piece, uint64_t begin, uint64_t end, const char *what)
+static void check(enum spool_keep keep, uint64_t room, uint64_t size, size_t piece, uint64_t begin, uint64_t end,
+                  const char *what)
 {
         struct spool s;
 
         spool_init(&s, keep, room, -EBADF);
         fill(&s, size, piece);
         CHECK(s.total == size, "%s: the total counts all", what);
-        CHECK(spool_begin(&s) == begin && spool_end(&s) == end, "%s: from %llu to %llu is kept", what, (unsigned long long)begin, (unsigned long long)end);
+        CHECK(spool_begin(&s) == begin && spool_end(&s) == end, "%s: from %llu to %llu is kept", what,
+              (unsigned long long)begin, (unsigned long long)end);
         CHECK(holds(&s, begin, end), "%s: byte for byte", what);
         CHECK(spool_bytes(&s) == end - begin, "%s: as many bytes", what);
         spool_done(&s);
 }
 
-/* A directory in which nothing can be made stands for a full disk: what is in memory stays, and no byte beside it is given out. */
+/* A directory in which nothing can be made stands for a full disk: what is in memory stays, and no byte beside it is
+ * given out. */
 static void check_full(enum spool_keep keep)
 {
         int directory_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -70,9 +74,11 @@ static void check_full(enum spool_keep keep)
         for (int i = 0; i < 100; i++)
                 if (spool_append(&s, data, sizeof(data)) == 0)
                         CHECK(i < 16, "what is over %d KiB is lost", 256);
-        CHECK(s.total == 600000 && spool_end(&s) >= 200000 && spool_end(&s) <= 256 << 10, "the total counts all, of which %llu are kept", (unsigned long long)spool_end(&s));
+        CHECK(s.total == 600000 && spool_end(&s) >= 200000 && spool_end(&s) <= 256 << 10,
+              "the total counts all, of which %llu are kept", (unsigned long long)spool_end(&s));
         CHECK(holds(&s, 0, 200000), "byte for byte");
-        CHECK(spool_read(&s, spool_end(&s), data, sizeof(data)) == 0 && spool_read(&s, 500000, data, sizeof(data)) == 0, "and no others");
+        CHECK(spool_read(&s, spool_end(&s), data, sizeof(data)) == 0 && spool_read(&s, 500000, data, sizeof(data)) == 0,
+              "and no others");
         spool_done(&s);
         close(directory_fd);
 }

@@ -22,9 +22,10 @@ static struct host {
         char last_target[200], last_args[200], last_kwargs[200];
 } host;
 
-static const char globals[] = "{\"echo\": {\"kind\": \"function\"}, \"hang\": {\"kind\": \"function\"}, \"fail\": {\"kind\": \"function\"},"
-                              " \"enter\": {\"kind\": \"function\"}, \"leave\": {\"kind\": \"function\"}, \"bad\": {\"kind\": \"function\"},"
-                              " \"ns\": {\"kind\": \"object\", \"members\": {\"deep\": {\"kind\": \"function\"}}}}";
+static const char globals[] =
+        "{\"echo\": {\"kind\": \"function\"}, \"hang\": {\"kind\": \"function\"}, \"fail\": {\"kind\": \"function\"},"
+        " \"enter\": {\"kind\": \"function\"}, \"leave\": {\"kind\": \"function\"}, \"bad\": {\"kind\": \"function\"},"
+        " \"ns\": {\"kind\": \"object\", \"members\": {\"deep\": {\"kind\": \"function\"}}}}";
 
 static void release_all(void)
 {
@@ -50,11 +51,13 @@ static void on_call(void *data, cloche_bridge_call *call)
                 if (host.open_count == host.hold)
                         release_all();
         } else if (strstr(target, "fail")) {
-                (void)cloche_bridge_fail(call, "TeapotError", "short and stout", "{\"status\": 418, \"parts\": [\"handle\", \"spout\"]}", NULL);
+                (void)cloche_bridge_fail(call, "TeapotError", "short and stout",
+                                         "{\"status\": 418, \"parts\": [\"handle\", \"spout\"]}", NULL);
         } else if (strstr(target, "bad")) {
                 struct cloche_err why = {0};
 
-                CHECK(cloche_bridge_answer(call, "[1,", &why) < 0 && why.code, "an answer that is not JSON: %s", why.msg);
+                CHECK(cloche_bridge_answer(call, "[1,", &why) < 0 && why.code, "an answer that is not JSON: %s",
+                      why.msg);
         } else {
                 host.inside += strstr(target, "enter") ? 1 : strstr(target, "leave") ? -1 : 0;
                 host.inside_most = host.inside > host.inside_most ? host.inside : host.inside_most;
@@ -84,7 +87,10 @@ static cloche_engine *engine_of(unsigned runs_max, unsigned queue_max)
 
 static cloche_prefix *prefix_of(cloche_engine *engine, const char *code)
 {
-        struct cloche_prefix_options options = {.language = "python", .code = code, .globals = globals, .on_bridge = on_call};
+        struct cloche_prefix_options options = {.language = "python",
+                                                .code = code,
+                                                .globals = globals,
+                                                .on_bridge = on_call};
         cloche_prefix *prefix = NULL;
 
         if (cloche_prefix_new(engine, &options, &prefix, NULL, &e) < 0) {
@@ -96,7 +102,10 @@ static cloche_prefix *prefix_of(cloche_engine *engine, const char *code)
 
 static struct cloche_run_options call_of(cloche_prefix *prefix, const char *code)
 {
-        return (struct cloche_run_options){.kind = CLOCHE_CALL, .language = "python", .code = code, .prefix = prefix,
+        return (struct cloche_run_options){.kind = CLOCHE_CALL,
+                                           .language = "python",
+                                           .code = code,
+                                           .prefix = prefix,
                                            .limits = {.wall_ms = 15000}};
 }
 
@@ -161,25 +170,32 @@ static int holds(const char *text, const char *part)
 static void test_calls(void)
 {
         cloche_engine *engine = engine_of(0, 0);
-        cloche_prefix *prefix = prefix_of(engine, "from concurrent.futures import ThreadPoolExecutor\ndef ask(n): return hang(n)[0]\n"
-                                                  "known = echo");
+        cloche_prefix *prefix =
+                prefix_of(engine, "from concurrent.futures import ThreadPoolExecutor\ndef ask(n): return hang(n)[0]\n"
+                                  "known = echo");
         const char *said = run_to_end(engine, prefix, "return echo(1, 'two', None, b'\\x00', key={'a': [True]})");
 
         CHECK(holds(said, "\"result\":[1,\"two\",null,{"), "arguments come back: %.200s", said);
-        CHECK(strcmp(host.last_target, "[\"global\",\"echo\"]") == 0 && holds(host.last_kwargs, "\"key\""), "target %s, kwargs %s", host.last_target,
-              host.last_kwargs);
+        CHECK(strcmp(host.last_target, "[\"global\",\"echo\"]") == 0 && holds(host.last_kwargs, "\"key\""),
+              "target %s, kwargs %s", host.last_target, host.last_kwargs);
         said = run_to_end(engine, prefix, "return [ns.deep(7), known(8)]");
         CHECK(holds(said, "\"result\":[[7],[8]]"), "a nested member, and one the set-up kept: %.200s", said);
         host.hold = 3;
-        said = run_to_end(engine, prefix, "with ThreadPoolExecutor(3) as pool:\n    return list(pool.map(ask, [1, 2, 3]))");
+        said = run_to_end(engine, prefix,
+                          "with ThreadPoolExecutor(3) as pool:\n    return list(pool.map(ask, [1, 2, 3]))");
         CHECK(holds(said, "\"result\":[1,2,3]"), "three open at once, answered in disorder: %.200s", said);
-        said = run_to_end(engine, prefix, "try:\n    fail(1)\nexcept Exception as e:\n    return [type(e).__name__, str(e), e.status, e.parts]");
-        CHECK(holds(said, "TeapotError") && holds(said, "short and stout") && holds(said, "418") && holds(said, "spout"),
+        said = run_to_end(engine, prefix,
+                          "try:\n    fail(1)\nexcept Exception as e:\n    return [type(e).__name__, str(e), e.status, "
+                          "e.parts]");
+        CHECK(holds(said, "TeapotError") && holds(said, "short and stout") && holds(said, "418") &&
+                      holds(said, "spout"),
               "an error has name, message and fields: %.200s", said);
         said = run_to_end(engine, prefix, "fail(1)");
-        CHECK(holds(said, "\"status\":\"error\"") && holds(said, "short and stout"), "one that is not caught is the run's: %.200s", said);
+        CHECK(holds(said, "\"status\":\"error\"") && holds(said, "short and stout"),
+              "one that is not caught is the run's: %.200s", said);
         said = run_to_end(engine, prefix, "try:\n    bad()\nexcept Exception as e:\n    return 'caught ' + str(e)");
-        CHECK(holds(said, "caught") && holds(said, "\"success\":true"), "the guest is told of an answer that could not be sent: %.200s", said);
+        CHECK(holds(said, "caught") && holds(said, "\"success\":true"),
+              "the guest is told of an answer that could not be sent: %.200s", said);
         said = run_to_end(engine, prefix, "return echo(object())");
         CHECK(holds(said, "\"status\":\"error\""), "an argument that cannot be sent is an error: %.200s", said);
         cloche_prefix_free(prefix);
@@ -190,19 +206,22 @@ static void test_limits(void)
 {
         cloche_engine *engine = engine_of(0, 0);
         cloche_prefix *prefix = prefix_of(engine, "");
-        struct cloche_run_options opt = call_of(prefix, "for i in range(10):\n    try:\n        echo(i)\n    except BaseException:\n        pass\nreturn 1");
+        struct cloche_run_options opt = call_of(prefix, "for i in range(10):\n    try:\n        echo(i)\n    except "
+                                                        "BaseException:\n        pass\nreturn 1");
         const char *said;
 
         opt.limits.bridge_calls = 3;
         said = end_of(start(engine, &opt));
-        CHECK(holds(said, "\"status\":\"error\"") && host.calls == 3, "the fourth call of three ends the run: %.200s", said);
+        CHECK(holds(said, "\"status\":\"error\"") && host.calls == 3, "the fourth call of three ends the run: %.200s",
+              said);
         opt.limits.bridge_calls = 10;
         said = end_of(start(engine, &opt));
         CHECK(holds(said, "\"success\":true"), "ten of ten are well: %.200s", said);
         opt = call_of(prefix, "try:\n    echo('x' * 5000)\nexcept BaseException:\n    pass\nreturn 1");
         opt.limits.bridge_bytes = 2000;
         said = end_of(start(engine, &opt));
-        CHECK(holds(said, "\"status\":\"error\"") && holds(said, "bridgeBytes"), "too many bytes end the run: %.300s", said);
+        CHECK(holds(said, "\"status\":\"error\"") && holds(said, "bridgeBytes"), "too many bytes end the run: %.300s",
+              said);
         opt.limits.bridge_bytes = 20000;
         CHECK(holds(end_of(start(engine, &opt)), "\"success\":true"), "fewer are well");
         CHECK(holds(run_to_end(engine, prefix, "return 1"), "\"success\":true"), "the next run is well");
@@ -229,11 +248,13 @@ static void test_late(void)
         opt.limits.wall_ms = 300;
         run = start(engine, &opt);
         said = end_of(run);
-        CHECK(holds(said, "\"status\":\"timeout\"") && host.open_count == 1, "an answer that never comes: %.200s", said);
+        CHECK(holds(said, "\"status\":\"timeout\"") && host.open_count == 1, "an answer that never comes: %.200s",
+              said);
         CHECK(cloche_bridge_fail(host.open[0], "Error", "late", "{}", &e) == 0, "nor does an error");
         host.open_count = 0;
         opt.limits.wall_ms = 15000;
-        opt.code = "import threading, time\nthreading.Thread(target=hang, args=[1], daemon=True).start()\ntime.sleep(0.2)\nreturn 5";
+        opt.code = "import threading, time\nthreading.Thread(target=hang, args=[1], "
+                   "daemon=True).start()\ntime.sleep(0.2)\nreturn 5";
         said = end_of(start(engine, &opt));
         CHECK(holds(said, "\"result\":5") && host.open_count == 1, "a run may end with a call open: %.200s", said);
         release_all();
@@ -263,14 +284,16 @@ static void test_queue(void)
         runs[1] = start(engine, &opt);
         runs[2] = start(engine, &opt);
         r = cloche_run_start(engine, &opt, &runs[3], &e);
-        CHECK(runs[1] && runs[2] && r == -CLOCHE_E_QUEUE_FULL && cloche_code_fault(e.code) == CLOCHE_FAULT_CALLER, "the queue is full: %s", e.msg);
+        CHECK(runs[1] && runs[2] && r == -CLOCHE_E_QUEUE_FULL && cloche_code_fault(e.code) == CLOCHE_FAULT_CALLER,
+              "the queue is full: %s", e.msg);
         cloche_run_cancel(runs[1]);
         CHECK(holds(end_of(runs[1]), "\"status\":\"terminated\""), "one that waits is cancelled");
         runs[1] = start(engine, &opt);
         CHECK(runs[1] != NULL, "its place is free");
         release_all();
         /* In their order: a run keeps its place until it is freed. */
-        CHECK(holds(end_of(runs[0]), "\"result\":1") && holds(end_of(runs[2]), "\"result\":2") && holds(end_of(runs[1]), "\"result\":2"),
+        CHECK(holds(end_of(runs[0]), "\"result\":1") && holds(end_of(runs[2]), "\"result\":2") &&
+                      holds(end_of(runs[1]), "\"result\":2"),
               "all come to their turn");
         cloche_prefix_free(prefix);
         cloche_engine_free(engine);
@@ -341,8 +364,8 @@ static void test_prefixes(void)
         char *failure = NULL;
         int r = cloche_prefix_new(engine, &options, &prefix, &failure, &e);
 
-        CHECK(r == -CLOCHE_E_PREFIX && !prefix && holds(failure, "LookupError") && holds(failure, "nothing"), "a set-up that throws: %s, %s", e.msg,
-              failure ? failure : "-");
+        CHECK(r == -CLOCHE_E_PREFIX && !prefix && holds(failure, "LookupError") && holds(failure, "nothing"),
+              "a set-up that throws: %s, %s", e.msg, failure ? failure : "-");
         free(failure);
         prefix = prefix_of(engine, "x = 1");
         same = prefix_of(engine, "x = 1");
@@ -381,7 +404,7 @@ static unsigned templates_alive(cloche_engine *engine)
         const struct template *t;
         unsigned count = 0;
 
-        TAILQ_FOREACH(t, &engine->templates, link)
+        TAILQ_FOREACH (t, &engine->templates, link)
                 count += t->state == TEMPLATE_READY;
         return count;
 }
@@ -389,7 +412,8 @@ static unsigned templates_alive(cloche_engine *engine)
 /* Set-ups nobody holds any more are kept as far as the budget goes; one that is held is. */
 static void test_eviction(void)
 {
-        cloche_engine *engine = engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES, .templates_bytes = 1});
+        cloche_engine *engine =
+                engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES, .templates_bytes = 1});
         cloche_prefix *held = prefix_of(engine, "held = 1"), *other;
         char code[32];
 

@@ -49,7 +49,8 @@ static int failed(int r, unsigned code, const char *says)
 
 static void test_base64(void)
 {
-        _cleanup_buf_ struct buf text = BUF_INIT(4096), bytes = BUF_INIT(4096), small = BUF_INIT(5), empty = BUF_INIT(16);
+        _cleanup_buf_ struct buf text = BUF_INIT(4096), bytes = BUF_INIT(4096), small = BUF_INIT(5),
+                                 empty = BUF_INIT(16);
         unsigned char all[256];
         int same = 1;
 
@@ -65,7 +66,8 @@ static void test_base64(void)
         CHECK(base64_decode(&small, "AAAAAAAA", 8) == -ENOBUFS && small.size == 0, "base64 keeps to the maximum, in");
         text.size = 0;
         CHECK(base64_encode(&text, "", 0) == 0 && text.size == 0, "base64 of nothing");
-        CHECK(base64_encode(&empty, "", 0) == 0 && base64_decode(&empty, "", 0) == 0, "base64 of nothing in a new buffer");
+        CHECK(base64_encode(&empty, "", 0) == 0 && base64_decode(&empty, "", 0) == 0,
+              "base64 of nothing in a new buffer");
 }
 
 /* -- frames --------------------------------------------------------------------------------------------------- */
@@ -95,12 +97,14 @@ static int is_frame(const struct frame *f, const json_t *want)
         if (!want) /* counted only */
                 return 1;
         size = from_hex(json_string_value(json_object_get(want, "attachments")), attachments, sizeof(attachments));
-        return f->json_size == strlen(json) && memcmp(f->json, json, f->json_size) == 0 && f->attachments_size == size &&
-               memcmp(f->attachments, attachments, size) == 0;
+        return f->json_size == strlen(json) && memcmp(f->json, json, f->json_size) == 0 &&
+               f->attachments_size == size && memcmp(f->attachments, attachments, size) == 0;
 }
 
-/* Feed in pieces of at most step bytes; the last answer of frame_reader_next, *ret_good when all frames were as wanted. */
-static int feed(const char *data, size_t size, size_t step, size_t max, const json_t *frames, size_t *ret_count, int *ret_good)
+/* Feed in pieces of at most step bytes; the last answer of frame_reader_next, *ret_good when all frames were as wanted.
+ */
+static int feed(const char *data, size_t size, size_t step, size_t max, const json_t *frames, size_t *ret_count,
+                int *ret_good)
 {
         struct frame_reader reader;
         struct frame f;
@@ -137,8 +141,8 @@ static void test_frame_vector(const json_t *row, size_t step)
         int good, r = feed(data, size, step, FRAME_BYTES_MAX, frames, &count, &good);
 
         if (error)
-                CHECK(r < 0 && strcmp(cloche_code_name((unsigned)-r), error) == 0 && err.msg[0], "frames by %zu: %s: %s",
-                      step, name, err.msg);
+                CHECK(r < 0 && strcmp(cloche_code_name((unsigned)-r), error) == 0 && err.msg[0],
+                      "frames by %zu: %s: %s", step, name, err.msg);
         else
                 CHECK(r == 0 && good && count == json_array_size(frames), "frames by %zu: %s", step, name);
 }
@@ -148,7 +152,7 @@ static void test_frame_vectors(void)
         json_t *rows = load_vectors("frames.json"), *row;
         size_t i;
 
-        json_array_foreach(rows, i, row) {
+        json_array_foreach (rows, i, row) {
                 test_frame_vector(row, 1);
                 test_frame_vector(row, 7);
                 test_frame_vector(row, 1024);
@@ -167,19 +171,24 @@ static void test_frame_limits(void)
         if (!large)
                 abort();
         CHECK(frame_build(&out, "{}", 2, large, 1000, &err) == 0, "build a frame");
-        CHECK(feed(out.data, out.size, out.size, 1006, none, &count, &good) == 0 && count == 1, "a frame of the reader's maximum");
+        CHECK(feed(out.data, out.size, out.size, 1006, none, &count, &good) == 0 && count == 1,
+              "a frame of the reader's maximum");
         CHECK(failed(feed(out.data, out.size, out.size, 1005, none, &count, &good), CLOCHE_E_TOO_LARGE, "1005"),
               "a frame of one byte more");
-        CHECK(failed(feed(out.data, 4, 1, 1005, none, &count, &good), CLOCHE_E_TOO_LARGE, "1005"), "it is known from its length alone");
+        CHECK(failed(feed(out.data, 4, 1, 1005, none, &count, &good), CLOCHE_E_TOO_LARGE, "1005"),
+              "it is known from its length alone");
         out.size = 0;
         CHECK(frame_build(&out, "{}", 2, large, MIB, &err) == 0 && frame_build(&out, "[]", 2, NULL, 0, &err) == 0 &&
                       feed(out.data, out.size, 65536, MIB + 6, none, &count, &good) == 0 && count == 2,
               "a frame over many reads, and one behind it");
-        CHECK(failed(frame_build(&small, "123456789", 9, NULL, 0, &err), CLOCHE_E_TOO_LARGE, "17 bytes") && small.size == 0,
+        CHECK(failed(frame_build(&small, "123456789", 9, NULL, 0, &err), CLOCHE_E_TOO_LARGE, "17 bytes") &&
+                      small.size == 0,
               "a frame over the buffer's maximum");
         CHECK(frame_build(&small, "12345678", 8, NULL, 0, &err) == 0, "a frame of the buffer's maximum");
-        CHECK(failed(frame_build(&out, "", FRAME_JSON_BYTES_MAX + 1u, NULL, 0, &err), CLOCHE_E_TOO_LARGE, "at most"), "JSON over the hard maximum");
-        CHECK(failed(frame_build(&out, "", 0, large, SIZE_MAX, &err), CLOCHE_E_TOO_LARGE, "at most"), "attachments over the hard maximum");
+        CHECK(failed(frame_build(&out, "", FRAME_JSON_BYTES_MAX + 1u, NULL, 0, &err), CLOCHE_E_TOO_LARGE, "at most"),
+              "JSON over the hard maximum");
+        CHECK(failed(frame_build(&out, "", 0, large, SIZE_MAX, &err), CLOCHE_E_TOO_LARGE, "at most"),
+              "attachments over the hard maximum");
         free(large);
         json_decref(none);
 }
@@ -217,7 +226,8 @@ static void test_json_depth(void)
         CHECK(loads(text.data, text.size) == 0, "JSON of the greatest depth");
         text.size = JSON_DEPTH_MAX;
         buf_append(&text, "[", 1);
-        CHECK(failed(loads(text.data, text.size), CLOCHE_E_INVALID_JSON, "nested deeper than"), "JSON deeper than that");
+        CHECK(failed(loads(text.data, text.size), CLOCHE_E_INVALID_JSON, "nested deeper than"),
+              "JSON deeper than that");
         text.size = 0;
         buf_append(&text, "\"\\\"", 3);
         for (int i = 0; i < 2 * JSON_DEPTH_MAX; i++)
@@ -228,19 +238,44 @@ static void test_json_depth(void)
 
 static void test_json_text(void)
 {
-        static const char *const good[] = {"{}", "[]", " null ", "0", "-0", "1e5", "\"\\u0000\"", "[1,2.5,\"\\ud83d\\ude00\"]"};
+        static const char *const good[] = {"{}", "[]",  " null ",      "0",
+                                           "-0", "1e5", "\"\\u0000\"", "[1,2.5,\"\\ud83d\\ude00\"]"};
         static const char *const bad[] = {
-                "", " ", "{", "]", "[1,]", "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "[1] 2", "NaN", "01", "+1", "1.",
-                "'a'", "\"\\ud800\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\"\n\"", "{\"\\u0000\":1}", "1e400", "12345678901234567890",
-                "// c\n1", "\xef\xbb\xbf{}", "\"", "\"\\", "[\"]",
+                "",
+                " ",
+                "{",
+                "]",
+                "[1,]",
+                "{\"a\":1,\"a\":2}",
+                "{\"a\":1,\"\\u0061\":2}",
+                "[1] 2",
+                "NaN",
+                "01",
+                "+1",
+                "1.",
+                "'a'",
+                "\"\\ud800\"",
+                "\"\xff\"",
+                "\"\xed\xa0\x80\"",
+                "\"\n\"",
+                "{\"\\u0000\":1}",
+                "1e400",
+                "12345678901234567890",
+                "// c\n1",
+                "\xef\xbb\xbf{}",
+                "\"",
+                "\"\\",
+                "[\"]",
         };
 
         for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
                 CHECK(loads(good[i], strlen(good[i])) == 0, "JSON %s", good[i]);
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-                CHECK(failed(loads(bad[i], strlen(bad[i])), CLOCHE_E_INVALID_JSON, "line"), "refused JSON, number %zu", i);
+                CHECK(failed(loads(bad[i], strlen(bad[i])), CLOCHE_E_INVALID_JSON, "line"), "refused JSON, number %zu",
+                      i);
         CHECK(loads("1\0", 2) < 0, "NUL behind JSON");
-        CHECK(failed(loads("", FRAME_JSON_BYTES_MAX + (size_t)1), CLOCHE_E_TOO_LARGE, "at most"), "JSON over the hard maximum is not looked at");
+        CHECK(failed(loads("", FRAME_JSON_BYTES_MAX + (size_t)1), CLOCHE_E_TOO_LARGE, "at most"),
+              "JSON over the hard maximum is not looked at");
 }
 
 static void test_json_human(void)
@@ -251,15 +286,24 @@ static void test_json_human(void)
                 {"9007199254740992", "{\"$\":\"bigint\",\"v\":\"9007199254740992\"}"},
                 {"-9007199254740992", "{\"$\":\"bigint\",\"v\":\"-9007199254740992\"}"},
                 {"[12345678901234567890]", "[{\"$\":\"bigint\",\"v\":\"12345678901234567890\"}]"},
-                {"{\"a\":-12345678901234567890,\"b\":1}", "{\"a\":{\"$\":\"bigint\",\"v\":\"-12345678901234567890\"},\"b\":1}"},
+                {"{\"a\":-12345678901234567890,\"b\":1}",
+                 "{\"a\":{\"$\":\"bigint\",\"v\":\"-12345678901234567890\"},\"b\":1}"},
                 {"12345678901234567890.5", "12345678901234567890.5"},
                 {"12345678901234567890e2", "12345678901234567890e2"},
                 {"\"12345678901234567890\"", "\"12345678901234567890\""},
-                {"{\"12345678901234567890\":\"\\\"12345678901234567890\"}", "{\"12345678901234567890\":\"\\\"12345678901234567890\"}"},
+                {"{\"12345678901234567890\":\"\\\"12345678901234567890\"}",
+                 "{\"12345678901234567890\":\"\\\"12345678901234567890\"}"},
                 {" [ 1 , 99999999999999999999 ] ", "[1,{\"$\":\"bigint\",\"v\":\"99999999999999999999\"}]"},
         };
-        static const char *const bad[] = {"-", "--1", "012345678901234567890", "-012345678901234567890", "1234567890123456789a",
-                                          "12345678901234567890.", "", "[1", "{12345678901234567890:1}"};
+        static const char *const bad[] = {"-",
+                                          "--1",
+                                          "012345678901234567890",
+                                          "-012345678901234567890",
+                                          "1234567890123456789a",
+                                          "12345678901234567890.",
+                                          "",
+                                          "[1",
+                                          "{12345678901234567890:1}"};
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 json_t *want = parse(rows[i][1]), *have = NULL;
@@ -272,7 +316,8 @@ static void test_json_human(void)
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 json_t *have = NULL;
 
-                CHECK(json_load_human(bad[i], strlen(bad[i]), &have, &err) == -CLOCHE_E_INVALID_JSON && !have, "people's JSON refused: %s", bad[i]);
+                CHECK(json_load_human(bad[i], strlen(bad[i]), &have, &err) == -CLOCHE_E_INVALID_JSON && !have,
+                      "people's JSON refused: %s", bad[i]);
         }
 }
 
@@ -283,9 +328,10 @@ static int survives(json_t *value)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(4 * MIB);
         json_t *framed = NULL, *back = NULL, *before = json_deep_copy(value);
-        int good = value_text_to_frame(value, &attachments, &framed, &err) == 0 && value_check(framed, attachments.size, &err) == 0 &&
-                   value_frame_to_text(framed, attachments.data, attachments.size, &back, &err) == 0 && json_equal(value, back) &&
-                   json_equal(value, before);
+        int good = value_text_to_frame(value, &attachments, &framed, &err) == 0 &&
+                   value_check(framed, attachments.size, &err) == 0 &&
+                   value_frame_to_text(framed, attachments.data, attachments.size, &back, &err) == 0 &&
+                   json_equal(value, back) && json_equal(value, before);
 
         if (!good)
                 printf("# %s\n", err.msg);
@@ -301,10 +347,11 @@ static void test_valid_vectors(const char *file)
         json_t *rows = load_vectors(file), *row, *value;
         size_t i;
 
-        json_array_foreach(rows, i, row)
+        json_array_foreach (rows, i, row)
                 for (size_t k = 0; k < sizeof(members) / sizeof(members[0]); k++)
                         if ((value = json_object_get(row, members[k])))
-                                CHECK(survives(value), "%s of: %s", members[k], json_string_value(json_object_get(row, "name")));
+                                CHECK(survives(value), "%s of: %s", members[k],
+                                      json_string_value(json_object_get(row, "name")));
         json_decref(rows);
 }
 
@@ -314,15 +361,17 @@ static void test_invalid_vectors(const char *file)
         json_t *rows = load_vectors(file), *row;
         size_t i;
 
-        json_array_foreach(rows, i, row) {
+        json_array_foreach (rows, i, row) {
                 _cleanup_buf_ struct buf attachments = BUF_INIT(MIB);
                 const char *name = json_string_value(json_object_get(row, "name"));
                 json_t *value = json_object_get(row, "value"), *made = NULL;
 
                 CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "$"), "refused in a frame: %s", name);
-                CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$") && !made && attachments.size == 0,
+                CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$") &&
+                              !made && attachments.size == 0,
                       "refused in text: %s", name);
-                CHECK(failed(value_frame_to_text(value, "", 0, &made, &err), CLOCHE_E_PROTOCOL, "$") && !made, "refused by conversion: %s", name);
+                CHECK(failed(value_frame_to_text(value, "", 0, &made, &err), CLOCHE_E_PROTOCOL, "$") && !made,
+                      "refused by conversion: %s", name);
         }
         json_decref(rows);
 }
@@ -390,15 +439,23 @@ static void test_ranges(void)
         CHECK(check_ranges("[" RANGE(0, 4) "," RANGE(4, 4) "]", 8) == 0, "ranges side by side");
         CHECK(check_ranges("[" RANGE(4, 4) "," RANGE(0, 4) "]", 8) == 0, "ranges in any order");
         CHECK(check_ranges("[" RANGE(0, 1) "]", 8) == 0, "bytes that nobody names");
-        CHECK(check_ranges("[" RANGE(0, 4) "," RANGE(0, 0) "," RANGE(2, 0) "," RANGE(8, 0) "]", 8) == 0, "empty ranges share nothing");
-        CHECK(failed(check_ranges("[" RANGE(0, 5) "," RANGE(4, 4) "]", 8), CLOCHE_E_PROTOCOL, "share"), "ranges that overlap");
-        CHECK(failed(check_ranges("[" RANGE(0, 8) "," RANGE(5, 0) "," RANGE(6, 2) "]", 8), CLOCHE_E_PROTOCOL, "share"), "overlap around an empty range");
-        CHECK(failed(check_ranges("[" RANGE(0, 8) "," RANGE(0, 8) "]", 8), CLOCHE_E_PROTOCOL, "share"), "one range twice");
+        CHECK(check_ranges("[" RANGE(0, 4) "," RANGE(0, 0) "," RANGE(2, 0) "," RANGE(8, 0) "]", 8) == 0,
+              "empty ranges share nothing");
+        CHECK(failed(check_ranges("[" RANGE(0, 5) "," RANGE(4, 4) "]", 8), CLOCHE_E_PROTOCOL, "share"),
+              "ranges that overlap");
+        CHECK(failed(check_ranges("[" RANGE(0, 8) "," RANGE(5, 0) "," RANGE(6, 2) "]", 8), CLOCHE_E_PROTOCOL, "share"),
+              "overlap around an empty range");
+        CHECK(failed(check_ranges("[" RANGE(0, 8) "," RANGE(0, 8) "]", 8), CLOCHE_E_PROTOCOL, "share"),
+              "one range twice");
         CHECK(failed(check_ranges(RANGE(0, 9), 8), CLOCHE_E_PROTOCOL, "outside"), "a range over the end");
         CHECK(failed(check_ranges(RANGE(9, 0), 8), CLOCHE_E_PROTOCOL, "outside"), "an empty range behind the end");
-        CHECK(failed(check_ranges(RANGE(9223372036854775807, 9223372036854775807), 8), CLOCHE_E_PROTOCOL, "outside"), "ranges that wrap around");
-        CHECK(failed(check_ranges("{\"$\":\"array\",\"t\":\"f64\",\"at\":0,\"n\":7}", 8), CLOCHE_E_PROTOCOL, "elements"), "a part of an element");
-        CHECK(failed(check_ranges("{\"$\":\"bytes\",\"at\":0.0,\"n\":0}", 8), CLOCHE_E_PROTOCOL, "integers"), "an offset that is a float");
+        CHECK(failed(check_ranges(RANGE(9223372036854775807, 9223372036854775807), 8), CLOCHE_E_PROTOCOL, "outside"),
+              "ranges that wrap around");
+        CHECK(failed(check_ranges("{\"$\":\"array\",\"t\":\"f64\",\"at\":0,\"n\":7}", 8), CLOCHE_E_PROTOCOL,
+                     "elements"),
+              "a part of an element");
+        CHECK(failed(check_ranges("{\"$\":\"bytes\",\"at\":0.0,\"n\":0}", 8), CLOCHE_E_PROTOCOL, "integers"),
+              "an offset that is a float");
 }
 
 static json_t *many_ranges(size_t count, json_int_t size)
@@ -418,11 +475,14 @@ static void test_amplification(void)
 
         if (!bytes)
                 abort();
-        CHECK(failed(value_frame_to_text(value, bytes, MIB, &made, &err), CLOCHE_E_PROTOCOL, "$[1]: two values share") && !made,
+        CHECK(failed(value_frame_to_text(value, bytes, MIB, &made, &err), CLOCHE_E_PROTOCOL,
+                     "$[1]: two values share") &&
+                      !made,
               "64 GiB of text out of 1 MiB are refused at the second value");
         json_decref(value);
         value = many_ranges(2, 8);
-        CHECK(failed(value_frame_to_text(value, bytes, 64, &made, &err), CLOCHE_E_PROTOCOL, "share") && !made, "an overlap leaves the output as it was");
+        CHECK(failed(value_frame_to_text(value, bytes, 64, &made, &err), CLOCHE_E_PROTOCOL, "share") && !made,
+              "an overlap leaves the output as it was");
         json_decref(value);
         free(bytes);
 }
@@ -437,9 +497,12 @@ static void test_attachment_count(void)
         CHECK(failed(value_check(more, 0, &err), CLOCHE_E_PROTOCOL, "65536"), "one more in a frame");
         for (int i = 0; i <= VALUE_ATTACHMENTS_MAX; i++)
                 json_array_append_new(text, json_pack("{s:s, s:s}", "$", "bytes", "b64", "AA=="));
-        CHECK(failed(value_text_to_frame(text, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "65536") && attachments.size == 0, "one more in text");
+        CHECK(failed(value_text_to_frame(text, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "65536") &&
+                      attachments.size == 0,
+              "one more in text");
         json_array_remove(text, 0);
-        CHECK(value_text_to_frame(text, &attachments, &made, &err) == 0 && attachments.size == 65536, "65536 attachments in text");
+        CHECK(value_text_to_frame(text, &attachments, &made, &err) == 0 && attachments.size == 65536,
+              "65536 attachments in text");
         json_decref(most);
         json_decref(more);
         json_decref(text);
@@ -449,9 +512,11 @@ static void test_attachment_count(void)
 static void test_text_limits(void)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(8);
-        json_t *value = parse("[{\"$\":\"bytes\",\"b64\":\"AAAAAAAA\"},{\"$\":\"bytes\",\"b64\":\"AAAA\"}]"), *made = NULL;
+        json_t *value = parse("[{\"$\":\"bytes\",\"b64\":\"AAAAAAAA\"},{\"$\":\"bytes\",\"b64\":\"AAAA\"}]"),
+               *made = NULL;
 
-        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_TOO_LARGE, "too many") && !made && attachments.size == 0,
+        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_TOO_LARGE, "too many") && !made &&
+                      attachments.size == 0,
               "bytes over the buffer's maximum");
         json_decref(value);
         buf_append(&attachments, "xy", 2);
@@ -462,7 +527,8 @@ static void test_text_limits(void)
         json_decref(made);
         made = NULL;
         json_array_append_new(value, parse("{\"$\":\"nope\"}"));
-        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$[2]: ") && attachments.size == 5,
+        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$[2]: ") &&
+                      attachments.size == 5,
               "a refusal leaves no bytes behind");
         json_decref(value);
 }
@@ -471,16 +537,20 @@ static void test_text_limits(void)
 static void test_held(void)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(64);
-        json_t *value = parse("{\"a\":{\"$\":\"bytes\",\"b64\":\"AP/+\"},\"b\":{\"$\":\"object\",\"v\":[[\"$\",1],[\"raw\",\"x\"]]}}");
-        json_t *mixed = parse("[{\"$\":\"bytes\",\"b64\":\"AP8=\"},{\"raw\":\"x\",\"b64\":\"y\"}]"), *held = NULL, *framed = NULL;
+        json_t *value = parse("{\"a\":{\"$\":\"bytes\",\"b64\":\"AP/"
+                              "+\"},\"b\":{\"$\":\"object\",\"v\":[[\"$\",1],[\"raw\",\"x\"]]}}");
+        json_t *mixed = parse("[{\"$\":\"bytes\",\"b64\":\"AP8=\"},{\"raw\":\"x\",\"b64\":\"y\"}]"), *held = NULL,
+               *framed = NULL;
         const json_t *raw;
         char *text;
 
         CHECK(value_read(value, VALUE_TEXT, NULL, 0, &held, &err) == 0, "a text is held: %s", err.msg);
         raw = json_object_get(json_object_get(held, "a"), VALUE_HELD_BYTES);
-        CHECK(json_string_length(raw) == 3 && memcmp(json_string_value(raw), "\0\xff\xfe", 3) == 0, "bytes are held as they are");
+        CHECK(json_string_length(raw) == 3 && memcmp(json_string_value(raw), "\0\xff\xfe", 3) == 0,
+              "bytes are held as they are");
         text = value_dump(held, JSON_COMPACT | JSON_SORT_KEYS);
-        CHECK(text && strstr(text, "AP/+") && strstr(text, "[\"raw\",\"x\"]"), "and dumped as text: %s", text ? text : "");
+        CHECK(text && strstr(text, "AP/+") && strstr(text, "[\"raw\",\"x\"]"), "and dumped as text: %s",
+              text ? text : "");
         CHECK(value_write(mixed, VALUE_FRAME, &attachments, &framed, &err) == 0 && attachments.size == 2 &&
                       json_integer_value(json_object_get(json_array_get(framed, 0), "n")) == 2 &&
                       json_equal(json_array_get(framed, 1), json_array_get(mixed, 1)),
@@ -512,8 +582,11 @@ static json_t *nest(int depth, const char *inner, const char *head, const char *
 static void test_depth(void)
 {
         static const char *const rows[][3] = {
-                {"[", "]", "arrays"}, {"{\"a\":", "}", "objects"}, {"{\"$\":\"set\",\"v\":[", "]}", "sets"},
-                {"{\"$\":\"map\",\"v\":[[1,", "]]}", "maps"}, {"{\"$\":\"object\",\"v\":[[\"$\",", "]]}", "escaped objects"},
+                {"[", "]", "arrays"},
+                {"{\"a\":", "}", "objects"},
+                {"{\"$\":\"set\",\"v\":[", "]}", "sets"},
+                {"{\"$\":\"map\",\"v\":[[1,", "]]}", "maps"},
+                {"{\"$\":\"object\",\"v\":[[\"$\",", "]]}", "escaped objects"},
                 {"{\"$\":\"class\",\"t\":\"A\",\"v\":", "}", "classes"},
                 {"{\"$\":\"error\",\"v\":{\"name\":\"\",\"message\":\"\",\"fields\":{\"a\":", "}}}", "errors"},
         };
@@ -527,7 +600,8 @@ static void test_depth(void)
                 CHECK(value_check(value, 0, &err) == 0, "a big integer in 200 %s: %s", rows[i][2], err.msg);
                 json_decref(value);
                 value = nest(VALUE_DEPTH_MAX, "[]", rows[i][0], rows[i][1]);
-                CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "deeper than 200"), "an empty array in 200 %s", rows[i][2]);
+                CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "deeper than 200"),
+                      "an empty array in 200 %s", rows[i][2]);
                 json_decref(value);
                 value = nest(VALUE_DEPTH_MAX + 1, "1", rows[i][0], rows[i][1]);
                 CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "200"), "201 %s nested", rows[i][2]);
@@ -538,16 +612,30 @@ static void test_depth(void)
 static void test_single_values(void)
 {
         static const char *const bad[] = {
-                "9007199254740992", "-9007199254740992", "9223372036854775807", "{\"$\":\"bigint\",\"v\":\"-0\"}",
-                "{\"$\":\"hole\",\"v\":1}", "{\"$\":\"object\",\"v\":[[{\"$\":\"bytes\",\"at\":0,\"n\":0},1]]}", "{\"$\":\"utf16\",\"v\":\"x\"}",
-                "{\"$\":\"bytes\\u0000\",\"at\":0,\"n\":0}", "{\"$\":\"date\",\"v\":\"2026-11-21T10:20:30.1234567890Z\"}",
-                "{\"$\":\"date\",\"v\":\"0000-01-01\"}", "{\"$\":\"object\",\"v\":[[\"a\\u0000\",1],[\"a\\u0000\",2]]}",
+                "9007199254740992",
+                "-9007199254740992",
+                "9223372036854775807",
+                "{\"$\":\"bigint\",\"v\":\"-0\"}",
+                "{\"$\":\"hole\",\"v\":1}",
+                "{\"$\":\"object\",\"v\":[[{\"$\":\"bytes\",\"at\":0,\"n\":0},1]]}",
+                "{\"$\":\"utf16\",\"v\":\"x\"}",
+                "{\"$\":\"bytes\\u0000\",\"at\":0,\"n\":0}",
+                "{\"$\":\"date\",\"v\":\"2026-11-21T10:20:30.1234567890Z\"}",
+                "{\"$\":\"date\",\"v\":\"0000-01-01\"}",
+                "{\"$\":\"object\",\"v\":[[\"a\\u0000\",1],[\"a\\u0000\",2]]}",
         };
         static const char *const good[] = {
-                "9007199254740991", "1e308", "-1e308", "1.7976931348623157e308", "{\"$\":\"object\",\"v\":[[\"a\",1],[\"a\\u0000\",2]]}",
+                "9007199254740991",
+                "1e308",
+                "-1e308",
+                "1.7976931348623157e308",
+                "{\"$\":\"object\",\"v\":[[\"a\",1],[\"a\\u0000\",2]]}",
                 "{\"$\":\"date\",\"v\":\"2000-02-29T23:59:59.999999999-23:59\"}",
-                "{\"$\":\"buffer\",\"b64\":\"AAEC\"}", "{\"$\":\"utf16\",\"b64\":\"PdhhAA==\"}", "{\"$\":\"hole\"}",
-                "{\"$\":\"object\",\"v\":[[{\"$\":\"utf16\",\"b64\":\"Pdg=\"},1]]}", "{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":{\"$\":\"utf16\",\"b64\":\"Pdg=\"}}}",
+                "{\"$\":\"buffer\",\"b64\":\"AAEC\"}",
+                "{\"$\":\"utf16\",\"b64\":\"PdhhAA==\"}",
+                "{\"$\":\"hole\"}",
+                "{\"$\":\"object\",\"v\":[[{\"$\":\"utf16\",\"b64\":\"Pdg=\"},1]]}",
+                "{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":{\"$\":\"utf16\",\"b64\":\"Pdg=\"}}}",
                 "{\"$\":\"regexp\",\"source\":\"a\\u0000\",\"flags\":\"yvusmigd\"}",
         };
 
@@ -579,24 +667,33 @@ static int checks(const char *text)
 static void test_references(void)
 {
         static const char *const disordered[] = {
-                "{\"a\":1,\"1\":" REF(0) "}", "{\"2\":1,\"1\":1,\"x\":" REF(0) "}", "[{\"a\":1,\"0\":1}," REF(0) "]",
+                "{\"a\":1,\"1\":" REF(0) "}",
+                "{\"2\":1,\"1\":1,\"x\":" REF(0) "}",
+                "[{\"a\":1,\"0\":1}," REF(0) "]",
                 "[" REF(0) ",{\"a\":1,\"4294967294\":1}]",
                 "[" REF(0) ",{\"$\":\"error\",\"v\":{\"name\":\"\",\"message\":\"\",\"fields\":{\"a\":1,\"0\":1}}}]",
         };
         static const char *const ordered[] = {
-                "{\"1\":1,\"a\":" REF(0) "}", "{\"9\":1,\"10\":1,\"x\":" REF(0) "}", "[" REF(0) ",{\"a\":1,\"4294967295\":1,\"01\":1,\"\":1}]",
-                "{\"a\":1,\"1\":2}", "{\"$\":\"object\",\"v\":[[\"a\"," REF(0) "],[\"0\",1]]}",
+                "{\"1\":1,\"a\":" REF(0) "}",
+                "{\"9\":1,\"10\":1,\"x\":" REF(0) "}",
+                "[" REF(0) ",{\"a\":1,\"4294967295\":1,\"01\":1,\"\":1}]",
+                "{\"a\":1,\"1\":2}",
+                "{\"$\":\"object\",\"v\":[[\"a\"," REF(0) "],[\"0\",1]]}",
         };
 
         for (size_t i = 0; i < sizeof(disordered) / sizeof(disordered[0]); i++)
-                CHECK(failed(checks(disordered[i]), CLOCHE_E_PROTOCOL, "JavaScript's order"), "not in JavaScript's order: %s", disordered[i]);
+                CHECK(failed(checks(disordered[i]), CLOCHE_E_PROTOCOL, "JavaScript's order"),
+                      "not in JavaScript's order: %s", disordered[i]);
         for (size_t i = 0; i < sizeof(ordered) / sizeof(ordered[0]); i++)
                 CHECK(checks(ordered[i]) == 0, "in JavaScript's order: %s", ordered[i]);
-        CHECK(failed(checks("[0,{\"a\":[" REF(3) "]}]"), CLOCHE_E_PROTOCOL, "$[1].a[0]: a reference"), "the path of a reference");
+        CHECK(failed(checks("[0,{\"a\":[" REF(3) "]}]"), CLOCHE_E_PROTOCOL, "$[1].a[0]: a reference"),
+              "the path of a reference");
         CHECK(failed(checks("[" REF(0.0) "]"), CLOCHE_E_PROTOCOL, "integer"), "a reference that is a float");
-        CHECK(failed(checks("{\"$\":\"map\",\"v\":[[1,2],[\"a\",3],[\"a\",4]]}"), CLOCHE_E_PROTOCOL, "$[2]: this key is there twice"),
+        CHECK(failed(checks("{\"$\":\"map\",\"v\":[[1,2],[\"a\",3],[\"a\",4]]}"), CLOCHE_E_PROTOCOL,
+                     "$[2]: this key is there twice"),
               "the path of a key that is there twice");
-        CHECK(checks("{\"$\":\"map\",\"v\":[[\"1\",1],[1,1],[[\"1\"],1],[[\"1\"],1]]}") == 0, "other keys may look the same");
+        CHECK(checks("{\"$\":\"map\",\"v\":[[\"1\",1],[1,1],[[\"1\"],1],[[\"1\"],1]]}") == 0,
+              "other keys may look the same");
 }
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
@@ -612,20 +709,27 @@ static void test_rpc_good(void)
 {
         struct rpc_message m;
 
-        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"call\",\"params\":{\"a\":1}}", &m) == 0 && m.kind == RPC_REQUEST &&
-                      json_integer_value(m.id) == 7 && strcmp(m.method, "call") == 0 && json_object_size(m.params) == 1 && !m.result && !m.error,
+        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"call\",\"params\":{\"a\":1}}", &m) == 0 &&
+                      m.kind == RPC_REQUEST && json_integer_value(m.id) == 7 && strcmp(m.method, "call") == 0 &&
+                      json_object_size(m.params) == 1 && !m.result && !m.error,
               "a request");
         rpc_message_done(&m);
-        CHECK(parses("{\"jsonrpc\":\"2.0\",\"method\":\"log\",\"params\":[1]}", &m) == 0 && m.kind == RPC_NOTIFICATION && !m.id, "a notification");
+        CHECK(parses("{\"jsonrpc\":\"2.0\",\"method\":\"log\",\"params\":[1]}", &m) == 0 &&
+                      m.kind == RPC_NOTIFICATION && !m.id,
+              "a notification");
         rpc_message_done(&m);
-        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":null}", &m) == 0 && m.kind == RPC_RESULT && json_is_null(m.result) && !m.method,
+        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":null}", &m) == 0 && m.kind == RPC_RESULT &&
+                      json_is_null(m.result) && !m.method,
               "a result of null");
         rpc_message_done(&m);
-        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"no\",\"data\":{}}}", &m) == 0 && m.kind == RPC_ERROR &&
-                      m.error_code == -32000 && strcmp(m.error_message, "no") == 0,
+        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"no\",\"data\":{}}}", &m) ==
+                              0 &&
+                      m.kind == RPC_ERROR && m.error_code == -32000 && strcmp(m.error_message, "no") == 0,
               "an error");
         rpc_message_done(&m);
-        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"\"}}", &m) == 0 && m.kind == RPC_ERROR, "an error without an id");
+        CHECK(parses("{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"\"}}", &m) == 0 &&
+                      m.kind == RPC_ERROR,
+              "an error without an id");
         rpc_message_done(&m);
         rpc_message_done(&m);
         CHECK(!m.root, "done twice");
@@ -634,21 +738,40 @@ static void test_rpc_good(void)
 static void test_rpc_bad(void)
 {
         static const char *const rows[] = {
-                "", "1", "[]", "{}", "[{\"jsonrpc\":\"2.0\",\"method\":\"a\"}]", "{\"method\":\"a\"}", "{\"jsonrpc\":2.0,\"method\":\"a\"}",
-                "{\"jsonrpc\":\"1.0\",\"method\":\"a\"}", "{\"jsonrpc\":\"2.0\\u0000\",\"method\":\"a\"}", "{\"jsonrpc\":\"2.0\"}",
-                "{\"jsonrpc\":\"2.0\",\"id\":1}", "{\"jsonrpc\":\"2.0\",\"method\":1}", "{\"jsonrpc\":\"2.0\",\"method\":null}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"a\\u0000b\"}", "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":1}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":null}", "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":null}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1.5}", "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":{}}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":true}", "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1,\"result\":1}",
+                "",
+                "1",
+                "[]",
+                "{}",
+                "[{\"jsonrpc\":\"2.0\",\"method\":\"a\"}]",
+                "{\"method\":\"a\"}",
+                "{\"jsonrpc\":2.0,\"method\":\"a\"}",
+                "{\"jsonrpc\":\"1.0\",\"method\":\"a\"}",
+                "{\"jsonrpc\":\"2.0\\u0000\",\"method\":\"a\"}",
+                "{\"jsonrpc\":\"2.0\"}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1}",
+                "{\"jsonrpc\":\"2.0\",\"method\":1}",
+                "{\"jsonrpc\":\"2.0\",\"method\":null}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\\u0000b\"}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":1}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":null}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":null}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1.5}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":{}}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":true}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1,\"result\":1}",
                 "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"error\":{\"code\":1,\"message\":\"\"}}",
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":{\"code\":1,\"message\":\"\"}}", "{\"jsonrpc\":\"2.0\",\"result\":1}",
-                "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":1}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":null}",
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":\"no\"}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}",
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1}}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":\"1\",\"message\":\"\"}}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":{\"code\":1,\"message\":\"\"}}",
+                "{\"jsonrpc\":\"2.0\",\"result\":1}",
+                "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":1}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":null}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":\"no\"}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1}}",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":\"1\",\"message\":\"\"}}",
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":2147483648,\"message\":\"\"}}",
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-9223372036854775808,\"message\":\"\"}}",
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"a\"}", "{\"jsonrpc\":\"2.0\",\"method\":\"a\"} x",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"a\"}",
+                "{\"jsonrpc\":\"2.0\",\"method\":\"a\"} x",
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -685,24 +808,30 @@ static void test_rpc_build(void)
         _cleanup_buf_ struct buf out = BUF_INIT(MIB), small = BUF_INIT(20);
         struct rpc_message m = {0};
 
-        CHECK(rpc_request(json_integer(1), "call", parse("{\"s\":\"a\\u0000ä\"}"), "xyz", 3, &out, &err) == 0 && reads(&out, "xyz", &m) &&
-                      m.kind == RPC_REQUEST && json_string_length(json_object_get(m.params, "s")) == 4,
+        CHECK(rpc_request(json_integer(1), "call", parse("{\"s\":\"a\\u0000ä\"}"), "xyz", 3, &out, &err) == 0 &&
+                      reads(&out, "xyz", &m) && m.kind == RPC_REQUEST &&
+                      json_string_length(json_object_get(m.params, "s")) == 4,
               "a request there and back");
         rpc_message_done(&m);
-        CHECK(rpc_notify("log", NULL, NULL, 0, &out, &err) == 0 && reads(&out, "", &m) && m.kind == RPC_NOTIFICATION && !m.params,
+        CHECK(rpc_notify("log", NULL, NULL, 0, &out, &err) == 0 && reads(&out, "", &m) && m.kind == RPC_NOTIFICATION &&
+                      !m.params,
               "a notification there and back");
         rpc_message_done(&m);
-        CHECK(failed(rpc_request(json_integer(1), "call", json_object(), NULL, 0, &small, &err), CLOCHE_E_TOO_LARGE, "room") && small.size == 0,
+        CHECK(failed(rpc_request(json_integer(1), "call", json_object(), NULL, 0, &small, &err), CLOCHE_E_TOO_LARGE,
+                     "room") &&
+                      small.size == 0,
               "a request over the buffer's maximum");
-        CHECK(rpc_result(json_string("a"), json_null(), "b", 1, &out, &err) == 0 && reads(&out, "b", &m) && m.kind == RPC_RESULT && json_is_null(m.result),
+        CHECK(rpc_result(json_string("a"), json_null(), "b", 1, &out, &err) == 0 && reads(&out, "b", &m) &&
+                      m.kind == RPC_RESULT && json_is_null(m.result),
               "a result there and back");
         rpc_message_done(&m);
-        CHECK(rpc_error(json_integer(9), -32601, "there is no method \"x\"", NULL, &out, &err) == 0 && reads(&out, "", &m) && m.kind == RPC_ERROR &&
-                      m.error_code == -32601 && !json_object_get(m.error, "data"),
+        CHECK(rpc_error(json_integer(9), -32601, "there is no method \"x\"", NULL, &out, &err) == 0 &&
+                      reads(&out, "", &m) && m.kind == RPC_ERROR && m.error_code == -32601 &&
+                      !json_object_get(m.error, "data"),
               "an error there and back");
         rpc_message_done(&m);
-        CHECK(rpc_error(NULL, -32700, "not JSON", parse("{\"at\":3}"), &out, &err) == 0 && reads(&out, "", &m) && json_is_null(m.id) &&
-                      json_is_object(json_object_get(m.error, "data")),
+        CHECK(rpc_error(NULL, -32700, "not JSON", parse("{\"at\":3}"), &out, &err) == 0 && reads(&out, "", &m) &&
+                      json_is_null(m.id) && json_is_object(json_object_get(m.error, "data")),
               "an error for a request that could not be read");
         rpc_message_done(&m);
 }

@@ -66,8 +66,11 @@ static int listen_tcp(void)
 /* No process listens at the port: the network refuses a permitted connection. */
 static int connect_tcp(void)
 {
-        const struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r = connect(fd, (const struct sockaddr *)&nobody, sizeof(nobody));
+        const struct sockaddr_in nobody = {.sin_family = AF_INET,
+                                           .sin_port = htons(1),
+                                           .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+            r = connect(fd, (const struct sockaddr *)&nobody, sizeof(nobody));
 
         return r < 0 && errno != EACCES && errno != EPERM ? 0 : r;
 }
@@ -104,8 +107,10 @@ static const char *const names[CLOCHE_LANDLOCKED_COUNT] = {
 /* The same rules as in the program itself: fs/main.c, sync/main.c, gate/guard.c. */
 static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloche_err *e)
 {
-        int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC), writable_fd = open(writable, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        const struct landlock_place mount[] = {{readable_fd, 0}, {writable_fd, 1}}, sync[] = {{writable_fd, LANDLOCK_TREE}, {readable_fd, 0}};
+        int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC),
+            writable_fd = open(writable, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        const struct landlock_place mount[] = {{readable_fd, 0}, {writable_fd, 1}},
+                                    sync[] = {{writable_fd, LANDLOCK_TREE}, {readable_fd, 0}};
 
         switch (program) {
         case CLOCHE_LANDLOCKED_FS:
@@ -150,7 +155,8 @@ static void try_program(enum cloche_landlocked program)
                 return;
         }
         for (size_t i = 0; i < TRIALS; i++) {
-                int since = trials[i].refused_since[program], is_refused = trials[i].try() < 0 && (errno == EACCES || errno == EPERM);
+                int since = trials[i].refused_since[program],
+                    is_refused = trials[i].try() < 0 && (errno == EACCES || errno == EPERM);
 
                 if (is_refused != (since > 0 && abi >= since)) {
                         printf("absent\tABI %d: %s is %s\n", abi, trials[i].name, is_refused ? "refused" : "open");

@@ -32,7 +32,10 @@ static struct host read_arguments(int count, char **arguments)
 
         while (names < count && !isdigit((unsigned char)arguments[names][0]))
                 names++;
-        return (struct host){.namespaces = arguments, .namespace_count = names, .processes = arguments + names, .process_count = count - names};
+        return (struct host){.namespaces = arguments,
+                             .namespace_count = names,
+                             .processes = arguments + names,
+                             .process_count = count - names};
 }
 
 /* Returns 1: this process is a child, and a template; 0: a child, and no template; -1: no more

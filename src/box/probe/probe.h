@@ -10,8 +10,9 @@
 
 /* A process's view of its own box. */
 struct probe_view {
-        char namespaces[PROBE_NAMESPACES][PROBE_LINK_BYTES]; /* as readlink("/proc/self/ns/NAME") returns them; "": none */
-        uint64_t core_cookie; /* 0: none */
+        char namespaces[PROBE_NAMESPACES]
+                       [PROBE_LINK_BYTES]; /* as readlink("/proc/self/ns/NAME") returns them; "": none */
+        uint64_t core_cookie;              /* 0: none */
 };
 
 struct probe_view probe_look(void);

@@ -4,9 +4,11 @@
 
 #include <cloche/cloche.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/if_link.h>
 #include <linux/net_namespace.h>
@@ -14,9 +16,7 @@
 #include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
 #include <linux/seccomp.h>
-#include <linux/filter.h>
 #include <linux/sockios.h>
-#include <dirent.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -32,8 +32,8 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -84,9 +84,13 @@ static long make_link(const char *kind)
                 struct rtattr information, kind;
                 char name[16];
         } message = {
-                .head = {.nlmsg_len = sizeof(message), .nlmsg_type = RTM_NEWLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL},
-                .information = {.rta_len = sizeof(message.information) + sizeof(message.kind) + sizeof(message.name), .rta_type = IFLA_LINKINFO},
-                .kind = {.rta_len = (unsigned short)(sizeof(message.kind) + strlen(kind) + 1), .rta_type = IFLA_INFO_KIND},
+                .head = {.nlmsg_len = sizeof(message),
+                         .nlmsg_type = RTM_NEWLINK,
+                         .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL},
+                .information = {.rta_len = sizeof(message.information) + sizeof(message.kind) + sizeof(message.name),
+                                .rta_type = IFLA_LINKINFO},
+                .kind = {.rta_len = (unsigned short)(sizeof(message.kind) + strlen(kind) + 1),
+                         .rta_type = IFLA_INFO_KIND},
         };
         struct {
                 struct nlmsghdr head;
@@ -191,7 +195,8 @@ static long signal_host(long call)
 
                 if (r < 0 && error == ESRCH)
                         continue;
-                if (is_own(pid) || is_zombie(pid) || (kill(pid, 0) < 0 && errno == ESRCH)) /* the last case: ours, and it has ended since */
+                if (is_own(pid) || is_zombie(pid) ||
+                    (kill(pid, 0) < 0 && errno == ESRCH)) /* the last case: ours, and it has ended since */
                         continue;
                 return r < 0 ? fail(error) : r;
         }
@@ -310,7 +315,8 @@ static void try_one(const struct attempt *attempt, struct trial *trial)
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return;
         /* A kernel without that architecture's calls kills with SIGSEGV. */
-        if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGSEGV && attempt->right == CLOCHE_RIGHT_FOREIGN_CALLS)))
+        if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS ||
+                                    (WTERMSIG(status) == SIGSEGV && attempt->right == CLOCHE_RIGHT_FOREIGN_CALLS)))
                 set_trial(trial, EPERM);
 }
 
@@ -355,7 +361,8 @@ static long join_box(void)
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
                 if (setns(fds[i], 0) < 0)
                         return -1;
-        if (syscall(SYS_setresgid, BOX_USER, BOX_USER, BOX_USER) < 0 || syscall(SYS_setresuid, BOX_USER, BOX_USER, BOX_USER) < 0)
+        if (syscall(SYS_setresgid, BOX_USER, BOX_USER, BOX_USER) < 0 ||
+            syscall(SYS_setresuid, BOX_USER, BOX_USER, BOX_USER) < 0)
                 return -1;
         return chdir("/");
 }
@@ -374,7 +381,8 @@ static void go_beneath(void)
 
 int rights_try_home(int count, char **processes)
 {
-        void *shared = mmap(NULL, ATTEMPTS * sizeof(*trials), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        void *shared =
+                mmap(NULL, ATTEMPTS * sizeof(*trials), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
         if (shared == MAP_FAILED)
                 return -errno;
@@ -418,7 +426,8 @@ static int is_open(const struct attempt *attempt, const struct trial *trial)
 
 static int is_untried(size_t i)
 {
-        return (attempts[i].where != BENEATH && !trials[i][HOME].is_tried) || (attempts[i].where != HOME && !trials[i][BENEATH].is_tried);
+        return (attempts[i].where != BENEATH && !trials[i][HOME].is_tried) ||
+               (attempts[i].where != HOME && !trials[i][BENEATH].is_tried);
 }
 
 /* List the open ways, with the box if one is open in one box only; if none is open, list all. */
@@ -427,14 +436,18 @@ static struct sum sum_up(enum cloche_right right)
         struct sum open = {0}, refused = {0};
 
         for (size_t i = 0; i < ATTEMPTS; i++) {
-                int home = is_open(&attempts[i], &trials[i][HOME]), beneath = is_open(&attempts[i], &trials[i][BENEATH]);
+                int home = is_open(&attempts[i], &trials[i][HOME]),
+                    beneath = is_open(&attempts[i], &trials[i][BENEATH]);
 
                 if (attempts[i].right != right)
                         continue;
                 refused.untried |= is_untried(i);
                 open.open |= home || beneath;
                 if (home || beneath)
-                        add_seen(&open, attempts[i].name, attempts[i].where != EVERYWHERE || (home && beneath) ? "" : home ? " in its own box" : " in the box beneath");
+                        add_seen(&open, attempts[i].name,
+                                 attempts[i].where != EVERYWHERE || (home && beneath) ? ""
+                                 : home                                               ? " in its own box"
+                                                                                      : " in the box beneath");
                 else
                         add_seen(&refused, attempts[i].name, "");
         }

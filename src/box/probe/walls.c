@@ -114,13 +114,15 @@ static void probe_files(void)
         struct statvfs fs;
         int full;
 
-        tell(CLOCHE_GUARD_READ_ONLY_IMAGE, fd < 0 && errno == EROFS, fd < 0 ? strerror(errno) : "a file could be made in /usr");
+        tell(CLOCHE_GUARD_READ_ONLY_IMAGE, fd < 0 && errno == EROFS,
+             fd < 0 ? strerror(errno) : "a file could be made in /usr");
         if (statvfs("/workspace", &fs) < 0)
                 fs = (struct statvfs){0};
         fd = open("/workspace/.probe", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         /* tmpfs checks its quota before it takes a page. */
         full = fd >= 0 && fallocate(fd, 0, 0, (off_t)((fs.f_blocks + 1) * fs.f_frsize)) < 0 && errno == ENOSPC;
-        tell(CLOCHE_GUARD_DISK_QUOTA, full && fs.f_files > 0, full ? "a file over the quota: no space left" : strerror(errno));
+        tell(CLOCHE_GUARD_DISK_QUOTA, full && fs.f_files > 0,
+             full ? "a file over the quota: no space left" : strerror(errno));
         unlink("/workspace/.probe");
         if (fd >= 0)
                 close(fd);
@@ -128,7 +130,8 @@ static void probe_files(void)
 
 static void probe_proc(void)
 {
-        static const char *const secret[] = {"/proc/kcore", "/proc/kallsyms", "/proc/sysrq-trigger", "/proc/keys", "/proc/timer_list"};
+        static const char *const secret[] = {"/proc/kcore", "/proc/kallsyms", "/proc/sysrq-trigger", "/proc/keys",
+                                             "/proc/timer_list"};
         char byte;
 
         for (size_t i = 0; i < sizeof(secret) / sizeof(secret[0]); i++) {
@@ -142,7 +145,8 @@ static void probe_proc(void)
                         return;
                 }
         }
-        tell(CLOCHE_GUARD_MASKED_PROC, access("/sys/kernel", F_OK) < 0, "kcore, kallsyms, keys and /sys are empty or absent");
+        tell(CLOCHE_GUARD_MASKED_PROC, access("/sys/kernel", F_OK) < 0,
+             "kcore, kallsyms, keys and /sys are empty or absent");
 }
 
 static void probe_privilege(void)
@@ -151,8 +155,8 @@ static void probe_privilege(void)
 
         for (int cap = 0, set; (set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
                 bounding |= set;
-        tell(CLOCHE_GUARD_NO_CAPABILITIES,
-             !bounding && mount("none", "/tmp", "tmpfs", 0, NULL) < 0 && errno == EPERM, "bounding set empty, mount refused");
+        tell(CLOCHE_GUARD_NO_CAPABILITIES, !bounding && mount("none", "/tmp", "tmpfs", 0, NULL) < 0 && errno == EPERM,
+             "bounding set empty, mount refused");
         tell(CLOCHE_GUARD_NO_NEW_PRIVS, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "set");
 }
 
@@ -208,7 +212,8 @@ static void probe_memory(void)
         int status = child_status(take_memory);
 
         tell(CLOCHE_GUARD_MEMORY, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-             WIFEXITED(status) && WEXITSTATUS(status) == 1 ? "refused to one process alone" : "a hungry process was killed");
+             WIFEXITED(status) && WEXITSTATUS(status) == 1 ? "refused to one process alone"
+                                                           : "a hungry process was killed");
 }
 
 static void probe_pids(void)

@@ -96,7 +96,8 @@ static int on_job_removed(sd_bus_message *message, void *data, sd_bus_error *err
         uint32_t id;
 
         (void)error;
-        if (sd_bus_message_read(message, "uoss", &id, &path, &unit, &result) < 0 || !q->job_path || strcmp(path, q->job_path) != 0)
+        if (sd_bus_message_read(message, "uoss", &id, &path, &unit, &result) < 0 || !q->job_path ||
+            strcmp(path, q->job_path) != 0)
                 return 0;
         q->is_done = 1;
         q->result = strcmp(result, "done") == 0 ? 0 : -ECANCELED;
@@ -110,13 +111,15 @@ static int watch_jobs(struct request *q)
         int r = sd_bus_set_method_call_timeout(q->bus, remaining_us(q));
 
         if (r >= 0)
-                r = sd_bus_match_signal(q->bus, NULL, q->is_direct ? NULL : MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "JobRemoved", on_job_removed, q);
+                r = sd_bus_match_signal(q->bus, NULL, q->is_direct ? NULL : MANAGER_NAME, MANAGER_PATH,
+                                        MANAGER_INTERFACE, "JobRemoved", on_job_removed, q);
         if (r < 0 || q->is_direct)
                 return r;
         r = sd_bus_set_method_call_timeout(q->bus, remaining_us(q));
         if (r < 0)
                 return r;
-        return sd_bus_call_method(q->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "Subscribe", &q->error, NULL, NULL);
+        return sd_bus_call_method(q->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "Subscribe", &q->error, NULL,
+                                  NULL);
 }
 
 static int append_arguments(sd_bus_message *message, pid_t pid)
@@ -128,15 +131,17 @@ static int append_arguments(sd_bus_message *message, pid_t pid)
         snprintf(name, sizeof(name), "cloche-%d-%llx.scope", (int)pid, (unsigned long long)clock_now_ns());
         r = sd_bus_message_append(message, "ss", name, "fail");
         if (r >= 0)
-                r = sd_bus_message_append(message, "a(sv)", 5, "Description", "s", "Boxes of Cloche", "Delegate", "b", 1,
-                                          "TasksMax", "t", UINT64_MAX, "CollectMode", "s", "inactive-or-failed", "PIDs", "au", 1, (uint32_t)pid);
+                r = sd_bus_message_append(message, "a(sv)", 5, "Description", "s", "Boxes of Cloche", "Delegate", "b",
+                                          1, "TasksMax", "t", UINT64_MAX, "CollectMode", "s", "inactive-or-failed",
+                                          "PIDs", "au", 1, (uint32_t)pid);
         return r < 0 ? r : sd_bus_message_append(message, "a(sa(sv))", 0);
 }
 
 static int start_scope(struct request *q, pid_t pid)
 {
         sd_bus_message *message = NULL;
-        int r = sd_bus_message_new_method_call(q->bus, &message, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "StartTransientUnit");
+        int r = sd_bus_message_new_method_call(q->bus, &message, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE,
+                                               "StartTransientUnit");
 
         if (r >= 0)
                 r = append_arguments(message, pid);
@@ -166,7 +171,8 @@ static int wait_for_job(struct request *q)
 
 int main(int argc, char **argv)
 {
-        struct request q = {.error = SD_BUS_ERROR_NULL, .deadline_us = clock_now_ns() / 1000 + (uint64_t)SCOPE_TIMEOUT_MS * 1000};
+        struct request q = {.error = SD_BUS_ERROR_NULL,
+                            .deadline_us = clock_now_ns() / 1000 + (uint64_t)SCOPE_TIMEOUT_MS * 1000};
         char *end = NULL;
         long pid = argc == 2 ? strtol(argv[1], &end, 10) : 0;
         int r;
