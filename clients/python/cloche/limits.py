@@ -1,4 +1,4 @@
-"""The limits of a run. Written by tools/generate from spec/limits.def: change that."""
+"""The limits of a run. Written by tools/spec from spec/limits.def: change that."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is None keeps its default; 0 means no limit."""
+    """None: the default; 0: no limit."""
 
     wall_ms: int | None = None
     """Time from start to result; breach: timeout.

@@ -1,5 +1,5 @@
-// Made from spec/limits.def by scripts/generate.mjs.
-/** Limits of a run. What is left out has its default; 0 means none. */
+// Written by tools/spec from spec/limits.def: change that.
+/** Limits of a run. An absent limit has its default; 0: no limit. */
 export interface Limits {
   /** Time from start to result; breach: timeout. In ms; by default 30,000. */
   wallMs?: number
