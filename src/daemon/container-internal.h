@@ -30,39 +30,23 @@ struct container_field {
 };
 
 /* Error codes of clients of 0.4 and later, and their HTTP status. */
-#define CONTAINER_CODES(ROW)                                                                                           \
-        ROW(VALIDATION_FAILED, 400)                                                                                    \
-        ROW(INVALID_COMMAND, 400)                                                                                      \
-        ROW(INVALID_PORT, 400) ROW(INVALID_GIT_URL, 400) ROW(IS_DIRECTORY, 400) ROW(NAME_TOO_LONG,                     \
-                                                                                    400) ROW(GIT_AUTH_FAILED, 401)     \
-                ROW(PERMISSION_DENIED, 403) ROW(FILE_NOT_FOUND,                                                        \
-                                                404) ROW(PROCESS_NOT_FOUND,                                            \
-                                                         404) ROW(PORT_NOT_EXPOSED,                                    \
-                                                                  404) ROW(GIT_REPOSITORY_NOT_FOUND,                   \
-                                                                           404) ROW(CONTEXT_NOT_FOUND,                 \
-                                                                                    404) ROW(SESSION_NOT_FOUND, 404)   \
-                        ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED,                         \
-                                                                           405) ROW(PROCESS_READY_TIMEOUT,             \
-                                                                                    408) ROW(FILE_EXISTS, 409)         \
-                                ROW(RESOURCE_BUSY, 409) ROW(SESSION_ALREADY_EXISTS,                                    \
-                                                            409) ROW(OPERATION_INTERRUPTED,                            \
-                                                                     409) ROW(SESSION_TERMINATED,                      \
-                                                                              410) ROW(FILE_TOO_LARGE,                 \
-                                                                                       413) ROW(INTERNAL_ERROR, 500)   \
-                                        ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR,     \
-                                                                                          500) ROW(PROCESS_ERROR, 500) \
-                                                ROW(PROCESS_EXITED_BEFORE_READY,                                       \
-                                                    500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_OPERATION_FAILED, 500) \
-                                                        ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
-                                                                ROW(WATCH_START_ERROR,                                 \
-                                                                    500) ROW(PORT_OPERATION_ERROR,                     \
-                                                                             500) ROW(NOT_IMPLEMENTED, 501)            \
-                                                                        ROW(PYTHON_NOT_AVAILABLE,                      \
-                                                                            501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501)    \
-                                                                                ROW(SERVICE_NOT_RESPONDING,            \
-                                                                                    502) ROW(GIT_NETWORK_ERROR, 502)   \
-                                                                                        ROW(CONTAINER_UNAVAILABLE,     \
-                                                                                            503)
+/* clang-format off */
+#define CONTAINER_CODES(ROW) \
+        ROW(VALIDATION_FAILED, 400) ROW(INVALID_COMMAND, 400) ROW(INVALID_PORT, 400) ROW(INVALID_GIT_URL, 400) \
+        ROW(IS_DIRECTORY, 400) ROW(NAME_TOO_LONG, 400) ROW(GIT_AUTH_FAILED, 401) ROW(PERMISSION_DENIED, 403) \
+        ROW(FILE_NOT_FOUND, 404) ROW(PROCESS_NOT_FOUND, 404) ROW(PORT_NOT_EXPOSED, 404) \
+        ROW(GIT_REPOSITORY_NOT_FOUND, 404) ROW(CONTEXT_NOT_FOUND, 404) ROW(SESSION_NOT_FOUND, 404) \
+        ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED, 405) \
+        ROW(PROCESS_READY_TIMEOUT, 408) ROW(FILE_EXISTS, 409) ROW(RESOURCE_BUSY, 409) \
+        ROW(SESSION_ALREADY_EXISTS, 409) ROW(OPERATION_INTERRUPTED, 409) ROW(SESSION_TERMINATED, 410) \
+        ROW(FILE_TOO_LARGE, 413) \
+        ROW(INTERNAL_ERROR, 500) ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR, 500) \
+        ROW(PROCESS_ERROR, 500) ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(CODE_EXECUTION_ERROR, 500) \
+        ROW(GIT_OPERATION_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
+        ROW(WATCH_START_ERROR, 500) ROW(PORT_OPERATION_ERROR, 500) ROW(NOT_IMPLEMENTED, 501) \
+        ROW(PYTHON_NOT_AVAILABLE, 501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501) ROW(SERVICE_NOT_RESPONDING, 502) \
+        ROW(GIT_NETWORK_ERROR, 502) ROW(CONTAINER_UNAVAILABLE, 503)
+/* clang-format on */
 
 enum container_code {
         CONTAINER_AS_USUAL, /* in a table of exceptions: no exception */
@@ -270,19 +254,17 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
 
 /* -- handlers -------------------------------------------------------------------------------------------------- */
 
-#define HANDLERS(ROW)                                                                                              \
-        ROW(execute)                                                                                               \
-        ROW(execute_stream)                                                                                        \
-        ROW(process_start) ROW(process_list) ROW(process_get) ROW(process_kill) ROW(process_kill_all)              \
-                ROW(process_logs) ROW(process_stream) ROW(mkdir) ROW(write) ROW(read) ROW(read_stream) ROW(delete) \
-                        ROW(rename) ROW(move) ROW(list) ROW(exists) ROW(git) ROW(port_expose) ROW(port_unexpose)   \
-                                ROW(port_list) ROW(port_watch) ROW(proxy) ROW(session_create) ROW(session_list)    \
-                                        ROW(session_delete) ROW(ping) ROW(greet) ROW(health) ROW(version)          \
-                                                ROW(commands) ROW(watch) ROW(watch_check) ROW(backup_create)       \
-                                                        ROW(backup_restore) ROW(backup_upload) ROW(context_create) \
-                                                                ROW(context_list) ROW(context_delete)              \
-                                                                        ROW(execute_code) ROW(interpreter_health)  \
-                                                                                ROW(rpc) ROW(terminal) ROW(socket)
+/* clang-format off */
+#define HANDLERS(ROW) \
+        ROW(execute) ROW(execute_stream) ROW(process_start) ROW(process_list) ROW(process_get) \
+        ROW(process_kill) ROW(process_kill_all) ROW(process_logs) ROW(process_stream) ROW(mkdir) ROW(write) \
+        ROW(read) ROW(read_stream) ROW(delete) ROW(rename) ROW(move) ROW(list) ROW(exists) ROW(git) \
+        ROW(port_expose) ROW(port_unexpose) ROW(port_list) ROW(port_watch) ROW(proxy) ROW(session_create) \
+        ROW(session_list) ROW(session_delete) ROW(ping) ROW(greet) ROW(health) ROW(version) ROW(commands) \
+        ROW(watch) ROW(watch_check) ROW(backup_create) ROW(backup_restore) ROW(backup_upload) \
+        ROW(context_create) ROW(context_list) ROW(context_delete) ROW(execute_code) ROW(interpreter_health) \
+        ROW(rpc) ROW(terminal) ROW(socket)
+/* clang-format on */
 #define ROW(name) void container_##name(struct container_ask *a);
 HANDLERS(ROW)
 #undef ROW

@@ -16,8 +16,7 @@
 #include <sys/stat.h>
 
 #define CHANGES_PAGE 20000 /* changes in one answer: a few MB */
-/* Of all pages of a mount, some million changes: bounds the memory that a hijacked server can use.
- * */
+/* All pages of a mount, some million changes: bounds the memory that a hijacked server can use. */
 #define CHANGES_BYTES_MAX (512u << 20)
 #define PLACE_PATIENCE_MS 20000
 /* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */

@@ -10,8 +10,8 @@ struct landlock_place {
         int writable; /* files beneath may be made, written, truncated and removed; 0: read and listed only */
 };
 
-/* A value of writable: also directories and symbolic links, and moves between directories (ABI 2).
- * */
+/* A value of writable: also directories and symbolic links, and moves between directories (ABI
+ * 2). */
 #define LANDLOCK_TREE 2
 
 /* Restrict this process and its children for good; also network and signals to other processes if

@@ -18,7 +18,7 @@
 #define SANDBOX_PROCESSES_MAX 1000 /* kept */
 #define SANDBOX_OUTPUTS_MAX 64     /* of exec, kept */
 #define SANDBOX_ASKS_MAX 4096      /* under way in one sandbox */
-/* Of all output that a sandbox keeps; beyond it the oldest outputs of exec are dropped. */
+/* All output that a sandbox keeps; beyond it the oldest outputs of exec are dropped. */
 #define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20)
 #define DEFAULT_SESSION "default"
 #define WORKSPACE "/workspace"
