@@ -3,7 +3,7 @@
 #ifndef CLOCHE_DAEMON_HTTP_FIELD_H
 #define CLOCHE_DAEMON_HTTP_FIELD_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 enum field_type {
