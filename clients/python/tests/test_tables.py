@@ -22,7 +22,7 @@ class Tables(unittest.TestCase):
 
     def test_the_check_sees_a_change(self):
         with tempfile.TemporaryDirectory() as copy:
-            for part in ("tools", "spec", "docs", "clients/python/cloche", "clients/typescript/src/generated"):
+            for part in ("tools", "spec", "docs", "man", "clients/python/cloche", "clients/typescript/src/generated"):
                 shutil.copytree(SOURCE / part, pathlib.Path(copy, part))
             for table in ("errors", "limits"):
                 path = pathlib.Path(copy, "spec", table + ".def")

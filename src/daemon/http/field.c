@@ -17,7 +17,7 @@ static const struct limit {
         const char *name, *doc;
         uint64_t preset, min, max;
 } limits[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, doc, def, min, max},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, ...) {json, doc, def, min, max},
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
 };
