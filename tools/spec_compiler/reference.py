@@ -14,12 +14,15 @@ SECTIONS = [
     ("Programs under Landlock", "CLOCHE_LANDLOCKED", ["symbol`", "program`", "what is permitted and refused"]),
     ("Features of the host", "CLOCHE_HOST", ["symbol`", "feature`", "since Linux", "without it"]),
     ("Errors", "CLOCHE_ERROR", ["symbol`", "name`", "fault", "HTTP", "meaning"]),
-    ("Operations of the daemon", "DAEMON_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "meaning"]),
+    ("Operations of the daemon", "DAEMON_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "answer`", "meaning"]),
     ("Parameters of the daemon", "DAEMON_FIELD", ["parameter`", "type", "required in", "optional in", "meaning"]),
     ("Lanes of callers", "CALLER_LANE", ["symbol`", "lane", "meaning"]),
     ("Limits of unknown callers", "CALLER_LIMIT", ["symbol`", "value", "unit", "meaning"]),
-    ("Operations of sandboxes", "SANDBOX_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "kind", "meaning"]),
+    ("Operations of sandboxes", "SANDBOX_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "kind", "answer`", "meaning"]),
     ("Parameters of sandboxes", "SANDBOX_FIELD", ["symbol`", "parameter`", "type", "need", "meaning"]),
+    ("Answers", "ANSWER", ["answer`", "has all members of`", "meaning"]),
+    ("Members of answers", "ANSWER_MEMBER", ["answer`", "member`", "type`", "need", "meaning"]),
+    ("Events before answers", "ANSWER_EVENT", ["operations`", "event`", "about`", "meaning"]),
     ("Requests to the keeper", "KEEPER_REQUEST", ["request`", "handler`", "after the greeting", "meaning"]),
 ]
 
