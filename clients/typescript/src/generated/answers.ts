@@ -543,8 +543,8 @@ export interface Sandbox {
   limits: Limits
   /** The environment of all its programs. */
   env: Record<string, string>
-  /** The rules for its connections; null: no network. */
-  network: NetworkPolicy | null
+  /** The rules for its connections; without allow: no network. */
+  network: NetworkPolicy
   /** It is saved and stopped after this time without use; 0: never. */
   idleMs: number
   /** Labels for the caller's own use. */
@@ -579,8 +579,8 @@ export interface SandboxCreated {
   limits: Limits
   /** The environment of all its programs. */
   env: Record<string, string>
-  /** The rules for its connections; null: no network. */
-  network: NetworkPolicy | null
+  /** The rules for its connections; without allow: no network. */
+  network: NetworkPolicy
   /** It is saved and stopped after this time without use; 0: never. */
   idleMs: number
   /** Labels for the caller's own use. */
