@@ -1,6 +1,6 @@
 'use strict'
 // Being a template: what is loaded and rehearsed before the fork, and what siblings must not share after it. The delicate part
-// is in libcloche-guest (src/guest/node.c).
+// is in libcloche-guest (src/box/join/node.c).
 const crypto = require('node:crypto')
 const v8 = require('node:v8')
 const vm = require('node:vm')

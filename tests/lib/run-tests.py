@@ -47,7 +47,7 @@ DEFAULT_TIMEOUT = 60
 GROUP_MEMORY = 6 << 30       # keeps a bomb that got out of its box from taking the machine down
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
-CALLERS = "cloche-callers"   # where processes stand beneath a delegated version 2 group (src/jail/cgroup-home.h)
+CALLERS = "cloche-callers"   # where processes stand beneath a delegated version 2 group (src/jail/cgroup/home.h)
 PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # the bounds of tests times this: for an emulated machine
 GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still go away by themselves
 
@@ -86,7 +86,7 @@ def is_delegated(group):
 
 
 def open_home(group):
-    """A version 2 group whose processes are moved out of the way of controllers, as src/jail/cgroup-home.c does."""
+    """A version 2 group whose processes are moved out of the way of controllers, as src/jail/cgroup/home.c does."""
     os.makedirs(f"{group}/{CALLERS}", exist_ok=True)
     for pid in open(group + "/cgroup.procs").read().split():
         write_quietly(f"{group}/{CALLERS}/cgroup.procs", pid)
