@@ -28,11 +28,11 @@ enum cloche_status {
         CLOCHE_STATUS_COUNT
 };
 
-/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error is of type
+/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR). The type of its error is
  * CompileError or BuildError. */
 #define CLOCHE_EXIT_NOT_COMPILED 65
 
-/* An error value: plain bytes, no allocation, the same in every process. 256 bytes, so that it is
+/* An error value: plain bytes without allocations, of one layout in every process. Its 256 bytes are
  * written to a pipe in one piece (pipe(7), PIPE_BUF). */
 struct cloche_err {
         uint16_t code; /* enum cloche_code */

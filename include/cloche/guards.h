@@ -30,12 +30,12 @@ enum cloche_landlocked {
         CLOCHE_LANDLOCKED_COUNT
 };
 
-/* A set of guards that may be missing without being listed. NONE: none; USER: the rows of
- * spec/guards.def that an ordinary user may lack. USER has no effect on an engine with root's
- * rights, where a missing guard stays an error. */
+/* A set of guards that may be missing although they are not listed. NONE: the empty set. USER: the
+ * rows of spec/guards.def that an ordinary user may lack. USER has no effect on an engine with
+ * root's rights: there a missing guard stays an error. */
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
-/* OFF: not requested, and so not missing. */
+/* OFF: the guard was not requested, so it does not count as missing. */
 enum cloche_guard_state {
         CLOCHE_GUARD_ABSENT,
         CLOCHE_GUARD_DEGRADED,

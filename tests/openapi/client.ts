@@ -62,7 +62,7 @@ assert.deepEqual([state, network], ['running', {}])
 
 const stats = got(await client.GET('/v1/stats'))
 const running: number = stats.sandboxes.running
-assert.equal(running, 1)
+assert.equal(running, 2)
 
 const { error } = await client.POST('/v1/sandboxes/{sandbox}/file/stat', { params, body: { path: 'none' } })
 assert.deepEqual([error?.error.name, error?.error.fault], ['file_not_found', 'caller'])
