@@ -2,7 +2,7 @@
  * signals. */
 #include "bash-agent.h"
 
-#include "shell/session.h"
+#include "box/shell/session.h"
 
 #include <errno.h>
 #include <signal.h>

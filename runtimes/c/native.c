@@ -3,9 +3,9 @@
  *
  *   cloche-native c | cpp                     serves the channel (spec/agent.md)
  *   cloche-native c | cpp run SCRIPT [ARG…]   compiles a program and becomes it */
-#include "agent/agent.h"
 #include "artifact.h"
 #include "base/fd.h"
+#include "box/agent/agent.h"
 #include "compile.h"
 #include "find.h"
 #include "invoke.h"

@@ -1,4 +1,4 @@
-"""Being a template: warm, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one."""
+"""Being a template: warm, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one."""
 import ctypes
 import gc
 import os

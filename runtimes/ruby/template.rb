@@ -3,7 +3,7 @@
 require "fiddle"
 
 module ClocheAgent
-  # Being a template: warm, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one.
+  # Being a template: warm, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one.
   class Template
     include Own
 
