@@ -35,8 +35,8 @@ function message ({ json, attachments }) {
   return JSON.parse(decodeText(json))
 }
 
-// The next message, or undefined at the end of the stream. Waits for it; `pulse` is called while nothing comes. What it throws, and an
-// interrupt, leave what came in its place for the next reading.
+// The next message, or undefined at the end of the stream. Waits for it; `pulse` is called while nothing comes. If
+// `pulse` throws, or an interrupt comes, the bytes that came stay for the next reading.
 function read (pulse) {
   for (let wait = WAIT_MS_MIN; ;) {
     const frame = frames.next()

@@ -1,20 +1,29 @@
-// Values both ways (spec/values.md). A function of `host`, run in the agent's own realm; it decodes to the main realm's classes, and
-// reads what it encodes with its own, untouched ones. `makeWire` is wire.cjs. Of `host` may be missing: `RegExp` and the classes
-// of errors (a value that needs them is refused, or an Error), `classes` and `encodeClass` (spec/values.md, class).
+// Values both ways (spec/values.md). A function of `host`, run in the agent's own realm; it decodes to the main
+// realm's classes, and reads values with its own, untouched ones. `makeWire` is wire.cjs. `host` may lack `RegExp`
+// and the classes of errors (a value that needs them is refused, or an Error), `classes` and `encodeClass`
+// (spec/values.md, class).
 'use strict'
 const { TypeError, RangeError, types } = host
-const errors = { Unsendable: TypeError, Malformed: TypeError, Unmakeable: TypeError, Oversize: RangeError, FrameTooLarge: RangeError, BadFrame: RangeError }
+const errors = {
+  Unsendable: TypeError, Malformed: TypeError, Unmakeable: TypeError,
+  Oversize: RangeError, FrameTooLarge: RangeError, BadFrame: RangeError
+}
 const wire = makeWire({ ...host, errors, verb: 'return' })
 const { attempt, has, refuse } = wire
 
 const ITEMS_MAX = 1000000
-const isIterator = (value) => types.isGeneratorObject(value) || (hasMethod(value, 'next') && hasMethod(value, Symbol.iterator))
+const isIterator = (value) =>
+  types.isGeneratorObject(value) || (hasMethod(value, 'next') && hasMethod(value, Symbol.iterator))
 // The user's code runs here, and an exception of it is the call's.
 function collected (path, iterator) {
   const items = []
   for (let step = iterator.next(); !step.done; step = iterator.next()) {
-    if (typeof step.then === 'function') refuse(path, 'asynchronous iterator inside a value cannot be sent: await its items')
-    if (items.length === ITEMS_MAX) refuse(path, `iterator of more than ${ITEMS_MAX} items cannot be sent: return an array of those that are needed`)
+    if (typeof step.then === 'function') {
+      refuse(path, 'asynchronous iterator inside a value cannot be sent: await its items')
+    }
+    if (items.length === ITEMS_MAX) {
+      refuse(path, `iterator of more than ${ITEMS_MAX} items cannot be sent: return an array of those that are needed`)
+    }
     items.push(step.value)
   }
   return items
@@ -23,7 +32,8 @@ function collected (path, iterator) {
 const arrays = host.Array.prototype
 // True when a class has the method; one that somebody put on Object.prototype or Array.prototype is no class's.
 function hasMethod (value, name) {
-  for (let owner = Object.getPrototypeOf(value); owner !== null && Object.getPrototypeOf(owner) !== null; owner = Object.getPrototypeOf(owner)) {
+  const { getPrototypeOf } = Object
+  for (let owner = getPrototypeOf(value); owner && getPrototypeOf(owner) !== null; owner = getPrototypeOf(owner)) {
     if (owner === arrays) return false
     if (Object.prototype.hasOwnProperty.call(owner, name)) return typeof owner[name] === 'function'
   }
@@ -34,11 +44,13 @@ const saysItsForm = (value) => has(value, 'toJSON') ? typeof value.toJSON === 'f
 const isBlank = (value) => Object.keys(value).length === 0
 
 class Encoder extends wire.Encoder {
-  // A proxy is read through its traps, as JSON.stringify does; the rich mode copies, and what a trap answers is no copy.
+  // A proxy is read through its traps, as JSON.stringify does; the rich mode copies, and a trap's answer is no copy.
   readsProxies () { return this.numbers === undefined }
 
   // JSON leaves these members out, too.
-  isNoData (member) { return this.numbers === undefined && (typeof member === 'function' || typeof member === 'symbol') }
+  isNoData (member) {
+    return this.numbers === undefined && (typeof member === 'function' || typeof member === 'symbol')
+  }
 
   classOf (value, path) { return host.encodeClass && attempt(path, () => host.encodeClass(value), refuse) }
 
@@ -54,7 +66,7 @@ class Encoder extends wire.Encoder {
     return replaced === value ? super.other(value, path, depth) : this.encode(replaced, path, depth - 1)
   }
 
-  // An object says by toJSON what it is, as JSON.stringify has it: the result of toJSON stands in its place, and its own toJSON is not called.
+  // The result of an object's toJSON stands in its place, as JSON.stringify has it; toJSON of the result is not called.
   replaced (value) {
     const asked = this.said === value
     this.said = undefined

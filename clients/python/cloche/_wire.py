@@ -1,8 +1,8 @@
-"""Values on the wire (spec/values.md), both ways: the client imports this file, and the agent in a box runs the same one
-(runtimes/python/wire.py is a link to it). Each derives its Encoder and its Decoder from those here.
+"""Values on the wire (spec/values.md), both ways: the client imports this file, and the agent in a box runs the
+same one (runtimes/python/wire.py is a link to it). Each derives its Encoder and its Decoder from those here.
 
-A box pays for every import at each cold call, and its Python may be 3.9: modules are imported where a value needs them, and
-annotations are texts."""
+A box pays for every import at each cold call, and its Python may be 3.9: modules are imported where a value needs
+them, and annotations are texts."""
 import builtins
 import sys
 
@@ -124,7 +124,8 @@ class Encoder:
 
     def numpy(self, value: "Any", depth: int) -> "Tree":
         """A masked array, or an array or scalar of one of numpy_kinds."""
-        raise Refused("%s of %s cannot be sent: %s a list of its items" % (type(value).__name__, value.dtype, self.verb))
+        name = type(value).__name__
+        raise Refused("%s of %s cannot be sent: %s a list of its items" % (name, value.dtype, self.verb))
 
     def same(self, value: "Any", depth: int) -> "Tree":
         return value
@@ -183,7 +184,8 @@ class Encoder:
 
     def enter(self, value: "Any", depth: int) -> None:
         if depth >= MAX_DEPTH:
-            raise Refused("nested deeper than %d: %s it as text (json.dumps), or as a flat list" % (MAX_DEPTH, self.verb))
+            way_out = "%s it as text (json.dumps), or as a flat list" % self.verb
+            raise Refused("nested deeper than %d: %s" % (MAX_DEPTH, way_out))
         if id(value) in self.open:
             raise Refused("cycle cannot be sent: %s a copy without the way back" % self.verb)
         self.open.add(id(value))
@@ -232,8 +234,8 @@ class Encoder:
         return {"$": "object", "v": out} if "$" in tree or "\0" in "".join(tree) else tree
 
     def subclass(self, value: "Any", depth: int) -> "Tree":
-        """An enum may be a str too and a named tuple is a tuple: they come first. For other values their base decides, and is
-        read through its own methods: an override must not change the result."""
+        """An enum may be a str too and a named tuple is a tuple: they come first. For other values their base
+        decides, and is read through its own methods: an override must not change the result."""
         if is_a(value, "enum", "Enum"):
             return self.encode(value.value, depth)
         if is_a(value, "numpy", "generic"):
@@ -275,7 +277,7 @@ EXACT: "dict[type, Callable[[Any, Any, int], Tree]]" = {
 
 
 class Numbering(Encoder):
-    """Sends a container once, and its number where it is met again. Stands before the Encoder that is derived from the one above."""
+    """Sends a container once, and its number where it is met again. A base in front of the derived Encoder."""
 
     def whole(self, value: "Any") -> "Tree":
         self.numbers: "dict[int, int]" = {}
@@ -388,7 +390,8 @@ def encode_scalar(encoder: Encoder, value: "Any", depth: int) -> "Tree":
 
 def encode_pattern(encoder: Encoder, value: "Any", depth: int) -> "Tree":
     if type(value.pattern) is not str or value.flags & ~(sum(PATTERN_FLAGS.values()) | UNICODE_FLAG):
-        raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent: %s its pattern" % encoder.verb)
+        way_out = "%s its pattern" % encoder.verb
+        raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent: " + way_out)
     flags = "".join(letter for letter, flag in PATTERN_FLAGS.items() if value.flags & flag)
     return {"$": "regexp", "source": encoder.text(value.pattern), "flags": flags}
 
@@ -411,7 +414,9 @@ def are_disordered(keys: "Iterable[str]") -> bool:
 
 
 def is_index(key: str) -> bool:
-    return len(key) <= 10 and key.isascii() and key.isdigit() and (key[0] != "0" or key == "0") and int(key) < 0xffffffff
+    if len(key) > 10 or not (key.isascii() and key.isdigit()):
+        return False
+    return (key[0] != "0" or key == "0") and int(key) < 0xffffffff
 
 
 def escape_disordered(tree: "Tree") -> "Tree":
@@ -434,8 +439,8 @@ class Referring(Exception):
 
 
 class Decoder:
-    """One for a frame: attachments may be used once. Hostile code may have sent the values: the cost of decoding is in proportion
-    to their size, except where the process is bounded."""
+    """One for a frame: attachments may be used once. Hostile code may have sent the values: the cost of decoding is
+    in proportion to their size, except where the process is bounded."""
 
     is_bounded = False  # as in Encoder
     any_integer = False  # True: numbers of any size are integers, as in the daemon's own sizes and times
@@ -518,7 +523,7 @@ class Decoder:
         try:
             return int(text)
         except ValueError as error:
-            # The conversion is quadratic: Python's own bound, which the process may move, protects a process without another.
+            # The conversion is quadratic: a process without another bound needs Python's, which it may move.
             if self.is_bounded:
                 return unlimited(int, text)  # type: ignore[no-any-return]
             raise Refused("bigint of %d figures: %s" % (len(figures), error)) from None
@@ -716,8 +721,8 @@ def ordered(pairs: "Iterable[Any]") -> "list[Any]":
 
 
 def check_tree(value: "Any", seen: "set[int]", depth: int) -> None:
-    """The list becomes a tuple, hence a copy: it must be finished and hold no cycle; and its hash, which is computed each time,
-    visits a shared item each time."""
+    """The list becomes a tuple, hence a copy: it must be finished and hold no cycle; and its hash, which is computed
+    each time, visits a shared item each time."""
     if type(value) is not list:
         return
     check_depth(depth)
@@ -899,6 +904,6 @@ def decode_class(decoder: Decoder, node: "dict[str, Tree]", depth: int) -> "Any"
 TAGS: "dict[str, Handler]" = {
     "number": Decoder.number, "undefined": Decoder.undefined, "hole": Decoder.undefined, "utf16": Decoder.utf16,
     "bigint": Decoder.bigint, "bytes": Decoder.data, "buffer": Decoder.data, "array": decode_array, "date": decode_date,
-    "set": Decoder.set, "map": Decoder.map, "object": Decoder.escaped, "ref": decode_reference, "regexp": decode_pattern,
-    "error": decode_error, "class": decode_class,
+    "set": Decoder.set, "map": Decoder.map, "object": Decoder.escaped, "ref": decode_reference,
+    "regexp": decode_pattern, "error": decode_error, "class": decode_class,
 }

@@ -1,5 +1,6 @@
-// Values on their way out (spec/values.md): plain JSON with tagged forms, bytes beside it. Without references shared values are
-// copied and cycles refused; with them (the rich form) identity is kept, and errors and regular expressions are what they are.
+// Values on their way out (spec/values.md): plain JSON with tagged forms, bytes beside it. Without references shared
+// values are copied and cycles refused; with them (the rich form) identity is kept, and errors and regular expressions
+// keep their kind.
 import { classForm } from './classes.js'
 import { type Json, wire } from './values.js'
 
@@ -18,9 +19,10 @@ export interface EncodeOptions {
   stacks?: boolean
 }
 
+const wayOut = 'pass an array of its items'
 const refusedKinds = [
-  ...wire.refusedKinds, ['isGeneratorObject', 'generator', 'pass an array of its items'], ['isMapIterator', 'iterator', 'pass an array of its items'],
-  ['isSetIterator', 'iterator', 'pass an array of its items']
+  ...wire.refusedKinds, ['isGeneratorObject', 'generator', wayOut], ['isMapIterator', 'iterator', wayOut],
+  ['isSetIterator', 'iterator', wayOut]
 ]
 
 class Encoder extends wire.Encoder {
@@ -28,7 +30,8 @@ class Encoder extends wire.Encoder {
   override classOf (value: object, path: string): unknown { return classForm(value, path) }
 
   override regexp (path: string, value: RegExp): Json {
-    return this.numbers === undefined ? wire.refuse(path, 'regular expression cannot be sent: pass its source') : super.regexp(path, value) as Json
+    if (this.numbers === undefined) wire.refuse(path, 'regular expression cannot be sent: pass its source')
+    return super.regexp(path, value) as Json
   }
 }
 

@@ -21,7 +21,7 @@ export class MalformedValueError extends TypeError {
   override readonly name = 'TypeError'
 }
 
-/** A value that is as spec/values.md has it, but whose class takes no such content: a forged Request, say. The content is the guest's. */
+/** A value in the form of spec/values.md whose class refuses the guest's content: a forged Request, say. */
 export class UnmakeableValueError extends MalformedValueError {}
 
 export const wire = makeWire({
@@ -29,18 +29,19 @@ export const wire = makeWire({
   Error, TypeError, RangeError, ReferenceError, SyntaxError, EvalError, URIError, AggregateError,
   types,
   typed: {
-    i8: Int8Array, u8: Uint8Array, u8c: Uint8ClampedArray, i16: Int16Array, u16: Uint16Array, i32: Int32Array, u32: Uint32Array,
-    i64: BigInt64Array, u64: BigUint64Array, f32: Float32Array, f64: Float64Array
+    i8: Int8Array, u8: Uint8Array, u8c: Uint8ClampedArray, i16: Int16Array, u16: Uint16Array, i32: Int32Array,
+    u32: Uint32Array, i64: BigInt64Array, u64: BigUint64Array, f32: Float32Array, f64: Float64Array
   },
   verb: 'pass',
   errors: {
-    Unsendable: UnsendableError, Malformed: MalformedValueError, Unmakeable: UnmakeableValueError, Oversize: OversizeError,
-    FrameTooLarge: TooLargeError, BadFrame: ProtocolError
+    Unsendable: UnsendableError, Malformed: MalformedValueError, Unmakeable: UnmakeableValueError,
+    Oversize: OversizeError, FrameTooLarge: TooLargeError, BadFrame: ProtocolError
   }
 })
 
 export const isText: (text: string) => boolean = wire.isText
 export const notFields: readonly string[] = wire.notFields
-/** The built-in class of that name, else Error with the name. Without a stack of the guest's it has none of ours either. */
-export const makeError = (name: string, message: string, stack?: string): Error => wire.makeError({ name, message, stack }) as Error
+/** The built-in class of that name, else Error with the name. It has no stack of this process. */
+export const makeError = (name: string, message: string, stack?: string): Error =>
+  wire.makeError({ name, message, stack }) as Error
 export const addFields: (error: Error, fields: object) => Error = wire.addFields

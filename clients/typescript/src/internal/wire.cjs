@@ -1,9 +1,11 @@
-// Values and frames on the wire (spec/values.md), both ways: the client imports this file, and the agent in a box compiles the same one
-// in its own realm (runtimes/javascript/wire.cjs is a link to it). Each derives its Encoder and its Decoder from those here.
+// Values and frames on the wire (spec/values.md), both ways: the client imports this file, and the agent in a
+// box compiles the same one in its own realm (runtimes/javascript/wire.cjs is a link to it). Each derives its
+// Encoder and its Decoder from those here.
 //
-// `host` has the classes that decoded values are made of, `types` of node:util, `typed` arrays by their names in values.md, `verb`
-// ("return" or "pass", in advice), and `errors`: {Unsendable, Malformed, Unmakeable, Oversize, FrameTooLarge, BadFrame}. RegExp, classes of errors and
-// `classes` may be missing. Values are read with this realm's own, untouched classes.
+// `host` has the classes that decoded values are made of, `types` of node:util, `typed` arrays by their names in
+// values.md, `verb` ("return" or "pass", in advice), and `errors`: {Unsendable, Malformed, Unmakeable, Oversize,
+// FrameTooLarge, BadFrame}. RegExp, classes of errors and `classes` may be missing. Values are read with this
+// realm's own, untouched classes.
 'use strict'
 // In parentheses, by which V8 compiles it at once instead of reading it twice: 0.4 ms of each cold call.
 module.exports = (function (host) {
@@ -17,7 +19,8 @@ module.exports = (function (host) {
   const has = (object, key) => typeof key === 'string' && Object.prototype.hasOwnProperty.call(object, key)
   // Both ends of a long path name the place well enough.
   const PATH_ENDS = 100
-  const shortened = (path) => path.length > 2 * PATH_ENDS ? `${path.slice(0, PATH_ENDS)}…${path.slice(-PATH_ENDS)}` : path
+  const ends = (path) => `${path.slice(0, PATH_ENDS)}…${path.slice(-PATH_ENDS)}`
+  const shortened = (path) => path.length > 2 * PATH_ENDS ? ends(path) : path
   const failAs = (Kind) => (path, what) => { throw new Kind(`$${shortened(path)}: ${what}`) }
   const refuse = failAs(Unsendable)
   const reject = failAs(Malformed)
@@ -32,16 +35,22 @@ module.exports = (function (host) {
   const step = (key) => /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
   const isText = (text) => !/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?:[^\uD800-\uDBFF]|^)[\uDC00-\uDFFF]/.test(text)
   // By definition, not assignment: `__proto__` is a key like any other.
-  const define = (object, key, value) => Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
-  const hide = (object, key, value) => Object.defineProperty(object, key, { value, writable: true, enumerable: false, configurable: true })
+  const put = (object, key, value, enumerable) =>
+    Object.defineProperty(object, key, { value, writable: true, enumerable, configurable: true })
+  const define = (object, key, value) => put(object, key, value, true)
+  const hide = (object, key, value) => put(object, key, value, false)
 
   // -- frames: u32 length, u32 JSON length, JSON, attachments; little endian, `length` counts all bytes behind itself
 
   function checkFrame (length, json = 0) {
-    if (length > FRAME_BYTES_MAX) throw new FrameTooLarge(`a frame of ${length} bytes; at most ${FRAME_BYTES_MAX} are allowed`)
+    if (length > FRAME_BYTES_MAX) {
+      throw new FrameTooLarge(`a frame of ${length} bytes; at most ${FRAME_BYTES_MAX} are allowed`)
+    }
     if (length < 4) throw new BadFrame(`a frame of ${length} bytes, which cannot hold its head`)
     if (json > length - 4) throw new BadFrame(`a frame of ${length} bytes that claims ${json} bytes of JSON`)
-    if (json > JSON_BYTES_MAX) throw new FrameTooLarge(`a frame with ${json} bytes of JSON; at most ${JSON_BYTES_MAX} are allowed`)
+    if (json > JSON_BYTES_MAX) {
+      throw new FrameTooLarge(`a frame with ${json} bytes of JSON; at most ${JSON_BYTES_MAX} are allowed`)
+    }
   }
 
   // {head, length} of a frame whose JSON has so many bytes.
@@ -134,8 +143,9 @@ module.exports = (function (host) {
     for (const name in host.typed) if (types[`is${typedClass[name]}`](value)) return name
   }
   const typedClass = {
-    i8: 'Int8Array', u8: 'Uint8Array', u8c: 'Uint8ClampedArray', i16: 'Int16Array', u16: 'Uint16Array', i32: 'Int32Array',
-    u32: 'Uint32Array', i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array', f64: 'Float64Array'
+    i8: 'Int8Array', u8: 'Uint8Array', u8c: 'Uint8ClampedArray', i16: 'Int16Array', u16: 'Uint16Array',
+    i32: 'Int32Array', u32: 'Uint32Array', i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array',
+    f64: 'Float64Array'
   }
   const typedProto = Object.getPrototypeOf(Uint8Array.prototype)
   const getter = (proto, name) => {
@@ -151,7 +161,8 @@ module.exports = (function (host) {
   const sourceOf = getter(RegExp.prototype, 'source')
   // `flags` itself would read properties that user code may have put on the value.
   const flagGetters = {
-    d: 'hasIndices', g: 'global', i: 'ignoreCase', m: 'multiline', s: 'dotAll', u: 'unicode', v: 'unicodeSets', y: 'sticky'
+    d: 'hasIndices', g: 'global', i: 'ignoreCase', m: 'multiline', s: 'dotAll', u: 'unicode', v: 'unicodeSets',
+    y: 'sticky'
   }
   for (const flag in flagGetters) {
     const known = flagGetters[flag] in RegExp.prototype
@@ -159,12 +170,14 @@ module.exports = (function (host) {
   }
 
   const isView = (value) => types.isTypedArray(value) || types.isDataView(value)
-  const rangeOf = (value) => types.isDataView(value) ? [viewBuffer(value), viewOffset(value), viewLength(value)] : [bufferOf(value), offsetOf(value), lengthOf(value)]
+  const rangeOf = (value) => types.isDataView(value)
+    ? [viewBuffer(value), viewOffset(value), viewLength(value)]
+    : [bufferOf(value), offsetOf(value), lengthOf(value)]
   const bytesOf = (value) => types.isAnyArrayBuffer(value) ? new Uint8Array(value) : new Uint8Array(...rangeOf(value))
 
-  // The memory of views that others of the value see too: {bytes, start} by view, `bytes` an ArrayBuffer of its own for each stretch that
-  // windows cover together; or the whole of a buffer that is in the value itself. Memory between windows is not sent: it may be anything of
-  // this process, as in the pool of Node's Buffer.
+  // The memory of views that others of the value see too: an ArrayBuffer of its own for each stretch that windows
+  // cover together; or the whole of a buffer that is in the value itself. Memory between windows is not sent: it may
+  // be anything of this process, as in the pool of Node's Buffer.
   class Stretches {
     constructor () {
       this.buffers = new Map()
@@ -175,7 +188,8 @@ module.exports = (function (host) {
     note (value) {
       const [buffer, start, size] = isView(value) ? rangeOf(value) : [value, 0, Infinity]
       const windows = this.buffers.get(buffer) ?? []
-      this.isShared ||= windows.some((window) => window.value === value || (start < window.end && window.start < start + size))
+      this.isShared ||= windows.some((window) =>
+        window.value === value || (start < window.end && window.start < start + size))
       windows.push({ value, start, end: start + size })
       this.buffers.set(buffer, windows)
     }
@@ -205,7 +219,8 @@ module.exports = (function (host) {
       if (stretch.memory === undefined) {
         stretch.base = stretch.start - stretch.start % 8
         const bytes = new Uint8Array(stretch.end - stretch.base)
-        bytes.set(new Uint8Array(stretch.buffer, stretch.start, stretch.end - stretch.start), stretch.start - stretch.base)
+        const covered = new Uint8Array(stretch.buffer, stretch.start, stretch.end - stretch.start)
+        bytes.set(covered, stretch.start - stretch.base)
         stretch.memory = bytes.buffer
       }
       return stretch.memory
@@ -228,8 +243,8 @@ module.exports = (function (host) {
   ]
 
   class Encoder {
-    // references (the rich mode): a container is sent once, and errors, regular expressions and classes as what they are.
-    // views: those of one buffer stay that; else each has memory of its own. stacks: errors are sent with them.
+    // references (the rich mode): a container is sent once, and errors, regular expressions and classes keep their
+    // kind. views: those of one buffer stay that; else each has memory of its own. stacks: errors are sent with them.
     constructor ({ attachments, limit = Infinity, references = false, views = references, stacks = true }, stretches) {
       this.attachments = attachments
       this.limit = limit
@@ -269,7 +284,9 @@ module.exports = (function (host) {
 
     attachBytes (path, form, bytes) {
       const { parts, size } = this.attachments
-      if (parts.length === ATTACHMENTS_MAX) refuse(path, `more than ${ATTACHMENTS_MAX} byte arrays: join them, or write them to a file`)
+      if (parts.length === ATTACHMENTS_MAX) {
+        refuse(path, `more than ${ATTACHMENTS_MAX} byte arrays: join them, or write them to a file`)
+      }
       this.count(bytes.length)
       form.at = size
       form.n = bytes.length
@@ -300,8 +317,8 @@ module.exports = (function (host) {
       if (value === Infinity || value === -Infinity) return { $: 'number', v: `${value}` }
       if (Object.is(value, -0)) return { $: 'number', v: '-0' }
       // JSON writes these without an exponent, and an integer outside the safe range is a bigint on the wire.
-      if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21) return { $: 'bigint', v: `${BigInt(value)}` }
-      return value
+      const isWritten = Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21
+      return isWritten ? { $: 'bigint', v: `${BigInt(value)}` } : value
     }
 
     encode (value, path, depth) {
@@ -313,14 +330,17 @@ module.exports = (function (host) {
         case 'number': return this.number(value)
         case 'bigint': return { $: 'bigint', v: `${value}` }
         case 'symbol': return refuse(path, `symbol cannot be sent: ${verb} its description`)
-        case 'function': return refuse(path, `function cannot be sent: call it and ${verb} what it gives, or leave it out`)
+        case 'function':
+          return refuse(path, `function cannot be sent: call it and ${verb} what it gives, or leave it out`)
       }
       if (value === null) return null
       if (types.isProxy(value) && !this.readsProxies()) refuse(path, `proxy cannot be sent: ${verb} a copy ({ ...it })`)
       if (this.numbers && (isView(value) || types.isArrayBuffer(value))) return this.memory(value, path, depth)
-      if (types.isUint8Array(value) || types.isAnyArrayBuffer(value) || types.isDataView(value)) return this.attach(path, { $: 'bytes' }, value)
+      if (types.isUint8Array(value) || types.isAnyArrayBuffer(value) || types.isDataView(value)) {
+        return this.attach(path, { $: 'bytes' }, value)
+      }
       if (types.isTypedArray(value)) return this.attach(path, { $: 'array', t: typedName(value) }, value)
-      if (types.isDate(value)) return { $: 'date', v: Number.isNaN(Date.prototype.getTime.call(value)) ? null : this.date(path, value) }
+      if (types.isDate(value)) return { $: 'date', v: this.date(path, value) }
       if (types.isBoxedPrimitive(value)) return this.encode(this.unbox(value), path, depth)
       if (types.isRegExp(value)) return this.regexp(path, value)
       return this.container(value, path, depth + 1)
@@ -328,7 +348,9 @@ module.exports = (function (host) {
 
     memory (value, path, depth) {
       if (this.views && !this.isJoined) this.stretches.note(value)
-      if (types.isDataView(value) || this.stretches.of(value) !== undefined) return this.container(value, path, depth + 1)
+      if (types.isDataView(value) || this.stretches.of(value) !== undefined) {
+        return this.container(value, path, depth + 1)
+      }
       if (types.isArrayBuffer(value)) return this.attach(path, { $: 'buffer' }, value)
       return this.attach(path, types.isUint8Array(value) ? { $: 'bytes' } : { $: 'array', t: typedName(value) }, value)
     }
@@ -340,14 +362,16 @@ module.exports = (function (host) {
       if (stretch === undefined) return { $: 'class', t: 'DataView', v: this.attach(path, { $: 'bytes' }, value) }
       const memory = this.stretches.memoryOf(stretch)
       const [, start, size] = rangeOf(value)
-      const name = types.isDataView(value) ? 'DataView' : typedClass[types.isUint8Array(value) ? 'u8' : typedName(value)]
+      const name = types.isDataView(value) ? 'DataView' : typedClass[typedName(value)]
       this.stretches.views.set(memory, stretch)
       return this.carry({ t: 'View', v: [name, memory, start - (stretch.base ?? 0), size] }, value, path, depth)
     }
 
     date (path, value) {
+      if (Number.isNaN(Date.prototype.getTime.call(value))) return null
       const text = Date.prototype.toISOString.call(value)
-      return text.length === 24 && text >= '0001' ? text : refuse(path, `date outside the years 1 to 9999 cannot be sent: ${verb} its getTime()`)
+      if (text.length === 24 && text >= '0001') return text
+      return refuse(path, `date outside the years 1 to 9999 cannot be sent: ${verb} its getTime()`)
     }
 
     /** @returns {any} */
@@ -369,7 +393,9 @@ module.exports = (function (host) {
 
     container (value, path, depth) {
       if (this.numbers?.has(value)) return this.ref(value, path)
-      if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}: ${verb} it as text (JSON.stringify), or as a flat list`)
+      if (depth > DEPTH_MAX) {
+        refuse(path, `nested deeper than ${DEPTH_MAX}: ${verb} it as text (JSON.stringify), or as a flat list`)
+      }
       if (this.numbers) {
         this.numbers.set(value, this.numbers.size)
         return this.inside(value, path, depth)
@@ -397,15 +423,19 @@ module.exports = (function (host) {
       if (types.isMap(value)) {
         const pairs = []
         Map.prototype.forEach.call(value, (item, key) => pairs.push([key, item]))
-        return { $: 'map', v: pairs.map(([key, item], i) => [this.encode(key, `${path}<key ${i}>`, depth), this.encode(item, `${path}<${i}>`, depth)]) }
+        const sent = pairs.map(([key, item], i) =>
+          [this.encode(key, `${path}<key ${i}>`, depth), this.encode(item, `${path}<${i}>`, depth)])
+        return { $: 'map', v: sent }
       }
       return this.other(value, path, depth)
     }
 
     other (value, path, depth) {
       if (Array.isArray(value)) return this.array(value, path, depth)
-      if (types.isNativeError(value)) return this.numbers ? this.error(value, path, depth) : this.object({ name: value.name, message: value.message, ...value }, path, depth)
-      for (const [test, name, wayOut] of this.refusedKinds()) if (types[test](value)) refuse(path, `${name} cannot be sent: ${wayOut}`)
+      if (types.isNativeError(value)) return this.error(value, path, depth)
+      for (const [test, name, wayOut] of this.refusedKinds()) {
+        if (types[test](value)) refuse(path, `${name} cannot be sent: ${wayOut}`)
+      }
       const items = this.itemsOf(value, path)
       if (items !== undefined) return this.array(items, path, depth)
       const carried = this.numbers && this.classOf(value, path)
@@ -421,6 +451,7 @@ module.exports = (function (host) {
     }
 
     error (value, path, depth) {
+      if (!this.numbers) return this.object({ name: value.name, message: value.message, ...value }, path, depth)
       const sent = { name: 'Error', message: '' }
       for (const name of this.errorTexts) {
         const text = value[name]
@@ -440,7 +471,10 @@ module.exports = (function (host) {
       return sent
     }
 
-    isHole (array, i) { return this.numbers !== undefined && array[i] === undefined && !Object.prototype.hasOwnProperty.call(array, i) }
+    isHole (array, i) {
+      return this.numbers !== undefined && array[i] === undefined && !Object.prototype.hasOwnProperty.call(array, i)
+    }
+
     hole () {
       this.count(4)
       return { $: 'hole' }
@@ -488,8 +522,9 @@ module.exports = (function (host) {
     if (Object.keys(form).length !== keys.length + 1) reject(path, `"${form.$}" has an unknown key`)
   }
 
+  const isPair = (value) => Array.isArray(value) && value.length === 2
   const pairs = (path, v) => {
-    if (!Array.isArray(v) || v.some((pair) => !Array.isArray(pair) || pair.length !== 2)) reject(path, 'expected an array of pairs')
+    if (!Array.isArray(v) || !v.every(isPair)) reject(path, 'expected an array of pairs')
     return v
   }
 
@@ -498,19 +533,23 @@ module.exports = (function (host) {
     if (v === null) return new host.Date(NaN)
     const parts = typeof v === 'string' ? DATE.exec(v) : null
     // Date.parse takes February 30th for March 2nd.
-    if (!parts || new Date(`${parts[1]}-${parts[2]}-${parts[3]}T00:00:00Z`).getUTCDate() !== Number(parts[3])) reject(path, 'expected an RFC 3339 date')
+    const isDay = parts && new Date(`${parts[1]}-${parts[2]}-${parts[3]}T00:00:00Z`).getUTCDate() === Number(parts[3])
+    if (!isDay) reject(path, 'expected an RFC 3339 date')
     // Milliseconds are what a Date holds; a time without offset is the box's, which is UTC.
     return new host.Date(Date.parse(parts[4] !== undefined && parts[7] === undefined ? `${v}Z` : v))
   }
 
-  // The built-in class of that name, else Error with the name. Without a stack of the other side's it has none of ours either.
+  // The built-in class of that name, else Error with the name. It has no stack of this side's.
   function makeError ({ name, message, stack = `${name}: ${message}` }) {
     const known = errorClasses.includes(name) && typeof host[name] === 'function'
-    const made = known && name === 'AggregateError' ? new host[name](new host.Array(), message) : new host[known ? name : 'Error'](message)
+    const parts = known && name === 'AggregateError' ? [new host.Array(), message] : [message]
+    const made = new host[known ? name : 'Error'](...parts)
     if (!known) hide(made, 'name', name)
     return hide(made, 'stack', stack)
   }
-  const errorClasses = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'EvalError', 'URIError', 'AggregateError']
+  const errorClasses = [
+    'Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'EvalError', 'URIError', 'AggregateError'
+  ]
 
   function addFields (error, fields) {
     for (const key of Object.keys(fields)) if (!notFields.includes(key)) define(error, key, fields[key])
@@ -523,13 +562,17 @@ module.exports = (function (host) {
     DataView: (bytes) => types.isUint8Array(bytes) ? new host.DataView(bufferOf(bytes)) : wrong('DataView'),
     View (parts) {
       const [name, buffer, start, size] = Array.isArray(parts) ? parts : wrong('View')
-      if (!types.isArrayBuffer(buffer) || !Number.isSafeInteger(start) || !Number.isSafeInteger(size)) return wrong('View')
+      if (!types.isArrayBuffer(buffer) || !isSize(start) || !isSize(size)) return wrong('View')
       if (name === 'DataView') return new host.DataView(buffer, start, size)
-      for (const kind in host.typed) if (typedClass[kind] === name) return new host.typed[kind](buffer, start, size / host.typed[kind].BYTES_PER_ELEMENT)
+      for (const kind in host.typed) {
+        const Typed = host.typed[kind]
+        if (typedClass[kind] === name) return new Typed(buffer, start, size / Typed.BYTES_PER_ELEMENT)
+      }
       return wrong('View')
     }
   }
 
+  const isSize = (value) => Number.isSafeInteger(value) && value >= 0
   const OPEN = {} // the place of a class whose inside is being read
 
   // `ranges` are those of all values of the frame, for their attachments may not overlap.
@@ -543,7 +586,8 @@ module.exports = (function (host) {
 
     // A function that makes an instance of what the class carries; undefined leaves that as it is.
     makerOf (name) {
-      return has(memoryClasses, name) ? memoryClasses[name] : has(host.classes ?? {}, name) ? host.classes[name] : undefined
+      if (has(memoryClasses, name)) return memoryClasses[name]
+      return has(host.classes ?? {}, name) ? host.classes[name] : undefined
     }
 
     whole (value) {
@@ -564,7 +608,8 @@ module.exports = (function (host) {
       depth++
       if (Array.isArray(value)) return this.items(this.open(new host.Array(), path, depth), value, path, depth)
       if (!has(value, '$')) return this.members(this.open(new host.Object(), path, depth), value, path, depth)
-      return has(this.tags, value.$) ? this.tags[value.$](this, value, path, depth) : reject(path, `unknown tag ${JSON.stringify(value.$)}`)
+      if (!has(this.tags, value.$)) reject(path, `unknown tag ${JSON.stringify(value.$)}`)
+      return this.tags[value.$](this, value, path, depth)
     }
 
     // The array's prototype may be hostile code's.
@@ -579,7 +624,9 @@ module.exports = (function (host) {
     }
 
     members (made, value, path, depth) {
-      for (const key of Object.keys(value)) define(made, this.key(path, key), this.decode(value[key], path + step(key), depth))
+      for (const key of Object.keys(value)) {
+        define(made, this.key(path, key), this.decode(value[key], path + step(key), depth))
+      }
       return made
     }
 
@@ -598,7 +645,8 @@ module.exports = (function (host) {
     }
 
     bytes (path, { at, n }) {
-      if (!Number.isSafeInteger(at) || !Number.isSafeInteger(n) || at < 0 || n < 0 || at + n > this.attachments.length) reject(path, 'range is outside the attachments')
+      const isInside = isSize(at) && isSize(n) && at + n <= this.attachments.length
+      if (!isInside) reject(path, 'range is outside the attachments')
       if (this.ranges.length === ATTACHMENTS_MAX) reject(path, `more than ${ATTACHMENTS_MAX} attachments`)
       this.ranges.push([at, n])
       return new host.Uint8Array(this.attachments.subarray(at, at + n))
@@ -620,7 +668,8 @@ module.exports = (function (host) {
     }
   }
 
-  const isHole = (value) => value !== null && typeof value === 'object' && value.$ === 'hole' && Object.keys(value).length === 1
+  const isHole = (value) =>
+    value !== null && typeof value === 'object' && value.$ === 'hole' && Object.keys(value).length === 1
   const UNITS_AT_ONCE = 8192
 
   /** @type {Record<string, any>} */
@@ -634,7 +683,8 @@ module.exports = (function (host) {
       let text = ''
       for (let at = 0; at < bytes.length;) {
         const units = []
-        for (const end = Math.min(at + 2 * UNITS_AT_ONCE, bytes.length); at < end; at += 2) units.push(bytes[at] | bytes[at + 1] << 8)
+        const end = Math.min(at + 2 * UNITS_AT_ONCE, bytes.length)
+        for (; at < end; at += 2) units.push(bytes[at] | bytes[at + 1] << 8)
         text += String.fromCharCode(...units)
       }
       return text
@@ -646,7 +696,8 @@ module.exports = (function (host) {
     },
     bigint (decoder, form, path) {
       only(path, form, 'v')
-      return typeof form.v === 'string' && /^-?(0|[1-9]\d*)$/.test(form.v) ? BigInt(form.v) : reject(path, 'expected decimal digits')
+      if (typeof form.v !== 'string' || !/^-?(0|[1-9]\d*)$/.test(form.v)) reject(path, 'expected decimal digits')
+      return BigInt(form.v)
     },
     bytes (decoder, form, path) {
       only(path, form, 'at', 'n')
@@ -669,7 +720,8 @@ module.exports = (function (host) {
     },
     regexp (decoder, { source, flags, ...rest }, path) {
       only(path, rest)
-      if (typeof source !== 'string' || !isText(source) || typeof flags !== 'string') reject(path, 'expected source and flags')
+      const isPattern = typeof source === 'string' && isText(source) && typeof flags === 'string'
+      if (!isPattern) reject(path, 'expected source and flags')
       return attempt(path, () => new host.RegExp(source, flags), unmakeable)
     },
     ref (decoder, form, path) {
@@ -704,10 +756,12 @@ module.exports = (function (host) {
       const given = { name, message, ...has(Object(form.v), 'stack') && { stack } }
       const texts = {}
       for (const key of Object.keys(given)) texts[key] = decoder.text(path, given[key])
-      if (!Object.keys(texts).every((key) => typeof texts[key] === 'string') || Object.keys(rest).length > 0) reject(path, 'expected an error')
+      const isWhole = Object.keys(texts).every((key) => typeof texts[key] === 'string')
+      if (!isWhole || Object.keys(rest).length > 0) reject(path, 'expected an error')
       const made = decoder.open(makeError(texts), path, depth)
       if (!has(form.v, 'fields')) return made
-      if (fields === null || typeof fields !== 'object' || Array.isArray(fields) || (has(fields, '$') && fields.$ !== 'object')) reject(path, 'expected fields')
+      const isObject = fields !== null && typeof fields === 'object' && !Array.isArray(fields)
+      if (!isObject || (has(fields, '$') && fields.$ !== 'object')) reject(path, 'expected fields')
       const own = decoder[has(fields, '$') ? 'pairMembers' : 'members'](Object.create(null), fields, path, depth)
       return addFields(made, own)
     },
@@ -727,7 +781,8 @@ module.exports = (function (host) {
   const inMap = Map.prototype.has
 
   return {
-    Attachments, Encoder, encodeWith, Decoder, tags, makeError, addFields, FRAME_BYTES_MAX, FrameReader, checkFrame, frameHead,
+    Attachments, Encoder, encodeWith, Decoder, tags, makeError, addFields,
+    FRAME_BYTES_MAX, FrameReader, checkFrame, frameHead,
     attempt, define, has, isText, notFields, only, pairs, refuse, refusedKinds, reject, step
   }
 })
