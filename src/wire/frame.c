@@ -1,3 +1,4 @@
+/* Runs in: every program that sends or receives frames. */
 #include "frame.h"
 
 #include "base/err.h"
@@ -26,6 +27,15 @@ void frame_reader_init(struct frame_reader *r, size_t max_bytes)
 {
         *r = (struct frame_reader){.max_bytes = max_bytes < FRAME_BYTES_MAX ? max_bytes : FRAME_BYTES_MAX};
         r->in = BUF_INIT(r->max_bytes + HEAD_SIZE + READ_SIZE);
+}
+
+void frame_reader_limit(struct frame_reader *r, size_t max_bytes)
+{
+        size_t room;
+
+        r->max_bytes = max_bytes < FRAME_BYTES_MAX ? max_bytes : FRAME_BYTES_MAX;
+        room = r->max_bytes + HEAD_SIZE + READ_SIZE;
+        r->in.max = room > r->in.size ? room : r->in.size;
 }
 
 void frame_reader_done(struct frame_reader *r)

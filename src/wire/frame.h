@@ -26,6 +26,8 @@ struct frame_reader {
 
 void frame_reader_init(struct frame_reader *r, size_t max_bytes);
 void frame_reader_done(struct frame_reader *r);
+/* Another maximum from the next frame on. */
+void frame_reader_limit(struct frame_reader *r, size_t max_bytes);
 
 /* Return the place for the next bytes of the stream, and its size; NULL without memory. */
 char *frame_reader_room(struct frame_reader *r, size_t *ret_size);
