@@ -197,10 +197,11 @@ static void test_descriptors(void)
         struct wire_transport *t = &client.transport;
         struct cloche_err e = {0};
         char text[4096];
-        size_t count = 1;
+        size_t count = 1, before;
 
         begin(1 << 16, 1 << 16);
         request("before", on_answer);
+        before = wire_transport_unsent(t);
         CHECK(wire_transport_attach(t, wire_transport_out(t)->size, dup(fd)) == 0, "a frame takes a descriptor");
         CHECK(wire_transport_attach(t, wire_transport_out(t)->size, dup(fd)) == -EBUSY, "one");
         wire_transport_detach(t);
@@ -208,7 +209,7 @@ static void test_descriptors(void)
         request("with", on_answer);
         wire_transport_detach(t);
         CHECK(turn(&e) == 0 && t->leaving_count == 0, "it is sent");
-        CHECK(fd_receive(peer_fd, text, sizeof(text), &received_fd, &count, 0) > 0 && count == 0,
+        CHECK(fd_receive(peer_fd, text, before, &received_fd, &count, 0) == (ssize_t)before && count == 0,
               "not with the frame before");
         count = 1;
         CHECK(fd_receive(peer_fd, text, sizeof(text), &received_fd, &count, 0) > 0 && count == 1, "but with its own");
