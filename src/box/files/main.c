@@ -3,7 +3,8 @@
  * channel closes.
  * cloche-files --pack PATH...: write these directories as an archive to standard output.
  * cloche-files --unpack DIRECTORY [EMPTIED]: read such an archive from standard input; the contents
- * of EMPTIED are removed first. */
+ * of EMPTIED are removed first.
+ * Runs in: cloche-files, within a box, with its user's rights. */
 #include "base/err.h"
 #include "box/files/archive/pack.h"
 #include "box/files/archive/unpack.h"

@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. */
 #include "openapi.h"
 #include "operation.h"
 

@@ -1,5 +1,6 @@
 /* file.watch, in its own process. Kernel events become changes, which are sent 75 ms after the
- * first of them or on SIGUSR1. */
+ * first of them or on SIGUSR1.
+ * Runs in: a job of cloche-files, within a box, with its user's rights. */
 #include "box/files/operations.h"
 
 #include "base/clock.h"
