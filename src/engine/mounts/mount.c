@@ -1,3 +1,4 @@
+/* Runs in: the engine, on its loop. The servers of mounts may be controlled by their guests. */
 #include "mount.h"
 
 #include "changeset.h"

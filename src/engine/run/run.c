@@ -709,12 +709,15 @@ static void look(void *data)
 {
         struct cloche_run *run = data;
 
-        if (box_quiesce(&run->box, &run->quiet, &run->aside_error) < 0)
+        if (box_waiter_new(&run->box, &run->aside_error) < 0)
                 return;
-        if (run->collect_count > 0)
-                run->collected = files_collect(&run->box, run->collect, run->collect_count);
-        if (!run->omit_changes)
-                (void)compare_files(run, &run->aside_error);
+        if (box_quiesce(&run->box, &run->quiet, &run->aside_error) == 0) {
+                if (run->collect_count > 0)
+                        run->collected = files_collect(&run->box, run->collect, run->collect_count);
+                if (!run->omit_changes)
+                        (void)compare_files(run, &run->aside_error);
+        }
+        box_waiter_free(&run->box);
 }
 
 static void finish_free(struct cloche_run *run);
