@@ -5,6 +5,7 @@
 #include "base/buf.h"
 
 #include <cloche/cloche.h>
+#include <sys/types.h>
 
 #define FRAME_BYTES_MAX (1u << 30)
 #define FRAME_JSON_BYTES_MAX (256u << 20)
@@ -15,6 +16,10 @@ struct frame {
         const unsigned char *attachments;
         size_t attachments_size;
 };
+
+/* Return the size of the frame at the start of bytes, or 0: it is incomplete. The views in *ret are of
+ * bytes. Errors as frame_reader_next; they need only the frame's head. */
+ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct frame *ret, struct cloche_err *e);
 
 /* Collects bytes of a stream and splits them into frames; never holds more than max_bytes and one read. */
 struct frame_reader {

@@ -264,24 +264,14 @@ static int handle(struct agent *a, const struct frame *frame)
 void agent_rehearse(struct agent *a, const char *method, json_t *params)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
-        struct frame_reader reader;
         struct frame frame;
         struct cloche_err e;
-        size_t room;
-        char *at;
 
-        if (rpc_request(json_integer(0), method, params, NULL, 0, &out, &e) < 0)
+        if (rpc_request(json_integer(0), method, params, NULL, 0, &out, &e) < 0 ||
+            frame_parse(out.data, out.size, FRAME_BYTES_MAX, &frame, &e) <= 0)
                 return;
         a->is_rehearsing = 1;
-        frame_reader_init(&reader, FRAME_BYTES_MAX);
-        at = frame_reader_room(&reader, &room);
-        if (at && out.size <= room) {
-                memcpy(at, out.data, out.size);
-                frame_reader_filled(&reader, out.size);
-                if (frame_reader_next(&reader, &frame, &e) == 1)
-                        handle(a, &frame);
-        }
-        frame_reader_done(&reader);
+        handle(a, &frame);
         a->is_rehearsing = 0;
 }
 
