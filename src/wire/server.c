@@ -244,6 +244,13 @@ static int receive(struct server *server)
         return n > 0 || n == -EAGAIN ? 0 : -1;
 }
 
+/* A client that reads slowly gets no more replies than this: each may be large. */
+static bool is_full(struct server *server)
+{
+        return server_unsent(server) > UNSENT_BYTES_MAX &&
+               (flush(server) < 0 || server_unsent(server) > UNSENT_BYTES_MAX);
+}
+
 static int take_messages(struct server *server,
                          int (*take)(struct server *server, const struct rpc_message *m, const struct frame *f))
 {
@@ -251,7 +258,8 @@ static int take_messages(struct server *server,
         struct frame frame;
         int r;
 
-        while (!server->is_closing && (r = wire_transport_next(&server->transport, &frame, &m, &server->error)) != 0) {
+        while (!server->is_closing && (take == refuse_message || !is_full(server)) &&
+               (r = wire_transport_next(&server->transport, &frame, &m, &server->error)) != 0) {
                 if (r < 0) {
                         if (server_fail(server, NULL, &server->error) == 0)
                                 (void)flush(server);
@@ -279,10 +287,12 @@ short server_events(const struct server *server)
 
 int server_turn(struct server *server)
 {
-        if (server->is_closed || flush(server) < 0)
+        if (server->is_closed || flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
-        if (is_reading(server) &&
-            (receive(server) < 0 || take_messages(server, serve_message) < 0 || flush(server) < 0))
+        /* Otherwise messages that were received still wait. */
+        if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0))
+                return -1;
+        if (flush(server) < 0)
                 return -1;
         return server->is_closed || (server->is_closing && server_unsent(server) == 0) ? -1 : 0;
 }

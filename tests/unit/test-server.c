@@ -255,6 +255,36 @@ static void test_a_client_that_does_not_read(void)
         end();
 }
 
+static int do_large(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        static char bytes[3 << 20];
+
+        (void)argument;
+        (void)params;
+        (void)e;
+        notes++;
+        return buf_append(&ret->attachments, bytes, sizeof(bytes));
+}
+
+/* Requests that arrived together wait until the replies before theirs were read. */
+static void test_large_replies(void)
+{
+        static const struct server_method table[] = {{"large", SERVER_ALWAYS, do_large}, {NULL, SERVER_ALWAYS, NULL}};
+        int read = 0;
+
+        notes = 0;
+        begin_with(table, NULL);
+        for (int i = 0; i < 20; i++)
+                request(i, "large", json_object());
+        CHECK(server_turn(&server) == 0 && notes == 1, "one reply is made");
+        CHECK(server_events(&server) == POLLOUT, "nothing more is read");
+        for (int i = 0; i < 10000 && read < 20 && server_turn(&server) == 0; i++)
+                read += reply()[0] != '\0';
+        CHECK(notes == 20 && read == 20, "then one after the other: %d %d", notes, read);
+        notes = 0;
+        end();
+}
+
 static void test_replies_that_come_later(void)
 {
         const struct cloche_err e = {.code = CLOCHE_E_STATE, .msg = "at last"};
@@ -303,6 +333,7 @@ int main(void)
         test_cancel();
         test_descriptors();
         test_a_client_that_does_not_read();
+        test_large_replies();
         test_replies_that_come_later();
         test_garbage();
         return tap_done();

@@ -306,7 +306,7 @@ static int serve(struct agent *a)
 
 static int open_channel(struct agent *a)
 {
-        return agent_channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
+        return agent_channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_send_requests);
 }
 
 /* Continue in a forked child, with its own channel. */
@@ -345,7 +345,8 @@ int agent_serve(const struct agent_language *language, void *data)
         int r;
 
         agent = (struct agent){.language = language, .data = data};
-        if (open_channel(&agent) < 0 || (!language->forks_ask && pthread_atfork(NULL, NULL, lose_channel) != 0))
+        if (open_channel(&agent) < 0 ||
+            (!language->forks_send_requests && pthread_atfork(NULL, NULL, lose_channel) != 0))
                 return 1;
         if (start(&agent) < 0)
                 return 1;
@@ -410,7 +411,7 @@ void agent_answer_done(struct agent_answer *answer)
         *answer = (struct agent_answer){0};
 }
 
-static int send_question(struct agent *a, const struct agent_question *question, uint64_t id)
+static int send_question(struct agent *a, const struct agent_host_request *question, uint64_t id)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e;
@@ -421,7 +422,7 @@ static int send_question(struct agent *a, const struct agent_question *question,
         return agent_channel_write(&a->channel, out.data, out.size);
 }
 
-static int ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+static int ask(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret)
 {
         uint64_t id = agent_channel_begin_request(&a->channel, question->gives_up);
         struct rpc_message message;
@@ -444,7 +445,7 @@ static int ask(struct agent *a, const struct agent_question *question, struct ag
         return r;
 }
 
-int agent_ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+int agent_send_request(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret)
 {
         if (!a->is_rehearsing)
                 return ask(a, question, ret);
@@ -473,7 +474,7 @@ int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, 
         }
         params =
                 json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
-        return params ? ask(a, &(struct agent_question){BRIDGE_METHOD, params, attachments, attachments_size, NULL},
+        return params ? ask(a, &(struct agent_host_request){BRIDGE_METHOD, params, attachments, attachments_size, NULL},
                             ret)
                       : -1;
 }

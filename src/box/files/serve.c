@@ -32,7 +32,7 @@ static int run_in_job(struct request *q)
         return answer_write(q, operation->run(q, &e) < 0 ? &e : NULL);
 }
 
-static int begin_job(struct files *s, struct request *q, struct cloche_err *e)
+static int start_job(struct files *s, struct request *q, struct cloche_err *e)
 {
         int r;
 
@@ -130,7 +130,7 @@ static int handle(void *argument, const struct rpc_message *m, const struct fram
                 return SERVER_UNKNOWN;
         r = params_check(m->method, m->params, f->attachments_size, e);
         if (r == 0 && operation_is_long(operation, m->params)) {
-                r = begin_job(s, &q, e);
+                r = start_job(s, &q, e);
                 return r < 0 ? r : SERVER_LATER;
         }
         if (r == 0)

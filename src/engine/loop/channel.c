@@ -25,7 +25,6 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
         *c = (struct channel){.fd = pair[0], .received_fd = -EBADF};
         wire_client_init(&c->client, c->fd, frame_size(frame_bytes_max), FRAME_BYTES_MAX);
-        c->client.last_id = CHANNEL_OWN_IDS_MAX;
         peer_open(c->fd);
         *ret_agent_fd = pair[1];
         return 0;

@@ -8,7 +8,6 @@
 #include <uv.h>
 
 #define CHANNEL_MEMORY_BYTES_MAX 65536
-#define CHANNEL_OWN_IDS_MAX 15 /* ids up to this are for requests appended to channel_out() */
 
 struct channel {
         int fd; /* -EBADF: none */

@@ -24,9 +24,6 @@
 #define COLLECT_PATIENCE_MS 10000
 
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-static int on_contents(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-static int on_place_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
@@ -180,6 +177,54 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         mounts_unref(mounts);
 }
 
+static int check_answer(const struct mount *mount, const struct rpc_message *m, struct cloche_err *e)
+{
+        if (m->kind == RPC_ERROR)
+                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
+                               mount->option->source, m->error_message);
+        return 0;
+}
+
+static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        (void)f;
+        return check_answer(data, m, e);
+}
+
+static int on_place_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        (void)f;
+        if (r == 0)
+                tell_placed(mount, NULL);
+        return r;
+}
+
+static int keep_contents(struct mount *mount, struct cloche_err *e)
+{
+        struct stat st;
+
+        fd_close(&mount->contents_fd);
+        mount->contents_fd = TAKE_FD(mount->channel.received_fd);
+        if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
+                               mount->option->target);
+        mount->waiting = 0;
+        look_whether_collected(mount->all);
+        return 0;
+}
+
+static int on_contents(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        (void)f;
+        return r < 0 || !mount->waiting ? r : keep_contents(mount, e);
+}
+
 static int ask_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
@@ -254,20 +299,6 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
                 return ask_changes(mount, e);
         return channel_request(&mount->channel, "contents", json_object(), -EBADF, on_contents, e);
-}
-
-static int keep_contents(struct mount *mount, struct cloche_err *e)
-{
-        struct stat st;
-
-        fd_close(&mount->contents_fd);
-        mount->contents_fd = TAKE_FD(mount->channel.received_fd);
-        if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
-                               mount->option->target);
-        mount->waiting = 0;
-        look_whether_collected(mount->all);
-        return 0;
 }
 
 /* -- recovery of a killed sync -------------------------------------------------------------------------------- */
@@ -360,29 +391,12 @@ static int recover(struct mount *mount, struct cloche_err *e)
 
 /* -- messages of a server ------------------------------------------------------------------------------------- */
 
-static int check_answer(const struct mount *mount, const struct rpc_message *m, struct cloche_err *e)
-{
-        if (m->kind == RPC_ERROR)
-                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
-                               mount->option->source, m->error_message);
-        return 0;
-}
-
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct mount *mount = data;
         int r = check_answer(mount, m, e);
 
         return r < 0 || !mount->waiting ? r : keep_changes(mount, m->result, f, e);
-}
-
-static int on_contents(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
-{
-        struct mount *mount = data;
-        int r = check_answer(mount, m, e);
-
-        (void)f;
-        return r < 0 || !mount->waiting ? r : keep_contents(mount, e);
 }
 
 static int on_journal(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -394,23 +408,6 @@ static int on_journal(void *data, const struct rpc_message *m, const struct fram
         if (r < 0)
                 return r;
         return json_is_true(json_object_get(m->result, "journal")) ? recover(mount, e) : configure(mount, e);
-}
-
-static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
-{
-        (void)f;
-        return check_answer(data, m, e);
-}
-
-static int on_place_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
-{
-        struct mount *mount = data;
-        int r = check_answer(mount, m, e);
-
-        (void)f;
-        if (r == 0)
-                tell_placed(mount, NULL);
-        return r;
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)

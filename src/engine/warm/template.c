@@ -529,6 +529,7 @@ static int watch(struct template *t, struct cloche_err *e)
         t->channel.on_message = on_message;
         t->channel.on_end = on_end;
         t->channel.data = t;
+        t->channel.client.last_id = BUILD_ID; /* ids up to this are for requests that were built elsewhere */
         channel_limit_frames(&t->channel, t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX
                                                                              : TEMPLATE_FRAME_MAX);
         return channel_watch(&t->channel, &t->engine->loop, e);
