@@ -36,7 +36,7 @@ struct container_ask *container_ask_new(struct daemon *d, const struct container
 void container_ask_free(struct container_ask *a)
 {
         if (a->ask)
-                sandbox_ask_cancel(a->ask);
+                sandbox_request_cancel(a->ask);
         if (a->state_done)
                 a->state_done(a->state);
         TAILQ_REMOVE(&a->daemon->container->asks, a, link);
@@ -335,8 +335,8 @@ void container_call(struct container_ask *a, const char *method, json_t *params,
 
         json_object_set_new(params, "sandbox", json_string(a->sandbox));
         a->then = then;
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, method, params, attachments ? attachments : &none, &face,
-                          a, &a->ask, &e);
+        r = sandboxes_request(a->daemon->sandboxes, a->principal, method, params, attachments ? attachments : &none,
+                              &face, a, &a->ask, &e);
         json_decref(params);
         if (r < 0)
                 hear(a, &(struct container_reply){.e = &e});
@@ -461,7 +461,7 @@ void container_line(struct container_ask *a, json_t *event)
         a->was_quiet = 0;
         if (a->ask && !a->is_held && container_is_full(a)) {
                 a->is_held = 1;
-                sandbox_ask_hold(a->ask, 1);
+                sandbox_request_hold(a->ask, 1);
         }
 }
 
@@ -470,7 +470,7 @@ void container_ask_taken(struct container_ask *a)
         if (a->carrier->waiting(a) > LOW_BYTES)
                 return;
         if (a->is_held && a->ask)
-                sandbox_ask_hold(a->ask, 0);
+                sandbox_request_hold(a->ask, 0);
         a->is_held = 0;
         if (a->on_room)
                 a->on_room(a);

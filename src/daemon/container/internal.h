@@ -116,7 +116,7 @@ struct container_ask {
                          long */
         int is_bare;  /* for its stream: lines of JSON without "data:" */
         /* The open request to the core, and its callbacks. */
-        struct sandbox_ask *ask;
+        struct sandbox_request *ask;
         container_then then, fail;
         void (*on_event)(struct container_ask *a, const char *event, const json_t *about,
                          const struct buf *attachments);

@@ -128,7 +128,7 @@ struct container_watcher {
         int64_t principal;
         char *sandbox, *key; /* key: the parameters of the watch */
         uint64_t number, begun_ms, changes, used_ns;
-        struct sandbox_ask *ask;
+        struct sandbox_request *ask;
         int is_ready, is_flushing;
 };
 
@@ -175,7 +175,7 @@ static int wait_for(struct container_ask *a, struct container_watcher *w, int is
 static void watcher_free(struct container_watcher *w)
 {
         if (w->ask)
-                sandbox_ask_cancel(w->ask);
+                sandbox_request_cancel(w->ask);
         TAILQ_REMOVE(&w->container->watchers, w, link);
         free(w->sandbox);
         free(w->key);
@@ -266,7 +266,7 @@ static void answer_waiting(struct container_ask *a, const struct container_watch
 static void flush(struct container_watcher *w)
 {
         w->is_flushing = 1;
-        sandbox_ask_flush(w->ask);
+        sandbox_request_flush(w->ask);
 }
 
 static void on_flushed(struct container_watcher *w)
@@ -396,8 +396,8 @@ static void begin_watcher(struct container_ask *a, const char *key, json_t *para
                 return;
         }
         json_object_set_new(params, "sandbox", json_string(a->sandbox));
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, "file.watch", params, &none, &watcher_face, w, &w->ask,
-                          &e);
+        r = sandboxes_request(a->daemon->sandboxes, a->principal, "file.watch", params, &none, &watcher_face, w,
+                              &w->ask, &e);
         if (r < 0) {
                 watcher_free(w);
                 container_fail(a, &(struct container_reply){.e = &e});

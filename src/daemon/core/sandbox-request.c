@@ -109,9 +109,9 @@ int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct c
                 return r;
         job = job_new(ask);
         if (!job)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
-        r = sandboxes_ask(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments, &face,
-                          job, &job->ask, e);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
+        r = sandboxes_request(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments,
+                              &face, job, &job->ask, e);
         if (r < 0) {
                 job_free(job);
                 return r;
@@ -140,7 +140,7 @@ int sandbox_cancel(struct client *client, const json_t *id)
 
         if (!job)
                 return 0;
-        sandbox_ask_cancel(job->ask);
+        sandbox_request_cancel(job->ask);
         err_set(&e, CLOCHE_E_CANCELLED, "%s was cancelled", job->operation->method);
         on_fail(job, &e, NULL);
         return 1;
@@ -155,7 +155,7 @@ static int is_to_be_held(const struct sandbox_job *job)
 static void tell_held(struct sandbox_job *job)
 {
         job->is_told_held = is_to_be_held(job);
-        sandbox_ask_hold(job->ask, job->is_told_held);
+        sandbox_request_hold(job->ask, job->is_told_held);
 }
 
 int sandbox_hold(struct client *client, const json_t *id, int hold)
@@ -193,7 +193,7 @@ void sandbox_client_over(struct client *client)
         struct sandbox_job *job;
 
         while ((job = TAILQ_FIRST(&client->sandbox_jobs))) {
-                sandbox_ask_cancel(job->ask);
+                sandbox_request_cancel(job->ask);
                 job_free(job);
         }
 }

@@ -4,7 +4,7 @@
 
 #include "client.h"
 
-struct sandbox_ask;
+struct sandbox_request;
 
 struct sandbox_job {
         TAILQ_ENTRY(sandbox_job) link; /* of the daemon */
@@ -12,7 +12,7 @@ struct sandbox_job {
         struct client *client;
         const struct operation *operation;
         json_t *id;
-        struct sandbox_ask *ask;
+        struct sandbox_request *ask;
         uint64_t bytes;
         int is_held;      /* by a hold request for this job */
         int is_told_held; /* last value passed to the core, for this job or its whole client */

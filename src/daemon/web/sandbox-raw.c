@@ -24,7 +24,7 @@ struct raw {
         json_t *sandbox, *path, *format;
         int is_put, is_tree;
         json_t *temp; /* our temporary file in the sandbox; NULL: none yet */
-        struct sandbox_ask *ask;
+        struct sandbox_request *ask;
         void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments);
         /* for a body that is sent */
         const json_t *source; /* path or temp */
@@ -75,9 +75,9 @@ static void ask_with(struct raw *raw, const char *method, json_t *params, const 
         int r = params ? json_object_set(params, "sandbox", raw->sandbox) : -1;
 
         raw->then = then;
-        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw,
-                                  &raw->ask, &e);
+        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox")
+                  : sandboxes_request(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw,
+                                      &raw->ask, &e);
         json_decref(params);
         if (r < 0)
                 fail(raw, &e, NULL);
@@ -125,12 +125,12 @@ static void on_looked(void *data, const json_t *result, const struct buf *attach
         static const struct sandbox_face swept = {.result = on_swept, .fail = on_not_swept};
         const char *state = json_string_value(json_object_get(result, "state"));
         struct sweep *sweep = data;
-        struct sandbox_ask *none;
+        struct sandbox_request *none;
 
         (void)attachments;
         if (!state || strcmp(state, "running") != 0 ||
-            sandboxes_ask(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params, &(struct buf){0},
-                          &swept, sweep, &none, NULL) < 0)
+            sandboxes_request(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params,
+                              &(struct buf){0}, &swept, sweep, &none, NULL) < 0)
                 sweep_free(sweep);
 }
 
@@ -139,15 +139,15 @@ static void remove_temp(struct raw *raw)
         static const struct sandbox_face looked = {.result = on_looked, .fail = on_not_swept};
         struct sweep *sweep = raw->temp ? calloc(1, sizeof(*sweep)) : NULL;
         json_t *which = sweep ? json_pack("{s:O}", "sandbox", raw->sandbox) : NULL;
-        struct sandbox_ask *none;
+        struct sandbox_request *none;
 
         if (!sweep)
                 return;
         *sweep = (struct sweep){raw->daemon, raw->principal,
                                 json_pack("{s:O, s:O, s:b}", "sandbox", raw->sandbox, "path", raw->temp, "force", 1)};
         if (!sweep->params || raw->daemon->sandboxes_state != SANDBOXES_RUN ||
-            sandboxes_ask(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
-                          sweep, &none, NULL) < 0)
+            sandboxes_request(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
+                              sweep, &none, NULL) < 0)
                 sweep_free(sweep);
         json_decref(which);
 }
@@ -446,7 +446,7 @@ static void on_over(void *data)
         struct daemon *d = raw->daemon;
 
         if (raw->ask)
-                sandbox_ask_cancel(raw->ask);
+                sandbox_request_cancel(raw->ask);
         remove_temp(raw);
         raw_free(raw);
         d->raw_count--;

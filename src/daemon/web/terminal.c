@@ -22,7 +22,8 @@ struct terminal {
         int64_t principal;
         json_t *sandbox, *session, *shell, *process;
         unsigned cols, rows;
-        struct sandbox_ask *main, *input, *resize; /* open requests: find, start, then follow; write input; resize */
+        struct sandbox_request *main, *input,
+                *resize; /* open requests: find, start, then follow; write input; resize */
         struct buf in;
         int tries, is_attached, is_held, is_resized;
 };
@@ -41,15 +42,15 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
 }
 
 /* params: stolen; "sandbox" is added. */
-static int ask(struct terminal *t, struct sandbox_ask **slot, const char *method, json_t *params,
+static int ask(struct terminal *t, struct sandbox_request **slot, const char *method, json_t *params,
                const struct buf *attachments, const struct sandbox_face *face)
 {
         struct cloche_err e = {0};
         int r = json_object_set(params, "sandbox", t->sandbox);
 
-        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t, slot,
-                                  &e);
+        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox")
+                  : sandboxes_request(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t,
+                                      slot, &e);
         json_decref(params);
         if (r < 0)
                 face->fail(t, &e, NULL);
@@ -188,7 +189,7 @@ static void hold(struct terminal *t)
                 return;
         t->is_held = wanted;
         if (t->main)
-                sandbox_ask_hold(t->main, wanted);
+                sandbox_request_hold(t->main, wanted);
 }
 
 static void on_output(void *data, const char *event, const json_t *about, const struct buf *attachments)
@@ -353,11 +354,11 @@ static void on_sent(void *data)
 static void on_closed(void *data)
 {
         struct terminal *t = data;
-        struct sandbox_ask *asks[] = {t->main, t->input, t->resize};
+        struct sandbox_request *asks[] = {t->main, t->input, t->resize};
 
         for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
                 if (asks[i])
-                        sandbox_ask_cancel(asks[i]);
+                        sandbox_request_cancel(asks[i]);
         sandbox_socket_done(&t->base);
         json_decref(t->sandbox);
         json_decref(t->session);

@@ -27,7 +27,7 @@ struct question {
 
 struct cell {
         struct context_task task;
-        struct sandbox_ask *ask; /* NULL: the request was cancelled */
+        struct sandbox_request *request; /* NULL: the request was cancelled */
         uint64_t count, begun_ns, timeout_ms;
         uv_timer_t *timer, *signal_timer;
         int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
@@ -88,12 +88,12 @@ static void set_pause(struct cell *cell, int is_paused)
  * time; its events are dropped instead. */
 static int is_deaf(const struct cell *cell)
 {
-        return cell->ask->is_held && cell->is_ending;
+        return cell->request->is_held && cell->is_ending;
 }
 
 static void wait_if_held(struct cell *cell)
 {
-        if (cell->ask->is_held && !cell->is_ending)
+        if (cell->request->is_held && !cell->is_ending)
                 set_pause(cell, 1);
 }
 
@@ -103,14 +103,14 @@ static void tell(struct cell *cell, const char *event, json_t *about, const stru
                 json_decref(about);
                 return;
         }
-        ask_event(cell->ask, event, about, attachments);
+        sandbox_request_event(cell->request, event, about, attachments);
         wait_if_held(cell);
 }
 
 static void tell_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
         cell->task.context->streams[index].told += size;
-        ask_output(cell->ask, stream_names[index], data, size);
+        sandbox_request_output(cell->request, stream_names[index], data, size);
         wait_if_held(cell);
 }
 
@@ -133,7 +133,7 @@ void cell_bytes(struct cell *cell, enum stream_index index, const char *data, si
 {
         const struct context_stream *s = &cell->task.context->streams[index];
 
-        if (!cell->ask || !cell->is_stream || is_deaf(cell))
+        if (!cell->request || !cell->is_stream || is_deaf(cell))
                 return;
         if (s->told + size == s->spool.total)
                 tell_output(cell, index, data, size);
@@ -141,9 +141,9 @@ void cell_bytes(struct cell *cell, enum stream_index index, const char *data, si
                 tell_earlier(cell, index);
 }
 
-static void ask_let_go(struct sandbox_ask *ask)
+static void request_unhold(struct sandbox_request *request)
 {
-        struct cell *cell = ask->state;
+        struct cell *cell = request->state;
 
         if (cell->is_begun)
                 set_pause(cell, 0);
@@ -198,7 +198,7 @@ static json_t *cell_params(struct context_task *task)
 {
         struct cell *cell = cell_from(task);
         struct context *c = task->context;
-        int is_silent = ask_flag(cell->ask, "silent", 0);
+        int is_silent = sandbox_request_flag(cell->request, "silent", 0);
 
         cell->is_begun = 1;
         context_note_memory(c);
@@ -212,7 +212,8 @@ static json_t *cell_params(struct context_task *task)
                 for (int i = 0; i < STREAMS; i++)
                         tell_earlier(cell, (enum stream_index)i);
         }
-        return json_pack("{s:s, s:I, s:b, s:I}", "code", request_source(ask_text(cell->ask, "code"), 0).text, "count",
+        return json_pack("{s:s, s:I, s:b, s:I}", "code",
+                         request_source(sandbox_request_text(cell->request, "code"), 0).text, "count",
                          (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent, "storeBytes",
                          (json_int_t)CONTEXT_STORE_BYTES);
 }
@@ -404,11 +405,11 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
 
                 if (strcmp(words[i].method, m->method) != 0 || (!words[i].is_heard && m->kind != RPC_REQUEST))
                         continue;
-                if (!cell->ask && m->kind == RPC_REQUEST) {
+                if (!cell->request && m->kind == RPC_REQUEST) {
                         no_input(c, m->id, "the caller has gone");
                         return 0;
                 }
-                r = cell->ask ? words[i].hear(cell, m, f, e) : 0;
+                r = cell->request ? words[i].hear(cell, m, f, e) : 0;
                 if (r == 0 && words[i].is_heard && m->kind == RPC_REQUEST)
                         say_heard(c, m->id);
                 return r;
@@ -507,7 +508,7 @@ static json_t *error_json(const struct cell *cell, const char *name, const char 
 
 static int put_streams(struct cell *cell, json_t *answer)
 {
-        uint64_t most = output_most(cell->ask);
+        uint64_t most = output_most(cell->request);
         const struct context_stream *streams = cell->task.context->streams;
         const char *id;
         int is_cut = 0;
@@ -533,7 +534,7 @@ static int put_streams(struct cell *cell, json_t *answer)
 static void finish(struct cell *cell, json_t *error, int is_ended)
 {
         struct context *c = cell->task.context;
-        struct sandbox_ask *ask = cell->ask;
+        struct sandbox_request *request = cell->request;
         json_t *answer =
                 json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I}", "context", c->name, "executionCount",
                           (json_int_t)cell->count, "status", error ? "error" : "ok", "error", error, "displays",
@@ -548,7 +549,7 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
         for (int i = 0; i < STREAMS; i++)
                 context_stream_renew(&c->streams[i]);
         set_pause(cell, 0); /* the pause belongs to this request, and no other one ends it */
-        ask_result(ask, answer, &cell->attachments);
+        sandbox_request_result(request, answer, &cell->attachments);
         cell_free(cell);
 }
 
@@ -578,7 +579,7 @@ static void on_answered(struct context_task *task, const struct rpc_message *m, 
 static void on_failed(struct context_task *task, const struct cloche_err *e)
 {
         struct cell *cell = cell_from(task);
-        struct sandbox_ask *ask = cell->ask;
+        struct sandbox_request *request = cell->request;
         json_t *error;
 
         if (cell->is_begun) {
@@ -587,16 +588,16 @@ static void on_failed(struct context_task *task, const struct cloche_err *e)
                 return;
         }
         cell_free(cell);
-        ask_fail(ask, e, NULL);
+        sandbox_request_fail(request, e, NULL);
 }
 
 static const struct context_task_kind cell_kind = {"cell", cell_params, on_answered, on_failed, on_release};
 
-static void on_cancel(struct sandbox_ask *ask)
+static void on_cancel(struct sandbox_request *request)
 {
-        struct cell *cell = ask->state;
+        struct cell *cell = request->state;
 
-        cell->ask = NULL;
+        cell->request = NULL;
         if (cell->is_begun && !cell->is_ending)
                 end_soon(cell);
         context_task_abandon(&cell->task);
@@ -617,13 +618,13 @@ static struct context *default_context(struct sandbox *s, const char *language, 
         return c ? c : context_new(s, name, runtime->name, NULL, NULL, e);
 }
 
-static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, struct cloche_err *e)
+static struct cell *cell_new(struct sandbox_request *request, const struct context *c, struct cloche_err *e)
 {
         struct cell *cell = calloc(1, sizeof(*cell));
 
         if (cell) {
-                cell->timer = handle_timer(&ask->all->engine->loop, cell);
-                cell->signal_timer = handle_timer(&ask->all->engine->loop, cell);
+                cell->timer = handle_timer(&request->all->engine->loop, cell);
+                cell->signal_timer = handle_timer(&request->all->engine->loop, cell);
         }
         if (!cell || !cell->timer || !cell->signal_timer) {
                 if (cell) {
@@ -635,30 +636,31 @@ static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, s
                 return NULL;
         }
         TAILQ_INIT(&cell->questions);
-        cell->ask = ask;
+        cell->request = request;
         cell->displays = json_array();
         cell->attachments = BUF_INIT(FRAME_BYTES_MAX);
-        cell->is_stream = ask_flag(ask, "stream", 0);
-        cell->takes_input = ask_flag(ask, "input", 0);
-        cell->timeout_ms = ask_count(ask, "timeoutMs", c->timeout_ms);
+        cell->is_stream = sandbox_request_flag(request, "stream", 0);
+        cell->takes_input = sandbox_request_flag(request, "input", 0);
+        cell->timeout_ms = sandbox_request_count(request, "timeoutMs", c->timeout_ms);
         return cell;
 }
 
 /* Restart an ended context if the request wants that; a default context always. */
-static int enliven(struct context *c, struct sandbox_ask *ask, struct cloche_err *e)
+static int enliven(struct context *c, struct sandbox_request *request, struct cloche_err *e)
 {
         if (c->state != CONTEXT_ENDED)
                 return 0;
-        if (c->why[0] && !ask_flag(ask, "restart", !ask_text(ask, "context")))
+        if (c->why[0] && !sandbox_request_flag(request, "restart", !sandbox_request_text(request, "context")))
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended, and can be restarted: %s",
                                c->name, c->why);
         context_start(c);
         return 0;
 }
 
-int begin_CONTEXT_RUN(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_RUN(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context"), *language = ask_text(ask, "language");
+        const char *name = sandbox_request_text(request, "context"),
+                   *language = sandbox_request_text(request, "language");
         struct context *c;
         struct cell *cell;
         int r;
@@ -666,25 +668,25 @@ int begin_CONTEXT_RUN(struct sandbox_ask *ask, struct cloche_err *e)
         if (name && language)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "language goes with a default context; \"%s\" has its own",
                                name);
-        if (ask_flag(ask, "input", 0) && !ask_flag(ask, "stream", 0))
+        if (sandbox_request_flag(request, "input", 0) && !sandbox_request_flag(request, "stream", 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "input needs stream: questions are told as events");
-        c = name ? context_find(ask->sandbox, name, e)
-                 : default_context(ask->sandbox, language ? language : "python", e);
+        c = name ? context_find(request->sandbox, name, e)
+                 : default_context(request->sandbox, language ? language : "python", e);
         if (!c)
                 return -(int)e->code;
-        r = enliven(c, ask, e);
+        r = enliven(c, request, e);
         if (r < 0)
                 return r;
-        cell = cell_new(ask, c, e);
+        cell = cell_new(request, c, e);
         if (!cell)
                 return -(int)e->code;
-        ask->state = cell;
-        ask->cancel = on_cancel;
-        ask->release = ask_let_go;
-        r = context_ask(c, &cell->task, &cell_kind, e);
+        request->state = cell;
+        request->cancel = on_cancel;
+        request->release = request_unhold;
+        r = context_request(c, &cell->task, &cell_kind, e);
         if (r < 0) {
-                ask->cancel = NULL;
-                ask->release = NULL;
+                request->cancel = NULL;
+                request->release = NULL;
                 cell_free(cell);
         }
         return r;

@@ -42,13 +42,13 @@ static void on_no_answer(uv_timer_t *timer)
         context_end(timer->data, &e);
 }
 
-static int ask_agent(struct context *c, struct context_task *task, struct cloche_err *e)
+static int request_agent(struct context *c, struct context_task *task, struct cloche_err *e)
 {
         json_t *params = task->kind->params(task);
         int r;
 
         if (!params)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a context");
         task->id = ++c->next_id;
         r = rpc_request(json_integer(task->id), task->kind->method, params, NULL, 0, &c->channel.out, e);
         if (r == 0 && task->kind->is_short)
@@ -76,14 +76,14 @@ void context_tasks_begin(struct context *c)
                         continue;
                 }
                 c->current = task;
-                if (ask_agent(c, task, &e) == 0)
+                if (request_agent(c, task, &e) == 0)
                         return;
                 fail(task, &e);
         }
 }
 
-int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
-                struct cloche_err *e)
+int context_request(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                    struct cloche_err *e)
 {
         if (c->state == CONTEXT_ENDED)
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
@@ -94,7 +94,7 @@ int context_ask(struct context *c, struct context_task *task, const struct conte
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
         c->task_count++;
         c->used_ms = clock_real_ms();
-        c->is_asked = 1; /* begun in the next loop iteration: the caller gets no callback from within */
+        c->is_queued = 1; /* begun in the next loop iteration: the caller gets no callback from within */
         sandbox_turn_soon(c->sandbox);
         return 0;
 }

@@ -194,9 +194,9 @@ void contexts_turn(struct sandbox *s)
 
         for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
                 next = TAILQ_NEXT(c, link);
-                if (c->is_asked && c->state == CONTEXT_LIVE)
+                if (c->is_queued && c->state == CONTEXT_LIVE)
                         context_tasks_begin(c);
-                c->is_asked = 0;
+                c->is_queued = 0;
         }
         while ((c = doomed_one(s))) /* its checkpoints are freed with it, and any of them may be the next in the list */
                 context_free(c);
@@ -394,7 +394,7 @@ static void on_not_opened(uv_timer_t *timer)
 }
 
 /* Put the request in front of the tasks that wait. */
-static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
+static int request_open(struct context *c, const char *method, struct cloche_err *e)
 {
         struct opening *opening = calloc(1, sizeof(*opening));
 
@@ -441,7 +441,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
         if (r == 0)
                 r = context_watch(c, e);
         if (r == 0)
-                r = ask_to_open(c, method, e);
+                r = request_open(c, method, e);
         return r;
 }
 
@@ -539,7 +539,7 @@ void context_signal(struct context *c)
         struct cloche_err e;
 
         if (c->pid && c->control.fd >= 0 &&
-            kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
+            sandbox_send_kill(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
                 c->signals_in_flight++;
 }
 

@@ -32,7 +32,7 @@ struct context {
         json_t *env;
         uint64_t timeout_ms, created_ms, used_ms;
         uint64_t count; /* number of cells in this life */
-        int is_forkable, is_doomed, is_asked;
+        int is_forkable, is_doomed, is_queued;
         int is_apart;                /* forked, with files of its own */
         int is_held;                 /* stopped while it is forked: its queue does not move */
         struct branching *branching; /* the fork that uses or makes it, or NULL */
@@ -96,7 +96,7 @@ struct context_task_kind {
 struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e);
 struct context *context_look_up(struct sandbox *s, const char *name);
 /* Find the context that the request names. NULL with e. */
-struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e);
+struct context *context_of(struct sandbox_request *request, struct cloche_err *e);
 /* Make a context that is not started; cwd NULL: /workspace. Returns NULL with e. */
 struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
                             struct cloche_err *e);
@@ -122,8 +122,8 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
 
 /* -- context-task.c: requests to the agent, and its messages */
 
-int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
-                struct cloche_err *e);
+int context_request(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                    struct cloche_err *e);
 /* Detach the task from its owner: it leaves the queue, or, if the agent has it, kind->release is
  * called after the answer. */
 void context_task_abandon(struct context_task *task);

@@ -26,7 +26,7 @@ struct twig {
 
 struct branching {
         struct context_task task; /* `branch`, for from */
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct context *from; /* the context, or the checkpoint of a rollback; NULL after its release */
         enum { FORKS, CHECKPOINT, ROLLBACK } kind;
         int needs_files; /* pack the workspace into files_fd */
@@ -74,7 +74,7 @@ static void branching_free(struct branching *b)
  * ended already. */
 static void give_up(struct branching *b, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = b->request;
         struct context *to[FORKS_MAX];
         unsigned count = b->count;
         int rolls_back = b->kind == ROLLBACK;
@@ -95,25 +95,25 @@ static void give_up(struct branching *b, const struct cloche_err *e)
                 else if (!rolls_back)
                         context_free_soon(to[i]);
         }
-        if (ask)
-                ask_fail(ask, &copy, NULL);
+        if (request)
+                sandbox_request_fail(request, &copy, NULL);
 }
 
 /* One of the new contexts ends before the agent of the original has answered `branch`: the others
  * are dropped too. */
 static void forget_one(struct branching *b, struct context *c, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = b->request;
 
         for (unsigned i = 0; i < b->count; i++)
                 if (b->twigs[i].to == c)
                         b->twigs[i].to = NULL;
         c->branching = NULL;
-        b->ask = NULL;
+        b->request = NULL;
         if (!b->task.is_abandoned)
                 context_task_abandon(&b->task);
-        if (ask)
-                ask_fail(ask, e, NULL);
+        if (request)
+                sandbox_request_fail(request, e, NULL);
 }
 
 void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e)
@@ -147,14 +147,14 @@ static json_t *answer_of(const struct branching *b)
 
 static void conclude_if_all(struct branching *b)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = b->request;
 
         for (unsigned i = 0; i < b->count; i++)
                 if (!b->twigs[i].is_open)
                         return;
         if (b->kind == CHECKPOINT)
                 b->twigs[0].to->files_fd = TAKE_FD(b->files_fd);
-        ask_result(ask, answer_of(b), NULL);
+        sandbox_request_result(request, answer_of(b), NULL);
         branching_free(b);
 }
 
@@ -434,12 +434,12 @@ static void on_release(struct context_task *task)
 
 static const struct context_task_kind branch_kind = {"branch", no_params, on_branched, on_not_branched, on_release, 1};
 
-static void on_cancel(struct sandbox_ask *ask)
+static void on_cancel(struct sandbox_request *request)
 {
-        struct branching *b = ask->state;
+        struct branching *b = request->state;
         struct cloche_err e;
 
-        b->ask = NULL;
+        b->request = NULL;
         err_set(&e, CLOCHE_E_CANCELLED, "the request was cancelled");
         if (b->is_branched)
                 give_up(b, &e);
@@ -447,7 +447,7 @@ static void on_cancel(struct sandbox_ask *ask)
                 context_task_abandon(&b->task);
 }
 
-static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct context *from, unsigned count,
+static struct branching *branching_new(struct sandbox_request *request, int kind, struct context *from, unsigned count,
                                        struct cloche_err *e)
 {
         struct branching *b = calloc(1, sizeof(*b) + count * sizeof(b->twigs[0]));
@@ -456,7 +456,7 @@ static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
                 return NULL;
         }
-        b->ask = ask;
+        b->request = request;
         b->kind = kind;
         b->from = from;
         b->count = count;
@@ -474,18 +474,18 @@ static void graft(struct branching *b, unsigned i, struct context *to)
 
 static int begin(struct branching *b, struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = b->request;
         struct cloche_err error;
         int r;
 
-        ask->state = b;
-        ask->cancel = on_cancel;
+        request->state = b;
+        request->cancel = on_cancel;
         b->from->branching = b;
-        r = context_ask(b->from, &b->task, &branch_kind, &error);
+        r = context_request(b->from, &b->task, &branch_kind, &error);
         if (r == 0)
                 return 0;
-        ask->cancel = NULL;
-        b->ask = NULL;
+        request->cancel = NULL;
+        b->request = NULL;
         give_up(b, &error);
         *e = error;
         return r;
@@ -493,9 +493,9 @@ static int begin(struct branching *b, struct cloche_err *e)
 
 /* -- the methods ---------------------------------------------------------------------------------------------- */
 
-static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
+static struct context *forkable_of(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
 
         if (!c)
                 return NULL;
@@ -509,18 +509,18 @@ static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e
         return NULL;
 }
 
-int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e);
-        uint64_t count = ask_count(ask, "count", 1);
-        struct sandbox *s = ask->sandbox;
+        struct context *c = forkable_of(request, e);
+        uint64_t count = sandbox_request_count(request, "count", 1);
+        struct sandbox *s = request->sandbox;
         struct branching *b;
 
         if (!c)
                 return -(int)e->code;
         if (count < 1 || count > FORKS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "count must be 1 to %d", FORKS_MAX);
-        b = branching_new(ask, FORKS, c, (unsigned)count, e);
+        b = branching_new(request, FORKS, c, (unsigned)count, e);
         if (!b)
                 return -(int)e->code;
         b->needs_files = 1;
@@ -535,12 +535,12 @@ int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
                 if (!to) {
                         struct cloche_err error = *e;
 
-                        b->ask = NULL;
+                        b->request = NULL;
                         give_up(b, &error);
                         return -(int)e->code;
                 }
                 to->is_apart = 1;
-                to->is_forkable = ask_flag(ask, "forkable", 0);
+                to->is_forkable = sandbox_request_flag(request, "forkable", 0);
                 strcpy(to->forked_from, c->name);
                 graft(b, i, to);
         }
@@ -583,10 +583,10 @@ void checkpoints_free(struct context *c)
         }
 }
 
-int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e), *k, *old;
-        const char *name = ask_text(ask, "checkpoint");
+        struct context *c = forkable_of(request, e), *k, *old;
+        const char *name = sandbox_request_text(request, "checkpoint");
         char made_up[32];
         struct branching *b;
 
@@ -595,8 +595,8 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         if (checkpoints_count(c) >= CHECKPOINTS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
                                CHECKPOINTS_MAX);
-        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++ask->sandbox->next_context);
-        b = branching_new(ask, CHECKPOINT, c, 1, e);
+        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++request->sandbox->next_context);
+        b = branching_new(request, CHECKPOINT, c, 1, e);
         k = b ? context_like(c, name ? name : made_up, e) : NULL;
         if (!k) {
                 free(b);
@@ -608,14 +608,15 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         k->of = c;
         k->is_apart = c->is_apart; /* a box with files of its own cannot return to the sandbox's */
         k->is_forkable = 1;
-        b->needs_files = ask_flag(ask, "files", 1);
+        b->needs_files = sandbox_request_flag(request, "files", 1);
         graft(b, 0, k);
         return begin(b, e);
 }
 
-int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e), *k = c ? checkpoint_find(c, ask_text(ask, "checkpoint")) : NULL;
+        struct context *c = forkable_of(request, e),
+                       *k = c ? checkpoint_find(c, sandbox_request_text(request, "checkpoint")) : NULL;
         struct branching *b;
         struct cloche_err why;
 
@@ -623,9 +624,10 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
                 return -(int)e->code;
         if (!k)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name,
-                               ask_text(ask, "checkpoint") ? " " : "",
-                               ask_text(ask, "checkpoint") ? ask_text(ask, "checkpoint") : "");
-        b = branching_new(ask, ROLLBACK, k, 1, e);
+                               sandbox_request_text(request, "checkpoint") ? " " : "",
+                               sandbox_request_text(request, "checkpoint") ? sandbox_request_text(request, "checkpoint")
+                                                                           : "");
+        b = branching_new(request, ROLLBACK, k, 1, e);
         if (!b)
                 return -(int)e->code;
         b->files_fd = k->files_fd;
@@ -637,25 +639,25 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
         return begin(b, e);
 }
 
-int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_CHECKPOINTS(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(ask, e), *k;
+        const struct context *c = context_of(request, e), *k;
         json_t *list;
 
         if (!c)
                 return -(int)e->code;
         list = json_array();
-        TAILQ_FOREACH (k, &ask->sandbox->contexts, link)
+        TAILQ_FOREACH (k, &request->sandbox->contexts, link)
                 if (is_checkpoint(k, c))
                         json_array_append_new(list, checkpoint_json(k));
-        ask_result(ask, json_pack("{s:o}", "checkpoints", list), NULL);
+        sandbox_request_result(request, json_pack("{s:o}", "checkpoints", list), NULL);
         return 0;
 }
 
-int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CONTEXT_FORGET(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *checkpoint = ask_text(ask, "checkpoint");
-        const struct context *c = context_of(ask, e);
+        const char *checkpoint = sandbox_request_text(request, "checkpoint");
+        const struct context *c = context_of(request, e);
         struct context *k = c && checkpoint ? checkpoint_find(c, checkpoint) : NULL;
 
         if (!c)
@@ -665,7 +667,7 @@ int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
                                checkpoint ? checkpoint : "");
         if (k->branching)
                 return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being rolled back to it", c->name);
-        ask_result(ask, json_pack("{s:s}", "checkpoint", k->name), NULL);
+        sandbox_request_result(request, json_pack("{s:s}", "checkpoint", k->name), NULL);
         context_free(k);
         return 0;
 }

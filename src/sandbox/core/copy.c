@@ -33,7 +33,7 @@ void copy_cancel(struct copy *copy)
         if (!copy)
                 return;
         if (copy->pid && copy->control->fd >= 0)
-                (void)kill_ask(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
         copy_free(copy);
 }
 
@@ -119,7 +119,7 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
                 return -(int)e->code;
         copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
-                         : files_ask(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
+                         : sandbox_start_files(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else
@@ -143,7 +143,7 @@ int copy_in(struct sandbox *s, struct control *control, int fd, int empties, cop
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own_fd = open(path, O_RDONLY | O_CLOEXEC);
         r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
-                       : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
+                       : sandbox_start_files(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else

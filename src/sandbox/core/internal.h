@@ -17,7 +17,7 @@
 #define SANDBOX_SESSIONS_MAX 256
 #define SANDBOX_PROCESSES_MAX 1000 /* kept */
 #define SANDBOX_OUTPUTS_MAX 64     /* of exec, kept */
-#define SANDBOX_ASKS_MAX 4096      /* under way in one sandbox */
+#define SANDBOX_REQUESTS_MAX 4096  /* under way in one sandbox */
 /* All output that a sandbox keeps; beyond it the oldest outputs of exec are dropped. */
 #define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20)
 #define DEFAULT_SESSION "default"
@@ -31,9 +31,9 @@ struct context;
 
 /* -- requests (request.c) ----------------------------------------------------------------------------------------- */
 
-struct sandbox_ask {
-        TAILQ_ENTRY(sandbox_ask) link;      /* in the list of its sandbox, or of those without one */
-        TAILQ_ENTRY(sandbox_ask) turn_link; /* in waiting of its sandbox, in ended or in released */
+struct sandbox_request {
+        TAILQ_ENTRY(sandbox_request) link;      /* in the list of its sandbox, or of those without one */
+        TAILQ_ENTRY(sandbox_request) turn_link; /* in waiting of its sandbox, in ended or in released */
         struct sandboxes *all;
         struct sandbox *sandbox; /* or NULL */
         const struct method *method;
@@ -44,9 +44,9 @@ struct sandbox_ask {
         void *data;
         /* For the handler. cancel frees state; it may be NULL. */
         void *state;
-        void (*cancel)(struct sandbox_ask *ask);
-        void (*flush)(struct sandbox_ask *ask);   /* may be NULL */
-        void (*release)(struct sandbox_ask *ask); /* the client accepts events again; may be NULL */
+        void (*cancel)(struct sandbox_request *request);
+        void (*flush)(struct sandbox_request *request);   /* may be NULL */
+        void (*release)(struct sandbox_request *request); /* the client accepts events again; may be NULL */
         int is_held, is_waiting, is_over, is_to_release;
         /* The outcome, until it is delivered. */
         json_t *outcome;
@@ -59,35 +59,36 @@ enum method_needs { METHOD_PLAIN, METHOD_FINDS, METHOD_RUNS };
 
 struct method {
         const char *name;
-        /* Begin the request. 0: ask_result or ask_fail delivers the outcome, now or later.
+        /* Begin the request. 0: sandbox_request_result or sandbox_request_fail delivers the outcome, now or later.
          * Negative: it did not begin, with e. */
-        int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
+        int (*begin)(struct sandbox_request *request, struct cloche_err *e);
 };
 
 /* Begin, or fail, the requests that waited for the sandbox to run; end those under way when it has
  * ended. */
-void asks_begin(struct sandbox *s);
-void asks_refuse(struct sandbox *s, const struct cloche_err *e);
-void asks_end(struct sandbox *s, const struct cloche_err *e);
+void sandbox_requests_begin(struct sandbox *s);
+void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e);
+void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e);
 
 /* result is stolen; NULL: no memory. attachments: moved, or NULL. */
-void ask_result(struct sandbox_ask *ask, json_t *result, struct buf *attachments);
+void sandbox_request_result(struct sandbox_request *request, json_t *result, struct buf *attachments);
 /* about is stolen; it may be NULL. */
-void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about);
+void sandbox_request_fail(struct sandbox_request *request, const struct cloche_err *e, json_t *about);
 /* about is stolen. */
-void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments);
+void sandbox_request_event(struct sandbox_request *request, const char *event, json_t *about,
+                           const struct buf *attachments);
 
 /* Send the event "output", for exec and similar methods. */
-void ask_output(struct sandbox_ask *ask, const char *stream, const char *data, size_t size);
+void sandbox_request_output(struct sandbox_request *request, const char *stream, const char *data, size_t size);
 
 /* Call its release in the next loop iteration. */
-void ask_release_soon(struct sandbox_ask *ask);
+void sandbox_request_schedule_release(struct sandbox_request *request);
 
-const char *ask_text(const struct sandbox_ask *ask, const char *name); /* NULL: absent */
-uint64_t ask_count(const struct sandbox_ask *ask, const char *name, uint64_t absent);
-int ask_flag(const struct sandbox_ask *ask, const char *name, int absent);
+const char *sandbox_request_text(const struct sandbox_request *request, const char *name); /* NULL: absent */
+uint64_t sandbox_request_count(const struct sandbox_request *request, const char *name, uint64_t absent);
+int sandbox_request_flag(const struct sandbox_request *request, const char *name, int absent);
 /* Text or bytes; NULL: absent. Borrowed from the request. */
-const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *ret_size);
+const char *sandbox_request_bytes(const struct sandbox_request *request, const char *name, size_t *ret_size);
 /* Add data as text if it is UTF-8, else as bytes in attachments. Returns 0 or -ENOMEM. */
 int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
 /* The same, always as bytes. */
@@ -119,13 +120,13 @@ struct sandboxes {
         SLIST_HEAD(notebook_list, notebook) notebooks;
         uint64_t made_ns; /* when a sandbox was last requested */
         uv_timer_t *refill_timer;
-        TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* without a sandbox */
-        TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* outcome to be delivered */
-        TAILQ_HEAD(ask_releases, sandbox_ask) released;
+        TAILQ_HEAD(request_list, sandbox_request) requests; /* without a sandbox */
+        TAILQ_HEAD(request_turns, sandbox_request) ended;   /* outcome to be delivered */
+        TAILQ_HEAD(request_releases, sandbox_request) released;
         uv_timer_t *turn_timer, *tidy_timer;
         uv_check_t *turn_check;
         int wants_turn, has_put_off; /* a sandbox has work for sandbox_turn */
-        unsigned running, ask_count;
+        unsigned running, request_count;
         int is_stopping;
         void (*on_stopped)(void *data);
         void *stopped_data;
@@ -144,7 +145,7 @@ struct sandbox {
         uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                  /* monotonic */
         /* The options it was made with. */
-        struct cloche_limits limits, asked_limits;
+        struct cloche_limits limits, requested_limits;
         json_t *env, *network_policy, *labels;
         uint64_t idle_ms;
         /* While it runs. */
@@ -163,8 +164,8 @@ struct sandbox {
         TAILQ_HEAD(process_list, process) processes; /* oldest first; also those of exec */
         TAILQ_HEAD(drain_list, drain) drains;
         TAILQ_HEAD(tool_list, tool) tools;
-        TAILQ_HEAD(sandbox_asks, sandbox_ask) asks;
-        TAILQ_HEAD(sandbox_waiting, sandbox_ask) waiting; /* until it runs */
+        TAILQ_HEAD(sandbox_requests, sandbox_request) requests;
+        TAILQ_HEAD(sandbox_waiting, sandbox_request) waiting; /* until it runs */
         TAILQ_HEAD(port_list, port) ports;
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
@@ -179,13 +180,13 @@ struct sandbox {
         int is_unsaved;         /* on_unsaved was called since the last save */
         uint64_t kept_ns;       /* monotonic: the last save, or the start */
         uint64_t save_again_ns; /* monotonic: no automatic save before this */
-        unsigned ask_count, process_count, output_count;
+        unsigned request_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
 };
 
-/* Set the limits in asked; 0 stands for the default of sandboxes. */
-int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e);
+/* Set the requested limits; 0 stands for the default of sandboxes. */
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e);
 /* connections.c: set up the box's network for the policy. It is in force when connections_ready is
  * called. */
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
@@ -233,7 +234,7 @@ json_t *sandbox_json(struct sandbox *s);
 void sandbox_tell(struct sandbox *s, const char *event,
                   json_t *about); /* event for followers of sandbox.events; about is stolen */
 void sandboxes_turn_soon(struct sandboxes *all);
-int asks_watch(struct sandboxes *all);
+int sandbox_requests_watch(struct sandboxes *all);
 
 /* -- programs in the box (spawn.c) ---------------------------------------------------------------------------- */
 
@@ -246,13 +247,13 @@ struct spawn {
         size_t fd_count;
         uint32_t flags, cols, rows;
 };
-int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
+int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
 /* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
  * negative for none. */
-int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
-              control_done done, void *data, struct cloche_err *e);
-int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
-             size_t spared_count, control_done done, void *data, struct cloche_err *e);
+int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+                        control_done done, void *data, struct cloche_err *e);
+int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+                      size_t spared_count, control_done done, void *data, struct cloche_err *e);
 /* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
  * unset; more may be NULL). Free it with env_free(). */
 char **env_list(const struct sandbox *s, const json_t *more);
@@ -357,7 +358,7 @@ struct stream_of {
 /* A request that follows the output of a process. */
 struct follower {
         TAILQ_ENTRY(follower) link;
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct process *process;
         uint64_t at[STREAMS];                 /* bytes sent */
         void (*complete)(struct follower *f); /* called once: the process has ended and all output was sent */
@@ -456,7 +457,7 @@ void streams_drain(struct process *p, int is_last);
 void streams_close(struct process *p);
 /* f belongs to the caller, until unfollow. from: offset in each stream; UINT64_MAX: only new
  * bytes. */
-void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from,
+void follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
             void (*complete)(struct follower *f));
 void unfollow(struct follower *f);
 /* Send it the output since f->at, unless its request is held. */
@@ -477,7 +478,7 @@ void killings_failed(struct process *p, const struct cloche_err *e);
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
              struct buf *attachments, uint64_t *ret_next);
 /* Return the maximum of bytes of each stream in the answer. */
-uint64_t output_most(const struct sandbox_ask *ask);
+uint64_t output_most(const struct sandbox_request *request);
 /* cell-output.c: find output for output.read. NULL: unknown, or dropped. */
 const struct spool *output_find(struct sandbox *s, const char *id, enum stream_index index);
 /* Take over both spools of a cell; return the output's id, or NULL without memory. */
@@ -491,13 +492,13 @@ void waits_ended(struct process *p);
 /* -- files (tool.c) ------------------------------------------------------------------------------------------- */
 
 /* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
-int tool_begin(struct sandbox_ask *ask, struct cloche_err *e);
+int tool_begin(struct sandbox_request *request, struct cloche_err *e);
 /* The same for our own use. on_done: result or e. Cancel it with tool_cancel. */
 struct tool_job;
-int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
-                             const struct cloche_err *e),
-             void *data, struct tool_job **ret, struct cloche_err *e);
+int tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+                 void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                                 const struct cloche_err *e),
+                 void *data, struct tool_job **ret, struct cloche_err *e);
 void tool_cancel(struct tool_job *job);
 void tools_exited(struct sandbox *s, const struct init_answer *exit);
 void tools_gone(struct sandbox *s);
@@ -548,7 +549,7 @@ void stores_exited(struct sandbox *s, const struct init_answer *exit);
 /* -- handlers of methods, a file each area -------------------------------------------------------------------- */
 
 #define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
-        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e);
+        int begin_##symbol(struct sandbox_request *request, struct cloche_err *e);
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION

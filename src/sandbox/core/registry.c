@@ -127,7 +127,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->options = *opt;
         TAILQ_INIT(&all->list);
         TAILQ_INIT(&all->spares);
-        TAILQ_INIT(&all->asks);
+        TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
         all->state_fd = all->shell_fd = all->files_fd = -EBADF;
@@ -142,7 +142,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
                 err_wrap(e, "--network");
-        if (r == 0 && asks_watch(all) < 0)
+        if (r == 0 && sandbox_requests_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, 0555, e)) < 0)
                 r = all->shell_fd;
@@ -210,7 +210,7 @@ void sandboxes_free(struct sandboxes *all)
 
 struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 {
-        struct sandboxes_count count = {.running = all->running - spares_running(all), .asks = all->ask_count};
+        struct sandboxes_count count = {.running = all->running - spares_running(all), .requests = all->request_count};
         const struct sandbox *s;
         const struct session *session;
 
@@ -251,145 +251,145 @@ static void make_up_name(char *ret)
 }
 
 /* create answers only when the sandbox runs, so that it returns the kernel's errors. */
-static void create_runs(struct sandbox_ask *ask)
+static void create_runs(struct sandbox_request *request)
 {
-        json_t *object = sandbox_json(ask->sandbox);
+        json_t *object = sandbox_json(request->sandbox);
 
-        json_object_set_new(object, "created", json_boolean(ask->state != NULL));
-        ask_result(ask, object, NULL);
+        json_object_set_new(object, "created", json_boolean(request->state != NULL));
+        sandbox_request_result(request, object, NULL);
 }
 
-static void created(struct sandbox_ask *ask, const struct cloche_err *e)
+static void created(struct sandbox_request *request, const struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         if (e) {
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 sandbox_delete(s);
         } else {
-                create_runs(ask);
+                create_runs(request);
         }
 }
 
-static void adopt(struct sandbox_ask *ask, struct sandbox *s)
+static void adopt(struct sandbox_request *request, struct sandbox *s)
 {
-        TAILQ_REMOVE(&ask->all->asks, ask, link);
-        TAILQ_INSERT_TAIL(&s->asks, ask, link);
-        s->ask_count++;
-        ask->sandbox = s;
+        TAILQ_REMOVE(&request->all->requests, request, link);
+        TAILQ_INSERT_TAIL(&s->requests, request, link);
+        s->request_count++;
+        request->sandbox = s;
         sandbox_touch(s);
 }
 
-int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "sandbox");
+        const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
         char made_up[20];
         struct sandbox *s;
         int r;
 
-        if (ask->sandbox) { /* the sandbox it waited for runs */
-                create_runs(ask);
+        if (request->sandbox) { /* the sandbox it waited for runs */
+                create_runs(request);
                 return 0;
         }
         if (!name)
                 make_up_name(made_up);
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
-        s = r < 0 ? NULL : sandbox_find(ask->all, ask->principal, name);
+        s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
         if (r == 0 && !s)
-                r = sandbox_check_count(ask->all, ask->principal, e);
+                r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
-                s = is_usual(ask->all, ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
-                s = s ? s : sandbox_new(ask->all, ask->principal, name, e);
-                r = s ? update_begin(s, ask, ask->params, created, e) : -(int)e->code;
+                s = is_usual(request->all, request->params) ? spare_take(request->all, request->principal, name) : NULL;
+                s = s ? s : sandbox_new(request->all, request->principal, name, e);
+                r = s ? update_begin(s, request, request->params, created, e) : -(int)e->code;
                 if (s && r < 0)
                         sandbox_delete(s);
-                ask->state = &is_new;
+                request->state = &is_new;
         }
         if (r < 0)
                 return r;
-        adopt(ask, s);
+        adopt(request, s);
         if (r > 0)
                 return 0;
         if (s->state == SANDBOX_RUNNING) {
-                create_runs(ask);
+                create_runs(request);
                 return 0;
         }
-        ask->is_waiting = 1;
-        TAILQ_INSERT_TAIL(&s->waiting, ask, turn_link);
+        request->is_waiting = 1;
+        TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
         sandbox_start(s);
         return 0;
 }
 
-int begin_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         struct sandbox *s;
 
         (void)e;
-        TAILQ_FOREACH (s, &ask->all->list, link)
-                if (s->principal == ask->principal && !s->is_deleted)
+        TAILQ_FOREACH (s, &request->all->list, link)
+                if (s->principal == request->principal && !s->is_deleted)
                         json_array_append_new(list, sandbox_json(s));
-        ask_result(ask, json_pack("{s:o}", "sandboxes", list), NULL);
+        sandbox_request_result(request, json_pack("{s:o}", "sandboxes", list), NULL);
         return 0;
 }
 
-int begin_GET(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
-        ask_result(ask, sandbox_json(ask->sandbox), NULL);
+        sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
         return 0;
 }
 
-static void updated(struct sandbox_ask *ask, const struct cloche_err *e)
+static void updated(struct sandbox_request *request, const struct cloche_err *e)
 {
         if (e)
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
         else
-                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_UPDATE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = update_begin(ask->sandbox, ask, ask->params, updated, e);
+        int r = update_begin(request->sandbox, request, request->params, updated, e);
 
         if (r == 0)
-                updated(ask, NULL);
+                updated(request, NULL);
         return r < 0 ? r : 0;
 }
 
-int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_STOP(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         (void)e;
         if (s->state == SANDBOX_STOPPED)
-                ask_result(ask, sandbox_json(s), NULL);
+                sandbox_request_result(request, sandbox_json(s), NULL);
         else
                 sandbox_stop(s, 1); /* the outcome comes when it has stopped */
         return 0;
 }
 
-static void save_cancel(struct sandbox_ask *ask)
+static void save_cancel(struct sandbox_request *request)
 {
-        store_forget(ask->sandbox, ask);
+        store_forget(request->sandbox, request);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
 
-        ask->cancel = NULL;
+        request->cancel = NULL;
         if (e)
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
         else
-                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_SAVE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         if (s->all->state_fd < 0)
                 return err_set(e, CLOCHE_E_STATE,
@@ -397,41 +397,41 @@ int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
         if (s->state == SANDBOX_STOPPING && s->wants_save)
                 return 0; /* the outcome comes with the stop */
         if (s->state != SANDBOX_RUNNING) {
-                ask_result(ask, sandbox_json(s), NULL); /* it is saved completely */
+                sandbox_request_result(request, sandbox_json(s), NULL); /* it is saved completely */
                 return 0;
         }
-        ask->cancel = save_cancel;
-        store_save(s, on_saved, ask);
+        request->cancel = save_cancel;
+        store_save(s, on_saved, request);
         return 0;
 }
 
-int begin_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "sandbox");
+        const char *name = sandbox_request_text(request, "sandbox");
         struct sandbox *s = NULL;
         int r = name ? sandbox_name_check(name, e)
                      : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
 
         if (r == 0)
-                s = sandbox_find(ask->all, ask->principal, name);
+                s = sandbox_find(request->all, request->principal, name);
         if (r < 0)
                 return r;
         if (s)
                 sandbox_delete(s);
-        ask_result(ask, json_object(), NULL);
+        sandbox_request_result(request, json_object(), NULL);
         return 0;
 }
 
-static void events_cancel(struct sandbox_ask *ask)
+static void events_cancel(struct sandbox_request *request)
 {
-        ask->cancel = NULL;
-        port_watch_need(ask->sandbox);
+        request->cancel = NULL;
+        port_watch_need(request->sandbox);
 }
 
-int begin_EVENTS(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_EVENTS(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
-        ask->cancel = events_cancel;
-        port_watch_need(ask->sandbox);
+        request->cancel = events_cancel;
+        port_watch_need(request->sandbox);
         return 0;
 }

@@ -70,9 +70,9 @@ void sandbox_turn_soon(struct sandbox *s)
         sandboxes_turn_soon(s->all);
 }
 
-int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e)
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e)
 {
-        struct cloche_limits limits = *asked;
+        struct cloche_limits limits = *requested;
 
         use_defaults(&limits);
         return limits_resolve(&limits, &s->limits, e);
@@ -102,7 +102,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->processes);
         TAILQ_INIT(&s->drains);
         TAILQ_INIT(&s->tools);
-        TAILQ_INIT(&s->asks);
+        TAILQ_INIT(&s->requests);
         TAILQ_INIT(&s->waiting);
         TAILQ_INIT(&s->ports);
         TAILQ_INIT(&s->dials);
@@ -185,26 +185,27 @@ void sandbox_change(struct sandbox *s)
 /* Count the requests that do not keep the sandbox from being idle. */
 static unsigned onlookers(const struct sandbox *s)
 {
-        const struct sandbox_ask *ask;
+        const struct sandbox_request *request;
         unsigned count = 0;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                count += ask->method->begin == begin_EVENTS;
+        TAILQ_FOREACH (request, &s->requests, link)
+                count += request->method->begin == begin_EVENTS;
         return count;
 }
 
 int sandbox_is_busy(const struct sandbox *s)
 {
-        return s->ask_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
+        return s->request_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
 }
 
 void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                if (ask->method->begin == begin_EVENTS && !ask->is_over && !ask->is_waiting && ask->cancel)
-                        ask_event(ask, event, json_incref(about), NULL);
+        TAILQ_FOREACH (request, &s->requests, link)
+                if (request->method->begin == begin_EVENTS && !request->is_over && !request->is_waiting &&
+                    request->cancel)
+                        sandbox_request_event(request, event, json_incref(about), NULL);
         json_decref(about);
 }
 
@@ -230,17 +231,17 @@ static void define_state(struct sandbox *s)
 /* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask, *next;
+        struct sandbox_request *request, *next;
 
-        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
-                next = TAILQ_NEXT(ask, link);
-                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel ||
-                    ask->is_over)
+        for (request = TAILQ_FIRST(&s->requests); request; request = next) {
+                next = TAILQ_NEXT(request, link);
+                if ((request->method->begin != begin_STOP && request->method->begin != begin_SAVE) || request->cancel ||
+                    request->is_over)
                         continue;
                 if (e)
-                        ask_fail(ask, e, NULL);
+                        sandbox_request_fail(request, e, NULL);
                 else
-                        ask_result(ask, sandbox_json(s), NULL);
+                        sandbox_request_result(request, sandbox_json(s), NULL);
         }
 }
 
@@ -265,7 +266,7 @@ static void is_stopped(struct sandbox *s)
                         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 else
                         err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
-                asks_refuse(s, &e);
+                sandbox_requests_refuse(s, &e);
                 sandbox_turn_soon(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
                 sandbox_start(s);
@@ -320,7 +321,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
 
         s->is_dropping = 1;
         set_state(s, SANDBOX_STOPPING);
-        asks_end(s, &e);
+        sandbox_requests_end(s, &e);
         release(s);
         if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
                 s->has_box = 0;
@@ -364,7 +365,7 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
         answer_stops(s, &why);
         set_state(s, SANDBOX_RUNNING);
         port_watch_need(s);
-        asks_begin(s);
+        sandbox_requests_begin(s);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
@@ -398,7 +399,7 @@ static int quiesce(struct sandbox *s, struct cloche_err *e)
         struct cloche_err why;
 
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
-        asks_end(s, &why);
+        sandbox_requests_end(s, &why);
         end_work(s);
         return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
 }
@@ -464,7 +465,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
                 store_failed(s, &e);
                 answer_stops(s, &e);
         }
-        asks_refuse(s, &e);
+        sandbox_requests_refuse(s, &e);
         drop(s, &e);
 }
 
@@ -491,7 +492,7 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
         struct cloche_err copy = *e;
 
         s->is_dirty = 0; /* it has only saved files */
-        asks_refuse(s, &copy);
+        sandbox_requests_refuse(s, &copy);
         drop(s, &copy);
 }
 
@@ -514,7 +515,7 @@ static void on_restored(void *data, const struct cloche_err *e)
         else if (s->is_spare)
                 spare_runs(s);
         else
-                asks_begin(s);
+                sandbox_requests_begin(s);
 }
 
 /* Commands must find the network in force; without a network there is no wait. */
@@ -605,7 +606,7 @@ void sandbox_delete(struct sandbox *s)
                 struct cloche_err e;
 
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
-                asks_end(s, &e);
+                sandbox_requests_end(s, &e);
                 sandbox_turn_soon(s);
         } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
                 drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
@@ -616,10 +617,10 @@ void sandbox_delete(struct sandbox *s)
 
 void sandbox_end(struct sandbox *s)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        while ((ask = TAILQ_FIRST(&s->asks)))
-                sandbox_ask_cancel(ask);
+        while ((request = TAILQ_FIRST(&s->requests)))
+                sandbox_request_cancel(request);
         if (s->has_box)
                 box_forget(s->all, s->box);
         s->has_box = 0;
@@ -639,7 +640,7 @@ void sandbox_turn(struct sandbox *s)
         }
         if (s->wants_stop && s->state == SANDBOX_RUNNING)
                 stop_now(s);
-        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->ask_count == 0)
+        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->request_count == 0)
                 sandbox_free(s);
 }
 

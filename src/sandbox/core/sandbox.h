@@ -2,9 +2,9 @@
  * requests with the methods of spec/sandbox.def and receives answers and events. All code runs on
  * the engine's loop and never blocks it.
  *
- * Life cycle: sandboxes_new() reads the saved sandboxes. sandboxes_ask() begins a request; its
+ * Life cycle: sandboxes_new() reads the saved sandboxes. sandboxes_request() begins a request; its
  * callbacks are called with events, then with exactly one of result and fail, never from within
- * sandboxes_ask itself. A callback may begin a new request, but must not cancel one.
+ * sandboxes_request itself. A callback may begin a new request, but must not cancel one.
  * sandboxes_stop() saves and ends all; sandboxes_free() ends the remaining ones. */
 #ifndef CLOCHE_SANDBOX_CORE_SANDBOX_H
 #define CLOCHE_SANDBOX_CORE_SANDBOX_H
@@ -19,7 +19,7 @@
 #define SANDBOX_FILES "cloche-files"
 
 struct sandboxes;
-struct sandbox_ask;
+struct sandbox_request;
 
 struct sandboxes_options {
         cloche_engine *engine;
@@ -65,17 +65,18 @@ void sandboxes_free(struct sandboxes *all); /* accepts NULL */
 /* params: an object in frame form, checked by the rows of sandbox.def; borrowed, like attachments.
  * face and data: used until the outcome. Errors at once: CLOCHE_E_INVALID_ARGUMENT, _NOT_FOUND,
  * _RESOURCE; then no callback is called. */
-CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method, const json_t *params,
-                                    const struct buf *attachments, const struct sandbox_face *face, void *data,
-                                    struct sandbox_ask **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandboxes_request(struct sandboxes *all, int64_t principal, const char *method,
+                                        const json_t *params, const struct buf *attachments,
+                                        const struct sandbox_face *face, void *data, struct sandbox_request **ret,
+                                        struct cloche_err *e);
 /* Stop the request if its work can be stopped, and free it; no further callback is called. */
-void sandbox_ask_cancel(struct sandbox_ask *ask);
+void sandbox_request_cancel(struct sandbox_request *request);
 /* For file.watch: send the changes until now at once, then the event "flushed". Two calls without
  * that event between them may be one. */
-void sandbox_ask_flush(struct sandbox_ask *ask);
+void sandbox_request_flush(struct sandbox_request *request);
 /* The client is too slow: send no more output until the hold ends. The end of a hold sends, from
  * within, the output that waited, and perhaps the outcome. */
-void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
+void sandbox_request_hold(struct sandbox_request *request, int hold);
 
 /* A connection to a port of a sandbox: fd is connected, nonblocking and owned by the callee; or
  * -EBADF with e. Never called from within. It is called once more, with e, when the port is no
@@ -103,7 +104,7 @@ int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, co
 
 /* For metrics. */
 struct sandboxes_count {
-        unsigned sandboxes, running, sessions, processes, asks;
+        unsigned sandboxes, running, sessions, processes, requests;
 };
 struct sandboxes_count sandboxes_count(const struct sandboxes *all);
 

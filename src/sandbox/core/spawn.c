@@ -196,7 +196,7 @@ static int pack(const struct spawn *spawn, struct buf *strings, struct init_requ
         return r;
 }
 
-int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
+int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf strings = BUF_INIT(STRINGS_MAX);
         struct init_request request = {.op = INIT_SPAWN,
@@ -210,8 +210,8 @@ int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct c
                              data, e);
 }
 
-int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
-              control_done done, void *data, struct cloche_err *e)
+int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+                        control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         char **env = env_list(s, NULL);
@@ -225,13 +225,13 @@ int files_ask(struct sandbox *s, struct control *control, const char *const *arg
                               .flags = INIT_SPAWN_PROGRAM};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : spawn_ask(&spawn, done, data, e);
+                                : sandbox_send_spawn(&spawn, done, data, e);
         env_free(env);
         return r;
 }
 
-int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
-             size_t spared_count, control_done done, void *data, struct cloche_err *e)
+int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+                      size_t spared_count, control_done done, void *data, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_KILL, .pid = pid, .signal = (uint32_t)signal, .flags = flags};
         _cleanup_fd_ int fd = -EBADF;

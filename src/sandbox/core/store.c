@@ -157,7 +157,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                            "runs", s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs",
                            (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
                            (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env,
+                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
                            "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
                            "sessions", sessions_json(s), "ports", ports_json(s));
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
@@ -262,7 +262,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 json_decref(object);
                 return 0;
         }
-        limits_read(json_object_get(object, "limits"), &s->asked_limits);
+        limits_read(json_object_get(object, "limits"), &s->requested_limits);
         s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
         s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
         s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
@@ -279,7 +279,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
                 store_lost(s);
         json_decref(object);
-        return sandbox_set_limits(s, &s->asked_limits, e);
+        return sandbox_set_limits(s, &s->requested_limits, e);
 }
 
 /* Remove the remains of a killed daemon: partial files, and a sandbox that was being made or
@@ -661,7 +661,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
         uv_poll_start(job->poll, UV_READABLE, on_packed);
-        return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
+        return sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
 /* Start a save for these waiters, and take them over. */
@@ -763,6 +763,6 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
                 return;
         }
         TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
-        if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
+        if (sandbox_start_files(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
                 job_over(job, 0, &e);
 }

@@ -20,7 +20,7 @@ struct tool_job {
         TAILQ_ENTRY(tool_job) link;
         struct tool *tool; /* NULL: not sent, or done */
         json_int_t id;
-        struct sandbox_ask *ask; /* its request, or NULL for our own */
+        struct sandbox_request *request; /* its request, or NULL for our own */
         int is_flushing;
         void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e);
         void *data;
@@ -67,7 +67,8 @@ static void end(struct tool *tool, const struct cloche_err *e)
                 return;
         tool->is_over = 1;
         if (tool->pid && tool->sandbox->control.fd >= 0)
-                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL,
+                                        NULL, NULL);
         while (!TAILQ_EMPTY(&tool->jobs))
                 job_done(TAILQ_FIRST(&tool->jobs), NULL, NULL, &copy);
         tool_free(tool);
@@ -144,8 +145,9 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 if (strcmp(event, "flushed") == 0 && !job->is_flushing)
                         return 0;
                 job->is_flushing &= strcmp(event, "flushed") != 0;
-                if (job->ask)
-                        ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
+                if (job->request)
+                        sandbox_request_event(job->request, event, json_incref(json_object_get(m->params, "about")),
+                                              &attachments);
                 return 0;
         }
         if (m->kind == RPC_ERROR)
@@ -182,7 +184,8 @@ static void on_wake(uv_timer_t *timer)
         struct tool *tool = timer->data;
 
         if (tool->pid && tool->sandbox->control.fd >= 0)
-                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL,
+                                        NULL, NULL);
 }
 
 static void rest(struct tool *tool)
@@ -220,7 +223,7 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
                               .flags = INIT_SPAWN_REAPS | INIT_SPAWN_PROGRAM};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : spawn_ask(&spawn, on_spawned, tool, e);
+                                : sandbox_send_spawn(&spawn, on_spawned, tool, e);
         env_free(env);
         return r;
 }
@@ -275,10 +278,10 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
-                             const struct cloche_err *e),
-             void *data, struct tool_job **ret, struct cloche_err *e)
+int tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+                 void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                                 const struct cloche_err *e),
+                 void *data, struct tool_job **ret, struct cloche_err *e)
 {
         struct tool *tool = tool_of(s, e);
         struct tool_job *job = tool ? calloc(1, sizeof(*job)) : NULL;
@@ -286,7 +289,8 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
 
         if (!job) {
                 json_decref(params);
-                return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program") : -(int)e->code;
+                return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to the file program")
+                            : -(int)e->code;
         }
         *job = (struct tool_job){.tool = tool, .id = ++tool->next_id, .on_done = on_done, .data = data};
         r = rpc_request(json_integer(job->id), method, params, attachments ? attachments->data : NULL,
@@ -317,58 +321,59 @@ void tool_cancel(struct tool_job *job)
 }
 
 /* If the watch ends meanwhile, its request ends, so no flush waits forever. */
-static void ask_flush(struct sandbox_ask *ask)
+static void request_flush(struct sandbox_request *request)
 {
-        struct tool_job *job = ask->state;
+        struct tool_job *job = request->state;
 
         job->is_flushing = 1;
         (void)rpc_notify("flush", json_pack("{s:I}", "id", job->id), NULL, 0, &job->tool->channel.out, NULL);
         channel_flush(&job->tool->channel);
 }
 
-static void ask_cancel(struct sandbox_ask *ask)
+static void request_cancel(struct sandbox_request *request)
 {
-        tool_cancel(ask->state);
+        tool_cancel(request->state);
 }
 
 static void on_done(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
         struct buf copy = BUF_INIT(FRAME_BYTES);
 
         if (e) {
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 return;
         }
         if (attachments->size > 0 && buf_append(&copy, attachments->data, attachments->size) < 0)
                 result = NULL;
-        ask_result(ask, json_incref((json_t *)result), &copy);
+        sandbox_request_result(request, json_incref((json_t *)result), &copy);
         buf_done(&copy);
 }
 
-int tool_begin(struct sandbox_ask *ask, struct cloche_err *e)
+int tool_begin(struct sandbox_request *request, struct cloche_err *e)
 {
-        json_t *params = json_copy(ask->params);
+        json_t *params = json_copy(request->params);
         struct tool_job *job;
         int r;
 
         if (!params)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to the file program");
         json_object_del(params, "sandbox");
-        r = tool_ask(ask->sandbox, ask->method->name, params, &ask->attachments, on_done, ask, &job, e);
+        r = tool_request(request->sandbox, request->method->name, params, &request->attachments, on_done, request, &job,
+                         e);
         if (r < 0)
                 return r;
-        job->ask = ask;
-        ask->state = job;
-        ask->cancel = ask_cancel;
-        ask->flush = ask_flush;
+        job->request = request;
+        request->state = job;
+        request->cancel = request_cancel;
+        request->flush = request_flush;
         return 0;
 }
 
-#define HANDED_ON(symbol)                                                 \
-        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e) \
-        {                                                                 \
-                return tool_begin(ask, e);                                \
+#define HANDED_ON(symbol)                                                         \
+        int begin_##symbol(struct sandbox_request *request, struct cloche_err *e) \
+        {                                                                         \
+                return tool_begin(request, e);                                    \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

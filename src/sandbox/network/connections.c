@@ -75,10 +75,10 @@ void connections_close(struct sandbox *s)
         s->network_is_over = 0;
 }
 
-int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        uint64_t after = ask_count(ask, "after", 0);
+        struct sandbox *s = request->sandbox;
+        uint64_t after = sandbox_request_count(request, "after", 0);
         json_t *list = json_array(), *decision;
         size_t i;
 
@@ -86,7 +86,8 @@ int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
         json_array_foreach (s->decisions, i, decision)
                 if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > after)
                         json_array_append(list, decision);
-        ask_result(ask, json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
+        sandbox_request_result(request,
+                               json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
         return 0;
 }
 

@@ -151,16 +151,16 @@ static void replace(struct sandbox *s, struct port *old, struct port *port)
         TAILQ_REMOVE(&s->ports, old, link);
 }
 
-int begin_PORT_EXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        unsigned number = (unsigned)ask_count(ask, "port", 0);
-        const char *token = ask_text(ask, "token");
+        struct sandbox *s = request->sandbox;
+        unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
+        const char *token = sandbox_request_text(request, "token");
         struct port *old = find(s, number), *port;
 
         if (check_expose(s, number, token, e) < 0)
                 return -(int)e->code;
-        port = port_new(number, old, token, ask_text(ask, "name"), e);
+        port = port_new(number, old, token, sandbox_request_text(request, "name"), e);
         if (!port)
                 return -(int)e->code;
         replace(s, old, port);
@@ -176,14 +176,14 @@ int begin_PORT_EXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
                 free(old->name);
                 free(old);
         }
-        ask_result(ask, port_json(s, port), NULL);
+        sandbox_request_result(request, port_json(s, port), NULL);
         return 0;
 }
 
-int begin_PORT_UNEXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_PORT_UNEXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        unsigned number = (unsigned)ask_count(ask, "port", 0);
+        struct sandbox *s = request->sandbox;
+        unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
         struct port *port = find(s, number);
 
         if (port) {
@@ -192,7 +192,7 @@ int begin_PORT_UNEXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
                 if (store_define(s, e) < 0)
                         return -(int)e->code;
         }
-        ask_result(ask, json_pack("{s:i, s:b}", "port", (int)number, "exposed", port != NULL), NULL);
+        sandbox_request_result(request, json_pack("{s:i, s:b}", "port", (int)number, "exposed", port != NULL), NULL);
         return 0;
 }
 
@@ -245,21 +245,21 @@ static json_t *open_json(const struct init_port *row)
         return json_pack("{s:i, s:s}", "port", (int)row->port, "address", row->is_loopback ? "127.0.0.1" : "0.0.0.0");
 }
 
-static int ask_ports(struct sandbox *s, control_done done, void *data, struct cloche_err *e)
+static int request_ports(struct sandbox *s, control_done done, void *data, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_PORTS};
 
         return control_ask(&s->control, &request, NULL, 0, done, data, e);
 }
 
-static void list_cancel(struct sandbox_ask *ask)
+static void list_cancel(struct sandbox_request *request)
 {
-        control_forget(&ask->sandbox->control, ask);
+        control_forget(&request->sandbox->control, request);
 }
 
 static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
         struct listening now;
         json_t *exposed = json_array(), *open = json_array();
         const struct port *port;
@@ -268,28 +268,28 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         if (e) {
                 json_decref(exposed);
                 json_decref(open);
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 return;
         }
         read_ports(fd, &now);
         fd_close(&fd);
-        TAILQ_FOREACH (port, &ask->sandbox->ports, link) {
-                json_t *object = port_json(ask->sandbox, port);
+        TAILQ_FOREACH (port, &request->sandbox->ports, link) {
+                json_t *object = port_json(request->sandbox, port);
 
                 json_object_set_new(object, "open", json_boolean(has_port(&now, port->number)));
                 json_array_append_new(exposed, object);
         }
         for (size_t i = 0; i < now.count; i++)
                 json_array_append_new(open, open_json(&now.rows[i]));
-        ask_result(ask, json_pack("{s:o, s:o}", "exposed", exposed, "open", open), NULL);
+        sandbox_request_result(request, json_pack("{s:o, s:o}", "exposed", exposed, "open", open), NULL);
 }
 
-int begin_PORT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+int begin_PORT_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = ask_ports(ask->sandbox, on_listed, ask, e);
+        int r = request_ports(request->sandbox, on_listed, request, e);
 
         if (r == 0)
-                ask->cancel = list_cancel;
+                request->cancel = list_cancel;
         return r;
 }
 
@@ -330,7 +330,7 @@ static void on_look(uv_timer_t *timer)
         struct port_watch *w = timer->data;
 
         if (!w->is_asking && w->sandbox->state == SANDBOX_RUNNING)
-                w->is_asking = ask_ports(w->sandbox, on_looked, w, NULL) == 0;
+                w->is_asking = request_ports(w->sandbox, on_looked, w, NULL) == 0;
 }
 
 static void stop_watch(struct sandbox *s)
@@ -347,10 +347,10 @@ static void stop_watch(struct sandbox *s)
 
 static int is_followed(const struct sandbox *s)
 {
-        const struct sandbox_ask *ask;
+        const struct sandbox_request *request;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                if (ask->method->begin == begin_EVENTS && ask->cancel)
+        TAILQ_FOREACH (request, &s->requests, link)
+                if (request->method->begin == begin_EVENTS && request->cancel)
                         return 1;
         return 0;
 }

@@ -112,7 +112,8 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         fd_close(&fd);
         if (e || r < 0) {
                 if (!e)
-                        (void)kill_ask(p->control, answer->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                        (void)sandbox_send_kill(p->control, answer->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
+                                                NULL);
                 not_begun(p, e ? e : &failure);
                 return;
         }
@@ -216,7 +217,7 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
         if (r == 0 && !p->is_terminal)
                 r = open_pipes(p, wants_input, fds, e);
         if (r == 0)
-                r = spawn_ask(&spawn, on_spawned, p, e);
+                r = sandbox_send_spawn(&spawn, on_spawned, p, e);
         for (int i = 0; i < 3; i++)
                 fd_close(&fds[i]);
         env_free(base);

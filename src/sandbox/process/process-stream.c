@@ -21,7 +21,7 @@ static void on_output(uv_poll_t *poll, int status, int events);
 
 static void tell(struct follower *f, enum stream_index index, const char *data, size_t size)
 {
-        ask_output(f->ask, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
+        sandbox_request_output(f->request, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
 }
 
 static int has_all(const struct follower *f)
@@ -37,7 +37,7 @@ static void feed_stream(struct follower *f, enum stream_index index)
         const struct spool *spool = &f->process->streams[index].spool;
         char data[READ_BYTES];
 
-        while (!f->ask->is_held && f->at[index] < spool_end(spool)) {
+        while (!f->request->is_held && f->at[index] < spool_end(spool)) {
                 long n;
 
                 if (f->at[index] < spool_begin(spool))
@@ -87,11 +87,11 @@ void followers_feed(struct process *p)
         }
 }
 
-void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from,
+void follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
             void (*complete)(struct follower *f))
 {
         f->process = p;
-        f->ask = ask;
+        f->request = request;
         f->complete = complete;
         for (int i = 0; i < STREAMS; i++)
                 f->at[i] = from < p->streams[i].spool.total ? from : p->streams[i].spool.total;
@@ -126,7 +126,7 @@ static void take(struct stream_of *s, const char *data, size_t size)
                 return;
         (void)spool_append(&s->spool, data, size); /* with a full disk output is lost, which the totals show */
         TAILQ_FOREACH (f, &s->process->followers, link)
-                if (f->at[index] == before && !f->ask->is_held) {
+                if (f->at[index] == before && !f->request->is_held) {
                         f->at[index] = s->spool.total;
                         tell(f, index, data, size);
                 }
@@ -148,7 +148,7 @@ static int must_wait(const struct stream_of *s)
         if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + READ_BYTES <= s->spool.room_bytes)
                 return 0;
         TAILQ_FOREACH (f, &s->process->followers, link)
-                if (f->at[index_of(s)] < s->spool.total || f->ask->is_held)
+                if (f->at[index_of(s)] < s->spool.total || f->request->is_held)
                         return 1;
         return 0;
 }

@@ -157,26 +157,26 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
                 uv_timer_start(p->sweep_timer, on_sweep, SWEEP_EVERY_MS, 0);
 }
 
-static int ask_sweep(struct process *p)
+static int send_sweep(struct process *p)
 {
         int signal = clock_now_ns() < p->grace_ns ? SIGTERM : SIGKILL;
 
-        return kill_ask(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0, on_swept, p,
-                        NULL);
+        return sandbox_send_kill(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0,
+                                 on_swept, p, NULL);
 }
 
 static void on_sweep(uv_timer_t *timer)
 {
         struct process *p = timer->data;
 
-        if (ask_sweep(p) < 0)
+        if (send_sweep(p) < 0)
                 sweep_over(p);
 }
 
 static int sweep(struct process *p)
 {
         p->sweep_timer = handle_timer(&p->sandbox->all->engine->loop, p);
-        if (!p->sweep_timer || ask_sweep(p) < 0)
+        if (!p->sweep_timer || send_sweep(p) < 0)
                 return -1;
         process_pin(p);
         return 0;
@@ -246,7 +246,7 @@ static void on_killed(void *data, const struct init_answer *answer, int fd, cons
 
 static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloche_err *e)
 {
-        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
+        return sandbox_send_kill(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
 }
 
 static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
@@ -265,7 +265,7 @@ static void on_no_end(uv_timer_t *timer)
 {
         struct process *p = timer->data;
 
-        (void)kill_ask(p->control, p->supervisor_pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+        (void)sandbox_send_kill(p->control, p->supervisor_pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
 }
 
 static int await_end(struct process *p, struct cloche_err *e)

@@ -35,8 +35,8 @@ uint32_t shell_op_of(const struct shell_command *command)
 
 void shell_kill_below(struct session *session)
 {
-        (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
-                       session->job_count, NULL, NULL, NULL);
+        (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW,
+                                session->jobs, session->job_count, NULL, NULL, NULL);
 }
 
 static int pack_command(const struct shell_command *command, struct buf *strings, struct shell_request *request)
@@ -92,8 +92,8 @@ static void on_stuck(uv_timer_t *timer)
         struct session *session = timer->data;
 
         if (session->pid)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs,
-                               session->job_count, NULL, NULL, NULL);
+                (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs,
+                                        session->job_count, NULL, NULL, NULL);
 }
 
 void shell_await_answer(struct session *session)
@@ -139,7 +139,7 @@ void session_run(struct session *session, struct shell_command *command)
  * that run. */
 static void interrupt(struct session *session)
 {
-        (void)kill_ask(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
+        (void)sandbox_send_kill(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
         shell_kill_below(session);
         uv_timer_start(session->stuck_timer, on_stuck, STUCK_AFTER_MS, 0);
 }

@@ -59,7 +59,8 @@ static void give_up(struct session *session, int was_closed)
         int goes_on = was_closed && command && command->is_sent && !command->is_fork && !command->is_export;
 
         if (session->pid && !goes_on)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
+                                        NULL);
         handle_close(session->poll);
         session->poll = NULL;
         peer_close(&session->shell_fd);
@@ -175,8 +176,8 @@ static void settle(struct session *session, const struct shell_answer *answer)
 {
         session->state = SHELL_SETTLING;
         session->last_answer = *answer;
-        if (kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
-                     session->job_count, on_settled, session, NULL) < 0)
+        if (sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
+                              session->job_count, on_settled, session, NULL) < 0)
                 conclude(session, answer);
 }
 
@@ -275,7 +276,7 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
                               .flags = INIT_SPAWN_REAPS};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell")
-                                : spawn_ask(&spawn, on_spawned, session, e);
+                                : sandbox_send_spawn(&spawn, on_spawned, session, e);
         env_free(env);
         return r;
 }
