@@ -17,22 +17,22 @@ void container_network_look(struct container_network *network, const struct buf 
         network->is_in_line = text->size > 0 ? text->data[text->size - 1] != '\n' : network->is_in_line;
 }
 
-char *container_network_line(const struct container_ask *a)
+char *container_network_line(const struct container_request *q)
 {
         char why[800], *line;
 
-        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) ||
+        if (!sandboxes_explain_network(q->daemon->sandboxes, q->principal, q->sandbox, why, sizeof(why)) ||
             asprintf(&line, "cloche: %s\n", why) < 0)
                 return NULL;
         return line;
 }
 
-void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code)
+void container_network_explain(const struct container_request *q, json_t *outcome, const json_t *exit_code)
 {
         const char *printed = json_string_value(json_object_get(outcome, "stderr"));
         int is_well = exit_code && json_integer_value(exit_code) == 0;
         char *line =
-                printed && !is_well && network_words_find(printed, strlen(printed)) ? container_network_line(a) : NULL;
+                printed && !is_well && network_words_find(printed, strlen(printed)) ? container_network_line(q) : NULL;
 
         if (line)
                 json_object_set_new(outcome, "stderr",

@@ -36,7 +36,7 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
                                   .out = BUF_INIT(OUT_MAX_BYTES)};
         TAILQ_INIT(&client->jobs);
         TAILQ_INIT(&client->sandbox_jobs);
-        TAILQ_INIT(&client->asks);
+        TAILQ_INIT(&client->requests);
 }
 
 void client_over(struct client *client)
@@ -114,8 +114,8 @@ static void sent(struct client *client, int r, const struct cloche_err *e)
                 client->carrier->close(client, e->msg);
 }
 
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
-                    const struct buf *attachments)
+void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                         const struct buf *attachments)
 {
         struct cloche_err e = {0};
         int r = rpc_request(json_integer(id), method, params, attachments->data, attachments->size, &client->out, &e);
@@ -262,12 +262,13 @@ const struct face client_frames = {
 /* -- received messages ---------------------------------------------------------------------------------------- */
 
 /* Run an operation on sandboxes: its parameters are passed on in frame form. */
-static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int perform_as_it_is(struct client_request *request, const struct rpc_message *m, const struct frame *f,
+                            struct cloche_err *e)
 {
         const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
         json_t *value, *none = NULL;
         const char *key;
-        int r = operation_permit(ask, e);
+        int r = operation_permit(request, e);
 
         if (r < 0)
                 return r;
@@ -277,13 +278,13 @@ static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const 
                         e->code = CLOCHE_E_INVALID_ARGUMENT;
                         return -CLOCHE_E_INVALID_ARGUMENT;
                 }
-        ask->params = m->params ? m->params : (none = json_object());
-        r = sandbox_begin(ask, &attachments, e);
+        request->params = m->params ? m->params : (none = json_object());
+        r = sandbox_begin(request, &attachments, e);
         json_decref(none);
         return r;
 }
 
-static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret,
+static int perform(struct client_request *request, const struct rpc_message *m, const struct frame *f, json_t **ret,
                    struct cloche_err *e)
 {
         json_t *params = NULL;
@@ -291,19 +292,19 @@ static int perform(struct ask *ask, const struct rpc_message *m, const struct fr
 
         if (m->params && !json_is_object(m->params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
-        if (ask->operation->is_sandbox)
-                return perform_as_it_is(ask, m, f, e);
+        if (request->operation->is_sandbox)
+                return perform_as_it_is(request, m, f, e);
         r = request_hold_params(m->params, VALUE_FRAME, f->attachments, f->attachments_size, &params, e);
-        ask->params = params;
+        request->params = params;
         if (r == 0)
-                r = operation_run(ask, ret, e);
+                r = operation_run(request, ret, e);
         json_decref(params);
         return r;
 }
 
 static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
 {
-        struct ask ask = {
+        struct client_request request = {
                 .client = client,
                 .operation = operation_by_method(m->method),
                 .id = m->id,
@@ -314,14 +315,14 @@ static void answer(struct client *client, const struct rpc_message *m, const str
         int r;
 
         client->daemon->stats.requests_total++;
-        if (!ask.operation) {
+        if (!request.operation) {
                 err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\"", m->method);
                 send_error(client, m->id, -32601, &e, NULL);
                 return;
         }
-        r = perform(&ask, m, f, &result, &e);
+        r = perform(&request, m, f, &result, &e);
         if (r == 0)
-                client->face->result(client, ask.operation, m->id, result);
+                client->face->result(client, request.operation, m->id, result);
         else if (r < 0)
                 client->face->fail(client, m->id, &e, NULL);
         json_decref(result);

@@ -6,7 +6,7 @@
 #include "daemon/http/operation.h"
 #include "wire/frame.h"
 
-struct bridge_ask;
+struct bridge_request;
 struct sandbox_job;
 struct client;
 
@@ -51,13 +51,13 @@ struct client {
         unsigned jobs_count;
         TAILQ_HEAD(client_jobs, job) jobs;
         TAILQ_HEAD(client_sandbox_jobs, sandbox_job) sandbox_jobs;
-        TAILQ_HEAD(bridge_asks, bridge_ask) asks;
-        json_int_t next_ask;
+        TAILQ_HEAD(bridge_requests, bridge_request) requests;
+        json_int_t next_request;
         struct buf out; /* unwritten frames, from out_at on */
         size_t out_at;
 };
 
-struct ask {
+struct client_request {
         struct client *client;
         const struct operation *operation;
         const json_t *id;     /* NULL for HTTP */
@@ -81,8 +81,8 @@ extern const struct face client_frames;
 /* Handle a received frame. The carrier checks client->is_over afterwards. */
 void client_receive(struct client *client, const struct frame *f);
 /* Send a request. params are in frame form, and stolen. */
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
-                    const struct buf *attachments);
+void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                         const struct buf *attachments);
 /* size bytes of out were written: continue the runs that waited for it. */
 void client_written(struct client *client, size_t size);
 size_t client_unwritten(const struct client *client);
@@ -92,8 +92,8 @@ json_t *client_error(const struct cloche_err *e, json_t *data);
 
 /* -- operations (operations.c) */
 /* Check that the client may call the operation in its present state. */
-int operation_permit(const struct ask *ask, struct cloche_err *e);
+int operation_permit(const struct client_request *request, struct cloche_err *e);
 /* 0: *ret is the answer. 1: the answer is sent separately, perhaps already. */
-int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int operation_run(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -80,38 +80,38 @@ static int check_room(const struct client *client, const json_t *id, size_t byte
         return 0;
 }
 
-static struct sandbox_job *job_new(const struct ask *ask)
+static struct sandbox_job *job_new(const struct client_request *request)
 {
         struct sandbox_job *job = calloc(1, sizeof(*job));
 
         if (!job)
                 return NULL;
-        *job = (struct sandbox_job){.client = ask->client,
-                                    .operation = ask->operation,
-                                    .id = json_incref((json_t *)ask->id),
-                                    .bytes = ask->bytes};
-        TAILQ_INSERT_TAIL(&ask->client->daemon->sandbox_jobs, job, link);
-        TAILQ_INSERT_TAIL(&ask->client->sandbox_jobs, job, client_link);
-        ask->client->jobs_count++;
-        ask->client->daemon->request_bytes += job->bytes;
+        *job = (struct sandbox_job){.client = request->client,
+                                    .operation = request->operation,
+                                    .id = json_incref((json_t *)request->id),
+                                    .bytes = request->bytes};
+        TAILQ_INSERT_TAIL(&request->client->daemon->sandbox_jobs, job, link);
+        TAILQ_INSERT_TAIL(&request->client->sandbox_jobs, job, client_link);
+        request->client->jobs_count++;
+        request->client->daemon->request_bytes += job->bytes;
         return job;
 }
 
-int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct cloche_err *e)
+int sandbox_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e)
 {
-        struct daemon *d = ask->client->daemon;
+        struct daemon *d = request->client->daemon;
         struct sandbox_job *job;
-        int r = operation_check(ask->operation, ask->params, e);
+        int r = operation_check(request->operation, request->params, e);
 
         if (r == 0)
-                r = check_room(ask->client, ask->id, ask->bytes, e);
+                r = check_room(request->client, request->id, request->bytes, e);
         if (r < 0)
                 return r;
-        job = job_new(ask);
+        job = job_new(request);
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
-        r = sandboxes_request(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments,
-                              &face, job, &job->ask, e);
+        r = sandboxes_request(d->sandboxes, request->client->principal, request->operation->method, request->params,
+                              attachments, &face, job, &job->sandbox_request, e);
         if (r < 0) {
                 job_free(job);
                 return r;
@@ -140,7 +140,7 @@ int sandbox_cancel(struct client *client, const json_t *id)
 
         if (!job)
                 return 0;
-        sandbox_request_cancel(job->ask);
+        sandbox_request_cancel(job->sandbox_request);
         err_set(&e, CLOCHE_E_CANCELLED, "%s was cancelled", job->operation->method);
         on_fail(job, &e, NULL);
         return 1;
@@ -155,7 +155,7 @@ static int is_to_be_held(const struct sandbox_job *job)
 static void tell_held(struct sandbox_job *job)
 {
         job->is_told_held = is_to_be_held(job);
-        sandbox_request_hold(job->ask, job->is_told_held);
+        sandbox_request_hold(job->sandbox_request, job->is_told_held);
 }
 
 int sandbox_hold(struct client *client, const json_t *id, int hold)
@@ -193,7 +193,7 @@ void sandbox_client_over(struct client *client)
         struct sandbox_job *job;
 
         while ((job = TAILQ_FIRST(&client->sandbox_jobs))) {
-                sandbox_request_cancel(job->ask);
+                sandbox_request_cancel(job->sandbox_request);
                 job_free(job);
         }
 }

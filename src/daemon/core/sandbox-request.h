@@ -12,14 +12,14 @@ struct sandbox_job {
         struct client *client;
         const struct operation *operation;
         json_t *id;
-        struct sandbox_request *ask;
+        struct sandbox_request *sandbox_request;
         uint64_t bytes;
         int is_held;      /* by a hold request for this job */
         int is_told_held; /* last value passed to the core, for this job or its whole client */
 };
 
-/* ask->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */
-int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct cloche_err *e);
+/* request->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */
+int sandbox_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e);
 
 /* Cancel the job with this request id, which fails now. 1: there was one. */
 int sandbox_cancel(struct client *client, const json_t *id);

@@ -19,9 +19,9 @@ struct kept_prefix {
         } starting;
 };
 
-int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int prefix_list(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int prefix_dispose(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int prefix_create(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int prefix_list(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int prefix_dispose(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
 /* Find a visible prefix by id or name. Fails with -CLOCHE_E_NOT_FOUND. */
 int prefix_find(const struct client *client, const char *id, struct kept_prefix **ret, struct cloche_err *e);

@@ -42,8 +42,8 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
 }
 
 /* params: stolen; "sandbox" is added. */
-static int ask(struct terminal *t, struct sandbox_request **slot, const char *method, json_t *params,
-               const struct buf *attachments, const struct sandbox_face *face)
+static int send_request(struct terminal *t, struct sandbox_request **slot, const char *method, json_t *params,
+                        const struct buf *attachments, const struct sandbox_face *face)
 {
         struct cloche_err e = {0};
         int r = json_object_set(params, "sandbox", t->sandbox);
@@ -104,7 +104,7 @@ static void send_input(struct terminal *t)
                 params = of_process(t);
                 json_object_set_new(params, "data",
                                     json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)t->in.size));
-                if (ask(t, &t->input, "process.input", params, &t->in, &face) < 0)
+                if (send_request(t, &t->input, "process.input", params, &t->in, &face) < 0)
                         return;
                 t->in.size = 0;
         }
@@ -141,7 +141,7 @@ static void send_size(struct terminal *t)
         params = of_process(t);
         json_object_set_new(params, "cols", json_integer(t->cols));
         json_object_set_new(params, "rows", json_integer(t->rows));
-        (void)ask(t, &t->resize, "process.resize", params, &none, &face);
+        (void)send_request(t, &t->resize, "process.resize", params, &none, &face);
 }
 
 static int read_size(const json_t *said, const char *name, unsigned *ret)
@@ -226,7 +226,7 @@ static void attach(struct terminal *t, const json_t *process)
         static const struct sandbox_face face = {.event = on_output, .result = on_ended, .fail = on_main_failed};
 
         sandbox_socket_say(&t->base, json_pack("{s:s, s:O}", "type", "ready", "process", process));
-        if (ask(t, &t->main, "process.follow", of_process(t), &none, &face) < 0)
+        if (send_request(t, &t->main, "process.follow", of_process(t), &none, &face) < 0)
                 return;
         t->is_attached = 1;
         send_size(t);
@@ -267,7 +267,7 @@ static void start(struct terminal *t)
         json_object_set(params, "session", t->session);
         json_object_set_new(params, "command", json_sprintf("exec %s", json_string_value(t->shell)));
         json_object_set_new(params, "terminal", json_pack("{s:i, s:i}", "cols", (int)t->cols, "rows", (int)t->rows));
-        (void)ask(t, &t->main, "process.start", params, &none, &face);
+        (void)send_request(t, &t->main, "process.start", params, &none, &face);
 }
 
 static void on_forgotten(void *data, const json_t *result, const struct buf *attachments)
@@ -291,7 +291,7 @@ static void on_found(void *data, const json_t *result, const struct buf *attachm
         if (status && strcmp(status, "running") == 0)
                 attach(t, result);
         else
-                (void)ask(t, &t->main, "process.cleanup", of_process(t), &none, &face);
+                (void)send_request(t, &t->main, "process.cleanup", of_process(t), &none, &face);
 }
 
 static void on_not_found(void *data, const struct cloche_err *e, const json_t *about)
@@ -309,7 +309,7 @@ static void find(struct terminal *t)
 {
         static const struct sandbox_face face = {.result = on_found, .fail = on_not_found};
 
-        (void)ask(t, &t->main, "process.get", of_process(t), &none, &face);
+        (void)send_request(t, &t->main, "process.get", of_process(t), &none, &face);
 }
 
 /* -- the WebSocket -------------------------------------------------------------------------------------------- */
@@ -354,11 +354,11 @@ static void on_sent(void *data)
 static void on_closed(void *data)
 {
         struct terminal *t = data;
-        struct sandbox_request *asks[] = {t->main, t->input, t->resize};
+        struct sandbox_request *requests[] = {t->main, t->input, t->resize};
 
-        for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
-                if (asks[i])
-                        sandbox_request_cancel(asks[i]);
+        for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+                if (requests[i])
+                        sandbox_request_cancel(requests[i]);
         sandbox_socket_done(&t->base);
         json_decref(t->sandbox);
         json_decref(t->session);
@@ -414,8 +414,8 @@ static int read_cells(const json_t *params, const char *name, unsigned *ret, str
         return 0;
 }
 
-int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
-                        struct cloche_err *e)
+int terminal_open_params(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
+                         struct cloche_err *e)
 {
         struct terminal_options opt = {
                 .session = json_string_value(json_object_get(params, "session")),

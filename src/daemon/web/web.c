@@ -61,7 +61,7 @@ static int is_container(const struct connection *c, const char *path, char **ret
         return *ret_name != NULL;
 }
 
-static int is_asked_by_page(const struct http_request *request)
+static int comes_from_page(const struct http_request *request)
 {
         return strcmp(http_request_verb(request), "OPTIONS") == 0 && http_request_header(request, "Origin");
 }
@@ -106,7 +106,7 @@ static void container_head(struct connection *c, struct http_request *request, c
         struct cloche_err e = {0};
         int r = 0;
 
-        if (!c->container && !is_asked_by_page(request))
+        if (!c->container && !comes_from_page(request))
                 r = web_check_token(c, request, operation_at(OPERATION_STATS), &e);
         if (r == 0)
                 r = let_in(c, request, &e);
@@ -114,7 +114,7 @@ static void container_head(struct connection *c, struct http_request *request, c
                 refuse(request, web_status(&e), &e);
         } else if (container_takes_head(request, path)) {
                 c->daemon->stats.requests_total++;
-                container_request(c->daemon, request, c->principal, sandbox, path);
+                container_handle(c->daemon, request, c->principal, sandbox, path);
         }
 }
 
@@ -222,7 +222,7 @@ static void on_head(void *data, struct http_request *request)
                 refuse(request, web_status(&e), &e);
         else if (is_container(c, http_request_path(request), &name, &path))
                 container_head(c, request, name, path);
-        else if (is_asked_by_page(request))
+        else if (comes_from_page(request))
                 preflight(request);
         else
                 operation_head(d, request);
@@ -262,7 +262,7 @@ static int open_socket(struct daemon *d, struct http_request *request, const str
         int r = read_address(request, operation, from_path, &params, e);
 
         if (r == 0 && operation->symbol == OPERATION_TERMINAL)
-                r = terminal_open_asked(d, request, c->principal, params, e);
+                r = terminal_open_params(d, request, c->principal, params, e);
         else if (r == 0)
                 r = sandbox_socket_open(d, request, c->principal, name,
                                         operation_at(operation->symbol == OPERATION_EXEC_SOCKET
@@ -292,7 +292,7 @@ static void perform(struct daemon *d, struct http_request *request, const struct
         else if (operation->success == 101)
                 r = open_socket(d, request, operation, from_path, &e);
         else
-                web_ask_begin(d, request, c->principal, c->peer_fd, operation, from_path);
+                web_request_begin(d, request, c->principal, c->peer_fd, operation, from_path);
         if (r < 0)
                 web_refuse(request, &e);
 }
@@ -309,7 +309,7 @@ static void on_request(void *data, struct http_request *request)
         d->stats.requests_total++;
         d->stats.bytes_read += http_request_body(request)->size;
         if (is_container(c, http_request_path(request), &name, &path)) {
-                container_request(d, request, c->principal, name, path);
+                container_handle(d, request, c->principal, name, path);
         } else {
                 operation = operation_by_path(http_request_verb(request), http_request_path(request), &from_path,
                                               allowed, sizeof(allowed));
