@@ -81,14 +81,14 @@ static void on_display(struct container_request *q, const json_t *about, const s
 /* The clients lack the events "clear" and "input"; a cell may not request input here. */
 static const struct {
         const char *name;
-        void (*hear)(struct container_request *q, const json_t *about, const struct buf *attachments);
+        void (*handle)(struct container_request *q, const json_t *about, const struct buf *attachments);
 } events[] = {{"begin", on_begin}, {"output", on_output}, {"display", on_display}};
 
 static void on_event(struct container_request *q, const char *event, const json_t *about, const struct buf *attachments)
 {
         for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
                 if (strcmp(events[i].name, event) == 0)
-                        events[i].hear(q, about, attachments);
+                        events[i].handle(q, about, attachments);
 }
 
 /* -- its end --------------------------------------------------------------------------------------------------- */

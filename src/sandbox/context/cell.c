@@ -345,7 +345,7 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         }
         q = calloc(1, sizeof(*q));
         if (!q)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hear a question of a cell");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a question of a cell");
         q->id = json_incref(m->id);
         q->number = ++c->sandbox->next_question;
         TAILQ_INSERT_TAIL(&cell->questions, q, link);
@@ -378,16 +378,16 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
 
 static const struct {
         const char *method;
-        int (*hear)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-        int is_heard; /* a request is answered at once */
-} words[] = {
+        int (*handle)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+        int is_acknowledged; /* a request is answered at once */
+} handlers[] = {
         {"display", on_display, 1},
         {"clear", on_clear, 1},
         {"input", on_input, 0},
 };
 
 /* The agent waits for this answer, so that its later output arrives later. */
-static void say_heard(struct context *c, json_t *id)
+static void acknowledge(struct context *c, json_t *id)
 {
         struct cloche_err e;
 
@@ -395,23 +395,24 @@ static void say_heard(struct context *c, json_t *id)
                 channel_flush(&c->channel);
 }
 
-int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = cell->task.context;
 
         context_streams_take(c); /* earlier output is sent before this message */
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
                 int r;
 
-                if (strcmp(words[i].method, m->method) != 0 || (!words[i].is_heard && m->kind != RPC_REQUEST))
+                if (strcmp(handlers[i].method, m->method) != 0 ||
+                    (!handlers[i].is_acknowledged && m->kind != RPC_REQUEST))
                         continue;
                 if (!cell->request && m->kind == RPC_REQUEST) {
                         no_input(c, m->id, "the caller has gone");
                         return 0;
                 }
-                r = cell->request ? words[i].hear(cell, m, f, e) : 0;
-                if (r == 0 && words[i].is_heard && m->kind == RPC_REQUEST)
-                        say_heard(c, m->id);
+                r = cell->request ? handlers[i].handle(cell, m, f, e) : 0;
+                if (r == 0 && handlers[i].is_acknowledged && m->kind == RPC_REQUEST)
+                        acknowledge(c, m->id);
                 return r;
         }
         return m->kind == RPC_NOTIFICATION ? 0
@@ -657,7 +658,7 @@ static int enliven(struct context *c, struct sandbox_request *request, struct cl
         return 0;
 }
 
-int begin_CONTEXT_RUN(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_RUN(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "context"),
                    *language = sandbox_request_text(request, "language");

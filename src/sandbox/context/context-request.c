@@ -82,7 +82,7 @@ static void on_ready(struct context_task *task, const struct rpc_message *m, con
         (void)m;
         (void)f;
         free(task);
-        if (answer && request->method->begin == begin_CONTEXT_CREATE)
+        if (answer && request->method->handle == handle_CONTEXT_CREATE)
                 json_object_set_new(answer, "created", json_boolean(is_new));
         sandbox_request_result(request, answer, NULL);
 }
@@ -108,7 +108,7 @@ static int check_cwd(const char *cwd, struct cloche_err *e)
                        : 0;
 }
 
-int begin_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "context"),
                    *language = sandbox_request_text(request, "language"), *cwd = sandbox_request_text(request, "cwd");
@@ -149,7 +149,7 @@ int begin_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
         return -(int)e->code;
 }
 
-int begin_CONTEXT_RESTART(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_RESTART(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = context_of(request, e);
         struct cloche_err why;
@@ -164,7 +164,7 @@ int begin_CONTEXT_RESTART(struct sandbox_request *request, struct cloche_err *e)
 
 /* -- without the agent ---------------------------------------------------------------------------------------- */
 
-int begin_CONTEXT_LIST(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         const struct context *c;
@@ -177,7 +177,7 @@ int begin_CONTEXT_LIST(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_CONTEXT_GET(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e);
 
@@ -187,7 +187,7 @@ int begin_CONTEXT_GET(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = context_of(request, e);
         json_t *answer;
@@ -200,7 +200,7 @@ int begin_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e);
         struct cell *cell = c ? cell_of(c) : NULL;
@@ -214,7 +214,7 @@ int begin_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *
         return 0;
 }
 
-int begin_CONTEXT_INPUT(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_INPUT(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e);
         struct cell *cell = c ? cell_of(c) : NULL;
@@ -312,14 +312,14 @@ static const struct context_task_kind complete_kind = {"complete", complete_para
                                                        on_failed,  on_release,      1};
 static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release, 1};
 
-int begin_CONTEXT_COMPLETE(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_COMPLETE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = context_of(request, e);
 
         return c ? request_in_turn(request, c, &complete_kind, 0, e) : -(int)e->code;
 }
 
-int begin_CONTEXT_DESCRIBE(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_DESCRIBE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = context_of(request, e);
 

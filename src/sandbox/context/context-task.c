@@ -183,7 +183,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return r;
         }
         if (cell)
-                return cell_hear(cell, m, f, e);
+                return cell_on_message(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
                 branching_failed(c->branching, m->params);
         return m->kind == RPC_NOTIFICATION

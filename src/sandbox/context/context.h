@@ -151,7 +151,7 @@ struct cell;
 struct cell *cell_of(const struct context *c);
 void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size);
 /* Handle a notification or request of the agent while a cell runs. -CLOCHE_E_PROTOCOL. */
-int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 /* context.input: 0, or -CLOCHE_E_NOT_FOUND. value NULL: the caller has no input. */
 int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e);
 int cell_interrupt(struct cell *cell);

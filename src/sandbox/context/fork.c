@@ -509,7 +509,7 @@ static struct context *forkable_of(struct sandbox_request *request, struct cloch
         return NULL;
 }
 
-int begin_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = forkable_of(request, e);
         uint64_t count = sandbox_request_count(request, "count", 1);
@@ -583,7 +583,7 @@ void checkpoints_free(struct context *c)
         }
 }
 
-int begin_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = forkable_of(request, e), *k, *old;
         const char *name = sandbox_request_text(request, "checkpoint");
@@ -613,7 +613,7 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err 
         return begin(b, e);
 }
 
-int begin_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = forkable_of(request, e),
                        *k = c ? checkpoint_find(c, sandbox_request_text(request, "checkpoint")) : NULL;
@@ -639,7 +639,7 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e
         return begin(b, e);
 }
 
-int begin_CONTEXT_CHECKPOINTS(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_CHECKPOINTS(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e), *k;
         json_t *list;
@@ -654,7 +654,7 @@ int begin_CONTEXT_CHECKPOINTS(struct sandbox_request *request, struct cloche_err
         return 0;
 }
 
-int begin_CONTEXT_FORGET(struct sandbox_request *request, struct cloche_err *e)
+int handle_CONTEXT_FORGET(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *checkpoint = sandbox_request_text(request, "checkpoint");
         const struct context *c = context_of(request, e);

@@ -59,9 +59,9 @@ enum method_needs { METHOD_PLAIN, METHOD_FINDS, METHOD_RUNS };
 
 struct method {
         const char *name;
-        /* Begin the request. 0: sandbox_request_result or sandbox_request_fail delivers the outcome, now or later.
+        /* Handle the request. 0: sandbox_request_result or sandbox_request_fail delivers the outcome, now or later.
          * Negative: it did not begin, with e. */
-        int (*begin)(struct sandbox_request *request, struct cloche_err *e);
+        int (*handle)(struct sandbox_request *request, struct cloche_err *e);
 };
 
 /* Begin, or fail, the requests that waited for the sandbox to run; end those under way when it has
@@ -492,7 +492,7 @@ void waits_ended(struct process *p);
 /* -- files (tool.c) ------------------------------------------------------------------------------------------- */
 
 /* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
-int tool_begin(struct sandbox_request *request, struct cloche_err *e);
+int tool_handle(struct sandbox_request *request, struct cloche_err *e);
 /* The same for our own use. on_done: result or e. Cancel it with tool_cancel. */
 struct tool_job;
 int tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
@@ -549,7 +549,7 @@ void stores_exited(struct sandbox *s, const struct init_answer *exit);
 /* -- handlers of methods, a file each area -------------------------------------------------------------------- */
 
 #define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
-        int begin_##symbol(struct sandbox_request *request, struct cloche_err *e);
+        int handle_##symbol(struct sandbox_request *request, struct cloche_err *e);
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION

@@ -280,7 +280,7 @@ static void adopt(struct sandbox_request *request, struct sandbox *s)
         sandbox_touch(s);
 }
 
-int begin_CREATE(struct sandbox_request *request, struct cloche_err *e)
+int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
@@ -322,7 +322,7 @@ int begin_CREATE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_LIST(struct sandbox_request *request, struct cloche_err *e)
+int handle_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         struct sandbox *s;
@@ -335,7 +335,7 @@ int begin_LIST(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_GET(struct sandbox_request *request, struct cloche_err *e)
+int handle_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
         sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
@@ -350,7 +350,7 @@ static void updated(struct sandbox_request *request, const struct cloche_err *e)
                 sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_UPDATE(struct sandbox_request *request, struct cloche_err *e)
+int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 {
         int r = update_begin(request->sandbox, request, request->params, updated, e);
 
@@ -359,7 +359,7 @@ int begin_UPDATE(struct sandbox_request *request, struct cloche_err *e)
         return r < 0 ? r : 0;
 }
 
-int begin_STOP(struct sandbox_request *request, struct cloche_err *e)
+int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
 
@@ -387,7 +387,7 @@ static void on_saved(void *data, const struct cloche_err *e)
                 sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_SAVE(struct sandbox_request *request, struct cloche_err *e)
+int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
 
@@ -405,7 +405,7 @@ int begin_SAVE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_DELETE(struct sandbox_request *request, struct cloche_err *e)
+int handle_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
         struct sandbox *s = NULL;
@@ -428,7 +428,7 @@ static void events_cancel(struct sandbox_request *request)
         port_watch_need(request->sandbox);
 }
 
-int begin_EVENTS(struct sandbox_request *request, struct cloche_err *e)
+int handle_EVENTS(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
         request->cancel = events_cancel;

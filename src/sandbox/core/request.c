@@ -15,7 +15,7 @@
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
 
 static const struct method methods[] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {method, begin_##symbol},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {method, handle_##symbol},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -24,18 +24,18 @@ static const struct method methods[] = {
 
 /* All other methods need a running sandbox, made on first use. */
 static const struct {
-        int (*begin)(struct sandbox_request *request, struct cloche_err *e);
+        int (*handle)(struct sandbox_request *request, struct cloche_err *e);
         enum method_needs needs;
 } exceptions[] = {
-        {begin_CREATE, METHOD_PLAIN}, {begin_LIST, METHOD_PLAIN},   {begin_DELETE, METHOD_PLAIN},
-        {begin_GET, METHOD_FINDS},    {begin_UPDATE, METHOD_FINDS}, {begin_STOP, METHOD_FINDS},
-        {begin_SAVE, METHOD_FINDS},
+        {handle_CREATE, METHOD_PLAIN}, {handle_LIST, METHOD_PLAIN},   {handle_DELETE, METHOD_PLAIN},
+        {handle_GET, METHOD_FINDS},    {handle_UPDATE, METHOD_FINDS}, {handle_STOP, METHOD_FINDS},
+        {handle_SAVE, METHOD_FINDS},
 };
 
 static enum method_needs needs_of(const struct method *method)
 {
         for (size_t i = 0; i < sizeof(exceptions) / sizeof(exceptions[0]); i++)
-                if (exceptions[i].begin == method->begin)
+                if (exceptions[i].handle == method->handle)
                         return exceptions[i].needs;
         return METHOD_RUNS;
 }
@@ -296,7 +296,7 @@ static int begin(struct sandbox_request *request, struct cloche_err *e)
                 sandbox_start(s);
                 return 0;
         }
-        return request->method->begin(request, e);
+        return request->method->handle(request, e);
 }
 
 /* Begin the requests that waited for the sandbox, in order. */
@@ -334,10 +334,10 @@ void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e)
                 next = TAILQ_NEXT(request, link);
                 /* sandbox.events continues through a stop. */
                 if (request->is_over || request->is_waiting || !request->cancel ||
-                    (request->method->begin == begin_EVENTS && !s->is_deleted))
+                    (request->method->handle == handle_EVENTS && !s->is_deleted))
                         continue;
                 request->cancel(request);
-                if (request->method->begin == begin_EVENTS)
+                if (request->method->handle == handle_EVENTS)
                         sandbox_request_result(request, json_object(), NULL);
                 else
                         sandbox_request_fail(request, e, NULL);

@@ -189,7 +189,7 @@ static unsigned onlookers(const struct sandbox *s)
         unsigned count = 0;
 
         TAILQ_FOREACH (request, &s->requests, link)
-                count += request->method->begin == begin_EVENTS;
+                count += request->method->handle == handle_EVENTS;
         return count;
 }
 
@@ -203,7 +203,7 @@ void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
         struct sandbox_request *request;
 
         TAILQ_FOREACH (request, &s->requests, link)
-                if (request->method->begin == begin_EVENTS && !request->is_over && !request->is_waiting &&
+                if (request->method->handle == handle_EVENTS && !request->is_over && !request->is_waiting &&
                     request->cancel)
                         sandbox_request_event(request, event, json_incref(about), NULL);
         json_decref(about);
@@ -235,8 +235,8 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
-                if ((request->method->begin != begin_STOP && request->method->begin != begin_SAVE) || request->cancel ||
-                    request->is_over)
+                if ((request->method->handle != handle_STOP && request->method->handle != handle_SAVE) ||
+                    request->cancel || request->is_over)
                         continue;
                 if (e)
                         sandbox_request_fail(request, e, NULL);

@@ -350,7 +350,7 @@ static void on_done(void *data, const json_t *result, const struct buf *attachme
         buf_done(&copy);
 }
 
-int tool_begin(struct sandbox_request *request, struct cloche_err *e)
+int tool_handle(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *params = json_copy(request->params);
         struct tool_job *job;
@@ -370,10 +370,10 @@ int tool_begin(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-#define HANDED_ON(symbol)                                                         \
-        int begin_##symbol(struct sandbox_request *request, struct cloche_err *e) \
-        {                                                                         \
-                return tool_begin(request, e);                                    \
+#define HANDED_ON(symbol)                                                          \
+        int handle_##symbol(struct sandbox_request *request, struct cloche_err *e) \
+        {                                                                          \
+                return tool_handle(request, e);                                    \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

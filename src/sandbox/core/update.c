@@ -198,7 +198,7 @@ int update_begin(struct sandbox *s, struct sandbox_request *request, const json_
                 return r;
         }
         *u = (struct update){.request = request,
-                             .is_new = request->method->begin == begin_CREATE,
+                             .is_new = request->method->handle == handle_CREATE,
                              .params = json_incref((json_t *)params),
                              .done = done};
         STAILQ_INSERT_TAIL(&s->updates, u, link);

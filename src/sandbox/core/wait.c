@@ -293,7 +293,7 @@ static int start_timer(struct process_wait *w, uint64_t ms, struct cloche_err *e
         return 0;
 }
 
-int begin_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *id = sandbox_request_text(request, "process"), *pattern = sandbox_request_text(request, "pattern");
         struct process *p = id ? process_find(request->sandbox, id, e) : NULL;
@@ -330,7 +330,7 @@ int begin_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_PORT_WAIT(struct sandbox_request *request, struct cloche_err *e)
+int handle_PORT_WAIT(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process_wait *w = wait_new(request, NULL, e);
         int r = w ? start_probe(w, e) : -(int)e->code;

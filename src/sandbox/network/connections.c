@@ -75,7 +75,7 @@ void connections_close(struct sandbox *s)
         s->network_is_over = 0;
 }
 
-int begin_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
+int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         uint64_t after = sandbox_request_count(request, "after", 0);

@@ -151,7 +151,7 @@ static void replace(struct sandbox *s, struct port *old, struct port *port)
         TAILQ_REMOVE(&s->ports, old, link);
 }
 
-int begin_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
+int handle_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
@@ -180,7 +180,7 @@ int begin_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_PORT_UNEXPOSE(struct sandbox_request *request, struct cloche_err *e)
+int handle_PORT_UNEXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
@@ -284,7 +284,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         sandbox_request_result(request, json_pack("{s:o, s:o}", "exposed", exposed, "open", open), NULL);
 }
 
-int begin_PORT_LIST(struct sandbox_request *request, struct cloche_err *e)
+int handle_PORT_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         int r = request_ports(request->sandbox, on_listed, request, e);
 
@@ -350,7 +350,7 @@ static int is_followed(const struct sandbox *s)
         const struct sandbox_request *request;
 
         TAILQ_FOREACH (request, &s->requests, link)
-                if (request->method->begin == begin_EVENTS && request->cancel)
+                if (request->method->handle == handle_EVENTS && request->cancel)
                         return 1;
         return 0;
 }

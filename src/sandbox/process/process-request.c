@@ -63,7 +63,7 @@ static int read_terminal(const struct sandbox_request *request, struct process_o
         return 0;
 }
 
-int begin_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process_options opt = {
                 .session = sandbox_request_text(request, "session"),
@@ -102,7 +102,7 @@ static int is_selected(const struct process *p, const char *session)
                (!session || strcmp(p->session->name, session) == 0);
 }
 
-int begin_PROCESS_LIST(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *session = sandbox_request_text(request, "session");
         json_t *list = json_array();
@@ -119,7 +119,7 @@ int begin_PROCESS_LIST(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_PROCESS_GET(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process *p = find(request, e);
 
@@ -128,7 +128,7 @@ int begin_PROCESS_GET(struct sandbox_request *request, struct cloche_err *e)
         return p ? 0 : -(int)e->code;
 }
 
-int begin_PROCESS_LOGS(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_LOGS(struct sandbox_request *request, struct cloche_err *e)
 {
         static const struct {
                 const char *name, *next, *total, *dropped;
@@ -194,7 +194,7 @@ static void follow_release(struct sandbox_request *request)
         follower_feed(&((struct following *)request->state)->follower);
 }
 
-int begin_PROCESS_FOLLOW(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_FOLLOW(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process *p = find(request, e);
         struct following *f = p ? calloc(1, sizeof(*f)) : NULL;
@@ -265,8 +265,8 @@ static void kill_cancel(struct sandbox_request *request)
 static void killing_done(struct killing *k)
 {
         struct sandbox_request *request = k->request;
-        json_t *answer = request->method->begin == begin_PROCESS_KILL ? process_json(k->rows[0].process)
-                                                                      : json_pack("{s:i}", "count", (int)k->count);
+        json_t *answer = request->method->handle == handle_PROCESS_KILL ? process_json(k->rows[0].process)
+                                                                        : json_pack("{s:i}", "count", (int)k->count);
 
         killing_free(k);
         sandbox_request_result(request, answer, NULL);
@@ -328,7 +328,7 @@ static int kill_one(struct killing *k, struct process *p, uint64_t grace_ms, str
         return 0;
 }
 
-int begin_PROCESS_KILL(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_KILL(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process *p = find(request, e);
         const char *name = sandbox_request_text(request, "signal");
@@ -357,7 +357,7 @@ int begin_PROCESS_KILL(struct sandbox_request *request, struct cloche_err *e)
         return r;
 }
 
-int begin_PROCESS_KILL_ALL(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_KILL_ALL(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         struct killing *k = killing_new(request, s->process_count);
@@ -373,7 +373,7 @@ int begin_PROCESS_KILL_ALL(struct sandbox_request *request, struct cloche_err *e
         return 0;
 }
 
-int begin_PROCESS_CLEANUP(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_CLEANUP(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *id = sandbox_request_text(request, "process");
         struct process *p = id ? find(request, e) : NULL, *next;
@@ -420,7 +420,7 @@ static void on_written(void *data, int code)
         sandbox_request_result(request, json_object(), NULL);
 }
 
-int begin_PROCESS_INPUT(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_INPUT(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process *p = find(request, e);
         size_t size = 0;
@@ -443,7 +443,7 @@ int begin_PROCESS_INPUT(struct sandbox_request *request, struct cloche_err *e)
         return r;
 }
 
-int begin_PROCESS_RESIZE(struct sandbox_request *request, struct cloche_err *e)
+int handle_PROCESS_RESIZE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process *p = find(request, e);
         int r = p ? process_resize(p, (uint32_t)sandbox_request_count(request, "cols", 0),

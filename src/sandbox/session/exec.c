@@ -183,7 +183,7 @@ static void on_end(struct process *p)
                 finish(x);
 }
 
-int begin_EXEC(struct sandbox_request *request, struct cloche_err *e)
+int handle_EXEC(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process_options opt = {
                 .session = sandbox_request_text(request, "session"),
@@ -228,7 +228,7 @@ int begin_EXEC(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_OUTPUT_READ(struct sandbox_request *request, struct cloche_err *e)
+int handle_OUTPUT_READ(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *id = sandbox_request_text(request, "output"), *stream = sandbox_request_text(request, "stream");
         enum stream_index index = stream && strcmp(stream, "stderr") == 0 ? STREAM_ERR : STREAM_OUT;

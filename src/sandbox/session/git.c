@@ -358,7 +358,7 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         return r;
 }
 
-int begin_GIT_CHECKOUT(struct sandbox_request *request, struct cloche_err *e)
+int handle_GIT_CHECKOUT(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *url = sandbox_request_text(request, "url"), *username = sandbox_request_text(request, "username"),
                    *password = sandbox_request_text(request, "password");

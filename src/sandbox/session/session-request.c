@@ -66,7 +66,7 @@ static int make_directory(struct sandbox_request *request, const char *cwd, stru
         return 0;
 }
 
-int begin_SESSION_CREATE(struct sandbox_request *request, struct cloche_err *e)
+int handle_SESSION_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         const char *name = sandbox_request_text(request, "session"), *cwd = sandbox_request_text(request, "cwd");
@@ -88,7 +88,7 @@ int begin_SESSION_CREATE(struct sandbox_request *request, struct cloche_err *e)
         return name ? create(request, name, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a session");
 }
 
-int begin_SESSION_LIST(struct sandbox_request *request, struct cloche_err *e)
+int handle_SESSION_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         struct session *session;
@@ -104,7 +104,7 @@ int begin_SESSION_LIST(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int begin_SESSION_DELETE(struct sandbox_request *request, struct cloche_err *e)
+int handle_SESSION_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "session");
         struct session *session;
@@ -183,7 +183,7 @@ static void export_failed(void *data, const struct cloche_err *e)
         sandbox_request_fail(request, e, NULL);
 }
 
-int begin_SESSION_ENV(struct sandbox_request *request, struct cloche_err *e)
+int handle_SESSION_ENV(struct sandbox_request *request, struct cloche_err *e)
 {
         const json_t *env = json_object_get(request->params, "env");
         struct session *session;
