@@ -46,12 +46,12 @@ static int has_failed(const struct container_reply *reply)
 
 static void tool_failed(struct container_request *q, const struct container_reply *reply, enum container_code code)
 {
-        json_t *said = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        json_t *printed = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
 
         container_refuse(q, code, q->route->failed, NULL, "%s",
-                         json_string_value(said) && *json_string_value(said) ? json_string_value(said)
-                                                                             : q->route->failed);
-        json_decref(said);
+                         json_string_value(printed) && *json_string_value(printed) ? json_string_value(printed)
+                                                                                   : q->route->failed);
+        json_decref(printed);
 }
 
 /* -- create ---------------------------------------------------------------------------------------------------- */

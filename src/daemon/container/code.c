@@ -29,7 +29,7 @@ static json_t *with_time(json_t *event)
 }
 
 /* Nothing is sent before the cell begins, so an earlier failure can still be an HTTP status. */
-static void tell(struct container_request *q, json_t *event)
+static void send_event(struct container_request *q, json_t *event)
 {
         if (!q->is_streaming) {
                 q->is_ascii = 1;
@@ -40,7 +40,7 @@ static void tell(struct container_request *q, json_t *event)
                 container_line(q, with_time(event));
 }
 
-static void tell_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
+static void send_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
 {
         struct cell *cell = q->state;
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
@@ -48,14 +48,14 @@ static void tell_text(struct container_request *q, const char *stream, const cha
         if (container_utf8_append(strcmp(stream, "stderr") == 0 ? &cell->err : &cell->out, bytes, size, is_end,
                                   &text) == 0 &&
             text.size > 0)
-                tell(q, json_pack("{s:s, s:s%}", "type", stream, "text", text.data, text.size));
+                send_event(q, json_pack("{s:s, s:s%}", "type", stream, "text", text.data, text.size));
 }
 
 static void on_begin(struct container_request *q, const json_t *about, const struct buf *attachments)
 {
         (void)about;
         (void)attachments;
-        tell(q, NULL);
+        send_event(q, NULL);
 }
 
 static void on_output(struct container_request *q, const json_t *about, const struct buf *attachments)
@@ -64,7 +64,7 @@ static void on_output(struct container_request *q, const json_t *about, const st
         size_t size;
 
         if (stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
-                tell_text(q, stream, bytes, size, 0);
+                send_text(q, stream, bytes, size, 0);
 }
 
 static void on_display(struct container_request *q, const json_t *about, const struct buf *attachments)
@@ -75,7 +75,7 @@ static void on_display(struct container_request *q, const json_t *about, const s
         if (event && json_is_true(json_object_get(about, "isResult")) && !cell->result)
                 cell->result = event;
         else if (event)
-                tell(q, event);
+                send_event(q, event);
 }
 
 /* The clients lack the events "clear" and "input"; a cell may not request input here. */
@@ -99,10 +99,10 @@ static void ended(struct container_request *q, const struct container_reply *rep
         struct cell *cell = q->state;
         json_t *event;
 
-        tell_text(q, "stdout", "", 0, 1);
-        tell_text(q, "stderr", "", 0, 1);
+        send_text(q, "stdout", "", 0, 1);
+        send_text(q, "stderr", "", 0, 1);
         if (cell->result)
-                tell(q, cell->result);
+                send_event(q, cell->result);
         cell->result = NULL;
         if (json_is_object(error))
                 event = json_pack("{s:s, s:O?, s:O?, s:O?}", "type", "error", "ename", json_object_get(error, "name"),
@@ -110,7 +110,8 @@ static void ended(struct container_request *q, const struct container_reply *rep
                                   json_object_get(error, "traceback"));
         else
                 event = json_pack("{s:s}", "type", "execution_complete");
-        tell(q, container_put(event, "execution_count", json_incref(json_object_get(reply->result, "executionCount"))));
+        send_event(q, container_put(event, "execution_count",
+                                    json_incref(json_object_get(reply->result, "executionCount"))));
         container_end(q);
 }
 
@@ -123,8 +124,8 @@ static void failed(struct container_request *q, const struct container_reply *re
                 container_code_fail(q, container_text(q, "context_id"), cell->language, reply);
                 return;
         }
-        tell(q, json_pack("{s:s, s:s, s:o, s:[]}", "type", "error", "ename", name, "evalue",
-                          container_words(reply->e->msg), "traceback"));
+        send_event(q, json_pack("{s:s, s:s, s:o, s:[]}", "type", "error", "ename", name, "evalue",
+                                container_words(reply->e->msg), "traceback"));
         container_end(q);
 }
 
@@ -171,7 +172,7 @@ static void found(struct container_request *q, const struct container_reply *rep
         }
         cell->language = language ? strdup(language) : NULL;
         if (state && strcmp(state, "busy") == 0) /* the context is alive, but the cells before this one may take long */
-                tell(q, NULL);
+                send_event(q, NULL);
         run(q);
 }
 

@@ -44,9 +44,9 @@ static int is_timeout(const struct container_request *q, const json_t *result)
 
 static json_int_t timeout_of(const struct container_request *q, const json_t *result)
 {
-        const json_t *said = container_field(q, "timeoutMs");
+        const json_t *value = container_field(q, "timeoutMs");
 
-        return json_integer_value(said ? said : json_object_get(result, "durationMs"));
+        return json_integer_value(value ? value : json_object_get(result, "durationMs"));
 }
 
 /* -- execute --------------------------------------------------------------------------------------------------- */
@@ -140,13 +140,13 @@ struct streams {
         struct container_network network;
 };
 
-static void tell(struct container_request *q, json_t *event)
+static void send_event(struct container_request *q, json_t *event)
 {
         container_put(event, "command", container_copy(q, "command"));
         container_line(q, with_session(q, event));
 }
 
-static void tell_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
+static void send_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
 {
         struct streams *streams = q->state;
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
@@ -154,7 +154,7 @@ static void tell_text(struct container_request *q, const char *stream, const cha
 
         if (container_utf8_append(utf8, bytes, size, is_end, &text) < 0 || text.size == 0)
                 return;
-        tell(q, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
+        send_event(q, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
         if (utf8 == &streams->err)
                 container_network_look(&streams->network, &text);
 }
@@ -167,7 +167,7 @@ static void explain_stream(struct container_request *q, const json_t *result)
                              : NULL;
 
         if (line)
-                tell(q, json_pack("{s:s, s:s}", "type", "stderr", "data", line));
+                send_event(q, json_pack("{s:s, s:s}", "type", "stderr", "data", line));
         free(line);
 }
 
@@ -179,15 +179,15 @@ static void on_output(struct container_request *q, const char *event, const json
 
         if (strcmp(event, "output") == 0 && stream &&
             container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
-                tell_text(q, stream, bytes, size, 0);
+                send_text(q, stream, bytes, size, 0);
 }
 
 static void stream_ended(struct container_request *q, const struct container_reply *reply)
 {
         json_t *event;
 
-        tell_text(q, "stdout", "", 0, 1);
-        tell_text(q, "stderr", "", 0, 1);
+        send_text(q, "stdout", "", 0, 1);
+        send_text(q, "stderr", "", 0, 1);
         explain_stream(q, reply->result);
         if (is_timeout(q, reply->result))
                 event = json_pack("{s:s, s:o}", "type", "error", "error",
@@ -199,14 +199,14 @@ static void stream_ended(struct container_request *q, const struct container_rep
         container_put(event, "data", json_incref(json_object_get(event, "error")));
         if (is_old(q))
                 container_put(event, "result", outcome_of(reply));
-        tell(q, event);
+        send_event(q, event);
         container_end(q);
 }
 
 static void stream_failed(struct container_request *q, const struct container_reply *reply)
 {
-        tell(q, json_pack("{s:s, s:o, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
-                          container_words(reply->e->msg), "message", container_words(reply->e->msg)));
+        send_event(q, json_pack("{s:s, s:o, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg),
+                                "data", container_words(reply->e->msg), "message", container_words(reply->e->msg)));
         container_end(q);
 }
 
@@ -226,7 +226,7 @@ static void execute_stream(struct container_request *q)
         if (!is_old(q)) /* the output is not read a second time */
                 json_object_set_new(params, "outputBytes", json_integer(0));
         container_begin(q);
-        tell(q, json_pack("{s:s}", "type", "start"));
+        send_event(q, json_pack("{s:s}", "type", "start"));
         q->fail = stream_failed;
         q->on_event = on_output;
         container_call(q, "exec", params, NULL, stream_ended);

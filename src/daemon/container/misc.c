@@ -184,15 +184,15 @@ static void git_failed(struct container_request *q, const struct container_reply
 static void not_cloned(struct container_request *q, const struct container_reply *reply)
 {
         /* The error has one line of the output of git. */
-        const json_t *said = json_object_get(reply->about, "stderr");
-        const char *text = said ? json_string_value(said) : reply->e->msg;
+        const json_t *printed = json_object_get(reply->about, "stderr");
+        const char *text = printed ? json_string_value(printed) : reply->e->msg;
 
-        if (said && is_old_git(q)) {
+        if (printed && is_old_git(q)) {
                 json_t *answer = container_put(git_answer(q, 0, NULL, NULL), "stderr", container_words(text));
 
                 container_network_explain(q, answer, json_object_get(reply->about, "exitCode"));
                 container_answer(q, answer);
-        } else if (said)
+        } else if (printed)
                 git_failed(q, reply, text);
         else if (reply->e->code == CLOCHE_E_INVALID_ARGUMENT)
                 container_refuse(q, CONTAINER_INVALID_GIT_URL, "Invalid repository URL format", NULL, "%s",

@@ -79,7 +79,7 @@ void container_port_list(struct container_request *q)
 
 /* -- waiting for a port ---------------------------------------------------------------------------------------- */
 
-static void tell(struct container_request *q, json_t *event)
+static void send_event(struct container_request *q, json_t *event)
 {
         container_line(q, container_put(event, "port", container_copy(q, "port")));
 }
@@ -88,14 +88,14 @@ static void is_ready(struct container_request *q, const struct container_reply *
 {
         json_t *event = json_pack("{s:s}", "type", "ready");
 
-        tell(q, container_put(event, "statusCode", json_incref(json_object_get(reply->result, "status"))));
+        send_event(q, container_put(event, "statusCode", json_incref(json_object_get(reply->result, "status"))));
         container_end(q);
 }
 
 static void has_exited(struct container_request *q, const struct container_reply *reply)
 {
-        tell(q, container_put(json_pack("{s:s}", "type", "process_exited"), "exitCode",
-                              json_incref(json_object_get(reply->result, "exitCode"))));
+        send_event(q, container_put(json_pack("{s:s}", "type", "process_exited"), "exitCode",
+                                    json_incref(json_object_get(reply->result, "exitCode"))));
         container_end(q);
 }
 
@@ -106,15 +106,15 @@ static void not_ready(struct container_request *q, const struct container_reply 
                                has_exited);
                 return;
         }
-        tell(q, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
+        send_event(q, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
         container_end(q);
 }
 
 static json_t *number_or(const struct container_request *q, const char *name, int absent)
 {
-        const json_t *said = container_field(q, name);
+        const json_t *value = container_field(q, name);
 
-        return said ? container_copy(q, name) : json_integer(absent);
+        return value ? container_copy(q, name) : json_integer(absent);
 }
 
 static void watch_port(struct container_request *q)
@@ -129,7 +129,7 @@ static void watch_port(struct container_request *q)
                               json_pack("[o, o]", number_or(q, "statusMin", 200), number_or(q, "statusMax", 399)));
         }
         container_begin(q);
-        tell(q, json_pack("{s:s}", "type", "watching"));
+        send_event(q, json_pack("{s:s}", "type", "watching"));
         q->fail = not_ready;
         container_call(q, container_text(q, "processId") ? "process.wait" : "port.wait", params, NULL, is_ready);
 }

@@ -274,7 +274,7 @@ static void follow_done(void *state)
         free(follow);
 }
 
-static void tell(struct container_request *q, json_t *event)
+static void send_event(struct container_request *q, json_t *event)
 {
         const struct follow *follow = q->state;
 
@@ -282,7 +282,7 @@ static void tell(struct container_request *q, json_t *event)
         container_line(q, container_put(event, "sessionId", json_incref(follow->session)));
 }
 
-static void tell_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
+static void send_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
         struct follow *follow = q->state;
@@ -291,7 +291,7 @@ static void tell_text(struct container_request *q, const char *stream, const cha
         if (container_utf8_append(is_err ? &follow->err : &follow->out, bytes, size, is_end, &text) < 0 ||
             text.size == 0)
                 return;
-        tell(q, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
+        send_event(q, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
         if (is_err)
                 container_network_look(&follow->network, &text);
 }
@@ -307,8 +307,8 @@ static void explain_network(struct container_request *q, int is_end)
 
         network->is_explained |= line != NULL;
         if (line)
-                tell(q, json_pack("{s:s, s:o}", "type", "stderr", "data",
-                                  json_sprintf("%s%s", network->is_in_line ? "\n" : "", line)));
+                send_event(q, json_pack("{s:s, s:o}", "type", "stderr", "data",
+                                        json_sprintf("%s%s", network->is_in_line ? "\n" : "", line)));
         free(line);
 }
 
@@ -320,7 +320,7 @@ static void on_output(struct container_request *q, const char *event, const json
 
         if (strcmp(event, "output") == 0 && stream &&
             container_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
-                tell_text(q, stream, bytes, size, 0);
+                send_text(q, stream, bytes, size, 0);
                 explain_network(q, 0);
         }
 }
@@ -336,20 +336,20 @@ static void followed(struct container_request *q, const struct container_reply *
         json_t *code = json_object_get(reply->result, "exitCode");
         json_t *event = json_pack("{s:s, s:O?}", "type", is_old_stream(q) ? "complete" : "exit", "exitCode", code);
 
-        tell_text(q, "stdout", "", 0, 1);
-        tell_text(q, "stderr", "", 0, 1);
+        send_text(q, "stdout", "", 0, 1);
+        send_text(q, "stderr", "", 0, 1);
         explain_network(q, 1);
         container_put(event, "status", json_incref(json_object_get(reply->result, "status")));
         json_object_set_new(event, "data",
                             json_sprintf("Process exited with code %lld", (long long)json_integer_value(code)));
-        tell(q, event);
+        send_event(q, event);
         container_end(q);
 }
 
 static void not_followed(struct container_request *q, const struct container_reply *reply)
 {
-        tell(q, json_pack("{s:s, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
-                          container_words(reply->e->msg)));
+        send_event(q, json_pack("{s:s, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
+                                container_words(reply->e->msg)));
         container_end(q);
 }
 
@@ -369,8 +369,9 @@ static void follow(struct container_request *q, const struct container_reply *re
                 json_t *event = json_pack("{s:s, s:O}", "type", "process_info", "status",
                                           json_object_get(reply->result, "status"));
 
-                tell(q, container_put(event, "command",
-                                      container_string(json_object_get(reply->result, "command"), reply->attachments)));
+                send_event(q, container_put(event, "command",
+                                            container_string(json_object_get(reply->result, "command"),
+                                                             reply->attachments)));
         }
         q->on_event = on_output;
         q->fail = not_followed;

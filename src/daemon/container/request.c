@@ -294,7 +294,7 @@ json_t *container_put(json_t *object, const char *name, json_t *value)
 
 /* -- requests to the core -------------------------------------------------------------------------------------- */
 
-static void hear(struct container_request *q, const struct container_reply *reply)
+static void on_reply(struct container_request *q, const struct container_reply *reply)
 {
         container_then then = reply->e ? q->fail : q->then;
 
@@ -309,12 +309,12 @@ static void hear(struct container_request *q, const struct container_reply *repl
 
 static void on_result(void *data, const json_t *result, const struct buf *attachments)
 {
-        hear(data, &(struct container_reply){.result = result, .attachments = attachments});
+        on_reply(data, &(struct container_reply){.result = result, .attachments = attachments});
 }
 
 static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
-        hear(data, &(struct container_reply){.e = e, .about = about});
+        on_reply(data, &(struct container_reply){.e = e, .about = about});
 }
 
 static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
@@ -340,7 +340,7 @@ void container_call(struct container_request *q, const char *method, json_t *par
                               &face, q, &q->sandbox_request, &e);
         json_decref(params);
         if (r < 0)
-                hear(q, &(struct container_reply){.e = &e});
+                on_reply(q, &(struct container_reply){.e = &e});
 }
 
 /* -- requests for an existing session -------------------------------------------------------------------------- */

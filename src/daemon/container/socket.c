@@ -28,7 +28,7 @@ struct container_socket {
 
 /* -- sending --------------------------------------------------------------------------------------------------- */
 
-static void say(struct container_socket *s, const char *text, size_t size)
+static void send_text(struct container_socket *s, const char *text, size_t size)
 {
         if (s->socket && websocket_waiting(s->socket) > UNREAD_BYTES_MAX)
                 websocket_close(s->socket, 1008, "what is sent is not read");
@@ -37,13 +37,13 @@ static void say(struct container_socket *s, const char *text, size_t size)
 }
 
 /* message is stolen. */
-static void say_json(struct container_socket *s, json_t *message)
+static void send_json(struct container_socket *s, json_t *message)
 {
         char *text = json_dump_text(message, JSON_COMPACT);
 
         json_decref(message);
         if (text)
-                say(s, text, strlen(text));
+                send_text(s, text, strlen(text));
         free(text);
 }
 
@@ -52,7 +52,7 @@ static void complain(struct container_socket *s, const json_t *id, const char *m
         json_t *error = json_pack("{s:s, s:s, s:s, s:i}", "type", "error", "code", "INVALID_REQUEST", "message",
                                   message, "status", 400);
 
-        say_json(s, container_put(error, "id", json_incref((json_t *)id)));
+        send_json(s, container_put(error, "id", json_incref((json_t *)id)));
 }
 
 /* -- the transport of answers ---------------------------------------------------------------------------------- */
@@ -69,8 +69,8 @@ static void socket_answer(struct container_request *q, unsigned status, const ch
                                ? json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
                                : json_stringn(text, size);
 
-        say_json(q->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", q->socket_id, "status",
-                                      (int)status, "body", body, "done", 1));
+        send_json(q->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", q->socket_id, "status",
+                                       (int)status, "body", body, "done", 1));
         request_closed(q);
 }
 
@@ -81,7 +81,7 @@ static void socket_begin(struct container_request *q)
 
 static void socket_line(struct container_request *q, const char *json, size_t size)
 {
-        say_json(q->socket, json_pack("{s:s, s:O, s:s%}", "type", "stream", "id", q->socket_id, "data", json, size));
+        send_json(q->socket, json_pack("{s:s, s:O, s:s%}", "type", "stream", "id", q->socket_id, "data", json, size));
 }
 
 /* The protocol has no such message; the client waits for five minutes. */
@@ -92,8 +92,8 @@ static void socket_alive(struct container_request *q)
 
 static void socket_end(struct container_request *q)
 {
-        say_json(q->socket,
-                 json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", q->socket_id, "status", 200, "done", 1));
+        send_json(q->socket,
+                  json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", q->socket_id, "status", 200, "done", 1));
         request_closed(q);
 }
 

@@ -43,8 +43,8 @@ static int is_wanted(const struct container_request *q, const char *type)
         return json_array_size(events) == 0;
 }
 
-static void tell(struct container_request *q, const char *type, const json_t *path, const json_t *about,
-                 const struct buf *attachments)
+static void send_event(struct container_request *q, const char *type, const json_t *path, const json_t *about,
+                       const struct buf *attachments)
 {
         if (is_wanted(q, type))
                 container_line(q, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path",
@@ -60,12 +60,12 @@ static void on_change(struct container_request *q, const json_t *about, const st
         if (!type)
                 return;
         if (strcmp(type, "move") != 0) {
-                tell(q, type, path, about, attachments);
+                send_event(q, type, path, about, attachments);
                 return;
         }
         if (from)
-                tell(q, "move_from", from, about, attachments);
-        tell(q, "move_to", path, about, attachments);
+                send_event(q, "move_from", from, about, attachments);
+        send_event(q, "move_to", path, about, attachments);
 }
 
 static void over(struct container_request *q, const char *reason)

@@ -211,7 +211,7 @@ static void frames_output(struct client *client, const json_t *id, int stream, c
         sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
 }
 
-static void frames_tell(struct client *client, const json_t *id, const char *event, const char *about)
+static void frames_notify(struct client *client, const json_t *id, const char *event, const char *about)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
@@ -253,7 +253,7 @@ const struct face client_frames = {
         .result = frames_result,
         .fail = frames_fail,
         .output = frames_output,
-        .tell = frames_tell,
+        .notify = frames_notify,
         .event = frames_event,
         .answer = frames_answer,
         .has_bridge = 1,

@@ -19,7 +19,7 @@ struct face {
         /* data: members beside name and fault, or NULL; stolen. */
         void (*fail)(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
         void (*output)(struct client *client, const json_t *id, int stream, const void *bytes, size_t size);
-        void (*tell)(struct client *client, const json_t *id, const char *event, const char *about);
+        void (*notify)(struct client *client, const json_t *id, const char *event, const char *about);
         /* For operations on sandboxes, in frame form; borrowed. */
         void (*event)(struct client *client, const json_t *id, const char *event, const json_t *about,
                       const struct buf *attachments);

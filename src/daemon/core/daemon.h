@@ -69,8 +69,8 @@ struct daemon {
         } confinement;
         uint64_t idle_since_ns; /* 0: busy */
         int is_stopping, is_hurried, exit_code;
-        enum supervisor_message_kind state_told; /* last message to the supervisor */
-        uint64_t told_ns;                        /* during the start */
+        enum supervisor_message_kind state_sent; /* last message to the supervisor */
+        uint64_t sent_ns;                        /* during the start */
         int is_abandoning; /* a second signal came: unsaved sandboxes are discarded, which is not a failure */
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };

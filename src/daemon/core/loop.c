@@ -100,7 +100,7 @@ static void on_sweep(uv_timer_t *timer)
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
         peer_discard(NULL, 0);
-        supervised_tell(&d->options, d->state_told, NULL);
+        supervised_send(&d->options, d->state_sent, NULL);
         on_demand_tidy_log(&d->options);
 }
 
@@ -144,10 +144,10 @@ static void on_load(void *data)
         struct daemon *d = data;
         uint64_t now_ns = clock_now_ns();
 
-        if (now_ns - d->told_ns < ALIVE_NS)
+        if (now_ns - d->sent_ns < ALIVE_NS)
                 return;
-        d->told_ns = now_ns;
-        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
+        d->sent_ns = now_ns;
+        supervised_send(&d->options, MESSAGE_ALIVE, NULL);
 }
 
 static void abandon_sandboxes(struct daemon *d, const char *why)
@@ -204,8 +204,8 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
                 /* Without its keeper the end is a crash: the supervisor restarts the engine. */
-                d->state_told = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
-                supervised_tell(&d->options, d->state_told, NULL);
+                d->state_sent = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
+                supervised_send(&d->options, d->state_sent, NULL);
                 d->is_stopping = 1;
                 listen_stop(d);
         }
@@ -387,8 +387,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
 int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
-        d->state_told = MESSAGE_READY;
-        supervised_tell(&d->options, d->state_told, NULL);
+        d->state_sent = MESSAGE_READY;
+        supervised_send(&d->options, d->state_sent, NULL);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;

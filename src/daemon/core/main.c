@@ -87,7 +87,7 @@ static int serve(struct daemon *d)
         if (has_loop)
                 loop_free(d);
         if (r < 0) /* last, when all resources are released */
-                supervised_tell(&d->options, MESSAGE_FAILED, &e);
+                supervised_send(&d->options, MESSAGE_FAILED, &e);
         return code;
 }
 

@@ -63,7 +63,7 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
 
 static int is_to_be_held(const struct sandbox_job *job);
-static void tell_held(struct sandbox_job *job);
+static void send_hold(struct sandbox_job *job);
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ int sandbox_begin(const struct client_request *request, const struct buf *attach
                 return r;
         }
         if (is_to_be_held(job))
-                tell_held(job);
+                send_hold(job);
         return 1;
 }
 
@@ -152,10 +152,10 @@ static int is_to_be_held(const struct sandbox_job *job)
 }
 
 /* This may deliver queued events at once, and the job may end and be freed by that. */
-static void tell_held(struct sandbox_job *job)
+static void send_hold(struct sandbox_job *job)
 {
-        job->is_told_held = is_to_be_held(job);
-        sandbox_request_hold(job->sandbox_request, job->is_told_held);
+        job->is_hold_sent = is_to_be_held(job);
+        sandbox_request_hold(job->sandbox_request, job->is_hold_sent);
 }
 
 int sandbox_hold(struct client *client, const json_t *id, int hold)
@@ -165,17 +165,17 @@ int sandbox_hold(struct client *client, const json_t *id, int hold)
         if (!job)
                 return 0;
         job->is_held = hold;
-        if (is_to_be_held(job) != job->is_told_held)
-                tell_held(job);
+        if (is_to_be_held(job) != job->is_hold_sent)
+                send_hold(job);
         return 1;
 }
 
-static struct sandbox_job *first_to_be_told(const struct client *client)
+static struct sandbox_job *first_to_send(const struct client *client)
 {
         struct sandbox_job *job;
 
         TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
-                if (is_to_be_held(job) != job->is_told_held)
+                if (is_to_be_held(job) != job->is_hold_sent)
                         return job;
         return NULL;
 }
@@ -184,8 +184,8 @@ void sandbox_client_hold(struct client *client)
 {
         struct sandbox_job *job;
 
-        while ((job = first_to_be_told(client)))
-                tell_held(job);
+        while ((job = first_to_send(client)))
+                send_hold(job);
 }
 
 void sandbox_client_over(struct client *client)

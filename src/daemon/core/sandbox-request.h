@@ -15,7 +15,7 @@ struct sandbox_job {
         struct sandbox_request *sandbox_request;
         uint64_t bytes;
         int is_held;      /* by a hold request for this job */
-        int is_told_held; /* last value passed to the core, for this job or its whole client */
+        int is_hold_sent; /* last value passed to the core, for this job or its whole client */
 };
 
 /* request->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */

@@ -75,7 +75,7 @@ static const char *find_header(const struct answer *a, const char *wanted)
 }
 
 /* Our own HTTP server sets the length and the date. A guest may not announce other servers. */
-static int is_ours_to_say(const char *name)
+static int is_own_header(const char *name)
 {
         return strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Alt-Svc") == 0 ||
                strcasecmp(name, "Date") == 0;
@@ -83,7 +83,7 @@ static int is_ours_to_say(const char *name)
 
 static int is_passed_on(const struct answer *a, const char *name, const char *value, const char *connection)
 {
-        if (!forward_is_clean(value) || is_ours_to_say(name))
+        if (!forward_is_clean(value) || is_own_header(name))
                 return 0;
         if (forward_is_hop(name, connection))
                 return a->is_upgrade && strcasecmp(name, "Upgrade") == 0;

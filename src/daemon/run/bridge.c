@@ -176,15 +176,15 @@ static void give_action(cloche_sync_question *question, const struct rpc_message
 {
         static const char *const names[] =
                 {[CLOCHE_SYNC_CONTINUE] = "continue", [CLOCHE_SYNC_SKIP] = "skip", [CLOCHE_SYNC_ABORT] = "abort"};
-        const char *said = json_string_value(json_object_get(m->result, "action"));
+        const char *action = json_string_value(json_object_get(m->result, "action"));
         const char *reason = json_string_value(json_object_get(m->result, "reason"));
 
         if (m->kind == RPC_ERROR) {
                 sync_unanswered(question, m->error_message);
                 return;
         }
-        for (int i = 0; said && i < 3; i++)
-                if (strcmp(said, names[i]) == 0) {
+        for (int i = 0; action && i < 3; i++)
+                if (strcmp(action, names[i]) == 0) {
                         (void)cloche_sync_answer(question, (enum cloche_sync_action)i, reason, NULL);
                         return;
                 }

@@ -85,7 +85,7 @@ static void happened(struct client *client, const json_t *id, void *owner, unsig
         if (event == CLOCHE_SYNC_BEFORE)
                 bridge_send_sync(client, id, owner, open, about, question);
         else if (client)
-                client->face->tell(client, id, events[event].method, about);
+                client->face->notify(client, id, events[event].method, about);
 }
 
 void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about,

@@ -104,7 +104,7 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
         return 1;
 }
 
-static void tell_ready(struct kept_prefix *p)
+static void send_ready(struct kept_prefix *p)
 {
         json_t *result = json_pack("{s:s}", "prefix", p->id);
 
@@ -113,7 +113,7 @@ static void tell_ready(struct kept_prefix *p)
         json_decref(result);
 }
 
-static void tell_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
+static void send_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
 {
         json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
 
@@ -135,14 +135,14 @@ static void look_at(struct daemon *d, struct kept_prefix *p)
                 d->prefixes_starting--;
                 p->used_ns = clock_now_ns();
                 if (p->starting.client)
-                        tell_ready(p);
+                        send_ready(p);
                 p->starting.client = NULL;
         } else {
                 /* The guest is at fault whichever way its template failed. */
                 if (e.code == CLOCHE_E_TEMPLATE && failure)
                         e.code = CLOCHE_E_PREFIX;
                 if (p->starting.client)
-                        tell_failed(p, &e, failure);
+                        send_failed(p, &e, failure);
                 prefix_free(d, p);
         }
         free(failure);
@@ -210,7 +210,7 @@ int prefix_cancel(struct client *client, const json_t *id)
         TAILQ_FOREACH (p, &client->daemon->prefixes, link)
                 if (p->starting.client == client && p->starting.prefix && json_equal(p->starting.id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the set-up was cancelled by the caller");
-                        tell_failed(p, &e, NULL);
+                        send_failed(p, &e, NULL);
                         prefix_free(client->daemon, p);
                         return 1;
                 }

@@ -34,7 +34,7 @@ static void job_free(struct job *job)
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void tell_result(struct job *job, cloche_result *result)
+static void send_result(struct job *job, cloche_result *result)
 {
         struct cloche_err e = {0};
         const char *id;
@@ -48,10 +48,10 @@ static void tell_result(struct job *job, cloche_result *result)
                 job->client->face->fail(job->client, job->id, &e, NULL);
 }
 
-static void tell(struct job *job, cloche_result *result, const struct cloche_err *e)
+static void send_outcome(struct job *job, cloche_result *result, const struct cloche_err *e)
 {
         if (job->client && result)
-                tell_result(job, result);
+                send_result(job, result);
         else if (job->client)
                 job->client->face->fail(job->client, job->id, e, NULL);
 }
@@ -81,7 +81,7 @@ static void on_end(void *data, cloche_run *run)
                 log_event(LEVEL_WARNING, "run-failed", "{s:s, s:s}", "error", cloche_code_name(e.code), "message",
                           e.msg);
         log_end(job, r == 0 ? cloche_status_name(cloche_result_status(result)) : cloche_code_name(e.code), duration_ns);
-        tell(job, r == 0 ? result : NULL, &e);
+        send_outcome(job, r == 0 ? result : NULL, &e);
         cloche_result_free(result);
         cloche_run_free(run);
         job_free(job);

@@ -122,7 +122,7 @@ static int kernel_lacks_landlock(const struct cloche_err *e)
         return e->code == CLOCHE_E_GUARD_MISSING && (e->os_errno == ENOSYS || e->os_errno == EOPNOTSUPP);
 }
 
-static void say_missing(const char *guard, const struct cloche_err *e)
+static void log_missing(const char *guard, const struct cloche_err *e)
 {
         log_event(LEVEL_WARNING, "not-confined", "{s:s, s:s}", "by", guard, "why", e->msg);
 }
@@ -144,11 +144,11 @@ int confine(struct daemon *d, struct cloche_err *e)
         if (r < 0 && !kernel_lacks_landlock(e))
                 return r;
         if (r < 0)
-                say_missing("landlock", e);
+                log_missing("landlock", e);
         r = FILTER_ENTER(calls, e);
         d->confinement.is_filtered = r == 0;
         if (r < 0 && d->options.engine.optional_guards & 1u << CLOCHE_GUARD_SECCOMP) {
-                say_missing("seccomp", e);
+                log_missing("seccomp", e);
                 return 0;
         }
         return r;

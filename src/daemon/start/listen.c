@@ -109,7 +109,7 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
 
 /* -- TCP ------------------------------------------------------------------------------------------------------ */
 
-static void tell_port(int fd, const char *event)
+static void log_port(int fd, const char *event)
 {
         struct sockaddr_storage address;
         socklen_t size = sizeof(address);
@@ -149,7 +149,7 @@ static int open_address(struct daemon *d, const struct addrinfo *a, const char *
                 fd_close(&fd);
                 return r;
         }
-        tell_port(fd, container ? "container-listening" : "listening");
+        log_port(fd, container ? "container-listening" : "listening");
         return add(d, fd, 1, container, e);
 }
 

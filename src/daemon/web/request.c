@@ -141,7 +141,7 @@ static void web_output(struct client *client, const json_t *id, int stream, cons
         hold(web);
 }
 
-static void web_tell(struct client *client, const json_t *id, const char *event, const char *about)
+static void web_notify(struct client *client, const json_t *id, const char *event, const char *about)
 {
         struct web_request *web = client->data;
 
@@ -155,15 +155,15 @@ static void web_event(struct client *client, const json_t *id, const char *event
                       const struct buf *attachments)
 {
         struct web_request *web = client->data;
-        json_t *said = web->is_stream ? sandbox_to_text(about, attachments) : NULL;
-        char *text = said ? json_dump_text(said, JSON_COMPACT) : NULL;
+        json_t *object = web->is_stream ? sandbox_to_text(about, attachments) : NULL;
+        char *text = object ? json_dump_text(object, JSON_COMPACT) : NULL;
 
         (void)id;
         if (web->is_stream && (!text || http_stream_event(web->request, event, text) < 0))
                 log_event(LEVEL_WARNING, "event-lost", "{s:I, s:s}", "client", (json_int_t)client->number, "name",
                           event);
         client->daemon->stats.bytes_written += text ? strlen(text) : 0;
-        json_decref(said);
+        json_decref(object);
         free(text);
         hold(web);
 }
@@ -172,15 +172,15 @@ static void web_sandbox_answer(struct client *client, const struct operation *op
                                const json_t *result, const struct buf *attachments)
 {
         struct cloche_err e = {0};
-        json_t *said = sandbox_to_text(result, attachments);
+        json_t *object = sandbox_to_text(result, attachments);
 
-        if (!said)
+        if (!object)
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
-        if (said)
-                web_result(client, operation, id, said);
+        if (object)
+                web_result(client, operation, id, object);
         else
                 web_fail(client, id, &e, NULL);
-        json_decref(said);
+        json_decref(object);
 }
 
 static const struct face face = {
@@ -188,7 +188,7 @@ static const struct face face = {
         .result = web_result,
         .fail = web_fail,
         .output = web_output,
-        .tell = web_tell,
+        .notify = web_notify,
         .event = web_event,
         .answer = web_sandbox_answer,
 };
@@ -241,11 +241,11 @@ static int has_stream(const struct operation *operation)
 static void set_stream(struct web_request *web, json_t *params)
 {
         const char *accept = http_request_header(web->request, "Accept");
-        const json_t *said = json_object_get(params, "stream");
+        const json_t *object = json_object_get(params, "stream");
         int can = has_stream(web->operation);
 
         web->is_stream = (can || web->operation->is_stream) && accept && strstr(accept, "text/event-stream");
-        if (can && (!said || json_is_boolean(said))) /* else it is refused like any other field */
+        if (can && (!object || json_is_boolean(object))) /* else it is refused like any other field */
                 json_object_set_new(params, "stream", json_boolean(web->is_stream));
 }
 
@@ -269,12 +269,12 @@ static void perform(struct web_request *web, const json_t *from_path)
                                          .bytes = http_request_body(web->request)->size};
         int is_stream;
         struct cloche_err e = {0};
-        json_t *said = NULL, *params = NULL, *result = NULL;
-        int r = read_params(web, from_path, &said, &e);
+        json_t *object = NULL, *params = NULL, *result = NULL;
+        int r = read_params(web, from_path, &object, &e);
 
         if (r == 0)
-                r = request_hold_params(said, VALUE_TEXT, NULL, 0, &params, &e);
-        json_decref(said);
+                r = request_hold_params(object, VALUE_TEXT, NULL, 0, &params, &e);
+        json_decref(object);
         if (r == 0) {
                 set_stream(web, params);
                 request.params = params;

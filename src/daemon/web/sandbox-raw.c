@@ -68,7 +68,7 @@ static const struct sandbox_face face = {.result = on_result, .fail = on_fail};
 
 /* params: stolen. */
 static void send_request_with(struct raw *raw, const char *method, json_t *params, const struct buf *attachments,
-                              const struct sandbox_face *hears,
+                              const struct sandbox_face *callbacks,
                               void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
 {
         struct cloche_err e = {0};
@@ -76,8 +76,8 @@ static void send_request_with(struct raw *raw, const char *method, json_t *param
 
         raw->then = then;
         r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox")
-                  : sandboxes_request(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw,
-                                      &raw->sandbox_request, &e);
+                  : sandboxes_request(raw->daemon->sandboxes, raw->principal, method, params, attachments, callbacks,
+                                      raw, &raw->sandbox_request, &e);
         json_decref(params);
         if (r < 0)
                 fail(raw, &e, NULL);

@@ -29,7 +29,7 @@ void sandbox_socket_done(struct sandbox_socket *s)
         TAILQ_REMOVE(&s->daemon->sandbox_sockets, s, link);
 }
 
-void sandbox_socket_say(struct sandbox_socket *s, json_t *object)
+void sandbox_socket_send(struct sandbox_socket *s, json_t *object)
 {
         char *text = json_dump_text(object, JSON_COMPACT);
 
@@ -93,8 +93,8 @@ static void socket_event(struct client *client, const json_t *id, const char *ev
         struct request_socket *s = client->data;
 
         (void)id;
-        sandbox_socket_say(&s->base,
-                           json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
+        sandbox_socket_send(&s->base,
+                            json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
         hold(s);
 }
 
@@ -104,7 +104,7 @@ static void socket_fail(struct client *client, const json_t *id, const struct cl
 
         (void)id;
         client->daemon->stats.errors_total++;
-        sandbox_socket_say(&s->base, json_pack("{s:o}", "error", client_error(e, data)));
+        sandbox_socket_send(&s->base, json_pack("{s:o}", "error", client_error(e, data)));
         sandbox_socket_finish(&s->base);
 }
 
@@ -113,16 +113,16 @@ static void socket_answer(struct client *client, const struct operation *operati
 {
         struct request_socket *s = client->data;
         struct cloche_err e = {0};
-        json_t *said = sandbox_to_text(result, attachments);
+        json_t *object = sandbox_to_text(result, attachments);
 
         (void)operation;
         (void)id;
-        if (!said) {
+        if (!object) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
                 socket_fail(client, NULL, &e, NULL);
                 return;
         }
-        sandbox_socket_say(&s->base, json_pack("{s:o}", "result", said));
+        sandbox_socket_send(&s->base, json_pack("{s:o}", "result", object));
         sandbox_socket_finish(&s->base);
 }
 
@@ -151,17 +151,17 @@ static int begin(struct request_socket *s, const char *text, size_t size, struct
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct client_request request = {.client = &s->client, .operation = s->operation, .bytes = size};
-        json_t *said = NULL, *held = NULL, *params = NULL;
-        int r = read_params(s, text, size, &said, e);
+        json_t *object = NULL, *held = NULL, *params = NULL;
+        int r = read_params(s, text, size, &object, e);
 
         if (r == 0)
-                r = request_hold_params(said, VALUE_TEXT, NULL, 0, &held, e);
+                r = request_hold_params(object, VALUE_TEXT, NULL, 0, &held, e);
         if (r == 0)
                 r = value_write(held, VALUE_FRAME, &attachments, &params, e);
         request.params = params;
         if (r == 0)
                 r = sandbox_begin(&request, &attachments, e);
-        json_decref(said);
+        json_decref(object);
         json_decref(held);
         json_decref(params);
         return r;

@@ -37,7 +37,7 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
         json_t *error = client_error(e, about ? json_deep_copy(about) : NULL);
 
         json_object_set_new(error, "type", json_string("error"));
-        sandbox_socket_say(&t->base, error);
+        sandbox_socket_send(&t->base, error);
         sandbox_socket_finish(&t->base);
 }
 
@@ -144,9 +144,9 @@ static void send_size(struct terminal *t)
         (void)send_request(t, &t->resize, "process.resize", params, &none, &face);
 }
 
-static int read_size(const json_t *said, const char *name, unsigned *ret)
+static int read_size(const json_t *object, const char *name, unsigned *ret)
 {
-        json_int_t value = json_integer_value(json_object_get(said, name));
+        json_int_t value = json_integer_value(json_object_get(object, name));
 
         *ret = (unsigned)value;
         return value >= 1 && value <= SIZE_MAX_CELLS ? 0 : -1;
@@ -154,21 +154,21 @@ static int read_size(const json_t *said, const char *name, unsigned *ret)
 
 static int take_text(struct terminal *t, const char *text, size_t size, struct cloche_err *e)
 {
-        json_t *said = NULL;
+        json_t *object = NULL;
         unsigned cols = 0, rows = 0;
         const char *type;
-        int r = json_load_text(text, size, &said, e);
+        int r = json_load_text(text, size, &object, e);
 
         if (r == 0) {
-                type = json_string_value(json_object_get(said, "type"));
-                if (!type || strcmp(type, "resize") != 0 || read_size(said, "cols", &cols) < 0 ||
-                    read_size(said, "rows", &rows) < 0)
+                type = json_string_value(json_object_get(object, "type"));
+                if (!type || strcmp(type, "resize") != 0 || read_size(object, "cols", &cols) < 0 ||
+                    read_size(object, "rows", &rows) < 0)
                         r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                     "a text message must be {\"type\": \"resize\", \"cols\": 1 to %d, \"rows\": 1 to "
                                     "%d}",
                                     SIZE_MAX_CELLS, SIZE_MAX_CELLS);
         }
-        json_decref(said);
+        json_decref(object);
         if (r < 0)
                 return r;
         t->cols = cols;
@@ -211,13 +211,13 @@ static void on_ended(void *data, const json_t *result, const struct buf *attachm
 {
         struct terminal *t = data;
         json_t *code = json_object_get(result, "exitCode"), *signal = json_object_get(result, "signal");
-        json_t *said = json_pack("{s:s, s:O?, s:O?}", "type", "exit", "exitCode", code, "code", code);
+        json_t *object = json_pack("{s:s, s:O?, s:O?}", "type", "exit", "exitCode", code, "code", code);
 
         (void)attachments;
         t->main = NULL;
         if (signal)
-                json_object_set(said, "signal", signal);
-        sandbox_socket_say(&t->base, said);
+                json_object_set(object, "signal", signal);
+        sandbox_socket_send(&t->base, object);
         sandbox_socket_finish(&t->base);
 }
 
@@ -225,7 +225,7 @@ static void attach(struct terminal *t, const json_t *process)
 {
         static const struct sandbox_face face = {.event = on_output, .result = on_ended, .fail = on_main_failed};
 
-        sandbox_socket_say(&t->base, json_pack("{s:s, s:O}", "type", "ready", "process", process));
+        sandbox_socket_send(&t->base, json_pack("{s:s, s:O}", "type", "ready", "process", process));
         if (send_request(t, &t->main, "process.follow", of_process(t), &none, &face) < 0)
                 return;
         t->is_attached = 1;

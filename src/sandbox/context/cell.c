@@ -97,7 +97,7 @@ static void wait_if_held(struct cell *cell)
                 set_pause(cell, 1);
 }
 
-static void tell(struct cell *cell, const char *event, json_t *about, const struct buf *attachments)
+static void send_event(struct cell *cell, const char *event, json_t *about, const struct buf *attachments)
 {
         if (is_deaf(cell)) {
                 json_decref(about);
@@ -107,25 +107,25 @@ static void tell(struct cell *cell, const char *event, json_t *about, const stru
         wait_if_held(cell);
 }
 
-static void tell_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
+static void send_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
-        cell->task.context->streams[index].told += size;
+        cell->task.context->streams[index].sent_bytes += size;
         sandbox_request_output(cell->request, stream_names[index], data, size);
         wait_if_held(cell);
 }
 
 /* Send the output from before the cell, or from a hold. */
-static void tell_earlier(struct cell *cell, enum stream_index index)
+static void send_earlier(struct cell *cell, enum stream_index index)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
         char data[READ_BYTES];
 
-        while (s->told < spool_end(&s->spool)) {
-                long n = spool_read(&s->spool, s->told, data, sizeof(data));
+        while (s->sent_bytes < spool_end(&s->spool)) {
+                long n = spool_read(&s->spool, s->sent_bytes, data, sizeof(data));
 
                 if (n <= 0)
                         return;
-                tell_output(cell, index, data, (size_t)n);
+                send_output(cell, index, data, (size_t)n);
         }
 }
 
@@ -135,10 +135,10 @@ void cell_bytes(struct cell *cell, enum stream_index index, const char *data, si
 
         if (!cell->request || !cell->is_stream || is_deaf(cell))
                 return;
-        if (s->told + size == s->spool.total)
-                tell_output(cell, index, data, size);
+        if (s->sent_bytes + size == s->spool.total)
+                send_output(cell, index, data, size);
         else
-                tell_earlier(cell, index);
+                send_earlier(cell, index);
 }
 
 static void request_unhold(struct sandbox_request *request)
@@ -207,10 +207,11 @@ static json_t *cell_params(struct context_task *task)
         if (cell->timeout_ms)
                 uv_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
         if (cell->is_stream) {
-                tell(cell, "begin",
-                     json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count), NULL);
+                send_event(cell, "begin",
+                           json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count),
+                           NULL);
                 for (int i = 0; i < STREAMS; i++)
-                        tell_earlier(cell, (enum stream_index)i);
+                        send_earlier(cell, (enum stream_index)i);
         }
         return json_pack("{s:s, s:I, s:b, s:I}", "code",
                          request_source(sandbox_request_text(cell->request, "code"), 0).text, "count",
@@ -292,7 +293,7 @@ static int on_display(struct cell *cell, const struct rpc_message *m, const stru
                                     json_boolean(json_is_true(json_object_get(m->params, "isUpdate"))));
         }
         if (cell->is_stream)
-                tell(cell, "display", json_incref(display), &attachments);
+                send_event(cell, "display", json_incref(display), &attachments);
         else if (display)
                 keep(cell, display, f);
         json_decref(display);
@@ -308,7 +309,7 @@ static int on_clear(struct cell *cell, const struct rpc_message *m, const struct
         (void)f;
         (void)e;
         if (cell->is_stream) {
-                tell(cell, "clear", json_pack("{s:b}", "wait", waits), NULL);
+                send_event(cell, "clear", json_pack("{s:b}", "wait", waits), NULL);
                 return 0;
         }
         cell->is_to_clear = 1;
@@ -349,10 +350,10 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         q->id = json_incref(m->id);
         q->number = ++c->sandbox->next_question;
         TAILQ_INSERT_TAIL(&cell->questions, q, link);
-        tell(cell, "input",
-             json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt",
-                       prompt ? prompt : "", "password", json_is_true(json_object_get(m->params, "password"))),
-             NULL);
+        send_event(cell, "input",
+                   json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt",
+                             prompt ? prompt : "", "password", json_is_true(json_object_get(m->params, "password"))),
+                   NULL);
         return 0;
 }
 
@@ -437,7 +438,7 @@ static size_t steering(const char *text)
 
 /* A cell that timed out was interrupted, so its traceback names the language's interrupt: replace
  * that name by Timeout. */
-static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_told)
+static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_marked)
 {
         size_t before = steering(line), size = strlen(name), colour;
 
@@ -445,7 +446,7 @@ static json_t *late_line(const char *line, const char *name, const char *late, i
                 return json_string(line);
         line += before;
         colour = steering(line + size);
-        *ret_is_told |= is_last;
+        *ret_is_marked |= is_last;
         if (is_last)
                 return json_sprintf("%.*sTimeout%.*s: %s", (int)before, line - before, (int)colour, line + size, late);
         return json_sprintf("%.*sTimeout%s", (int)before, line - before, line + size);
@@ -455,14 +456,14 @@ static json_t *late_lines(const json_t *traceback, const char *name, const char 
 {
         size_t count = json_array_size(traceback);
         json_t *lines = json_array();
-        int is_told = 0;
+        int is_marked = 0;
 
         for (size_t i = 0; i < count; i++) {
                 const char *line = json_string_value(json_array_get(traceback, i));
 
-                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_told));
+                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_marked));
         }
-        if (!is_told)
+        if (!is_marked)
                 json_array_append_new(lines, json_sprintf("Timeout: %s", late));
         return lines;
 }

@@ -274,7 +274,7 @@ static json_t *variables(const json_t *list)
         return clean;
 }
 
-static void tell(struct context_task *task, const struct rpc_message *m, json_t *answer)
+static void send_reply(struct context_task *task, const struct rpc_message *m, json_t *answer)
 {
         struct sandbox_request *request = from(task)->request;
         struct cloche_err e;
@@ -297,15 +297,16 @@ static void on_completed(struct context_task *task, const struct rpc_message *m,
                 answer = json_pack("{s:o, s:I, s:I}", "matches", texts(json_object_get(m->result, "matches")), "from",
                                    json_integer_value(json_object_get(m->result, "from")), "to",
                                    json_integer_value(json_object_get(m->result, "to")));
-        tell(task, m, answer);
+        send_reply(task, m, answer);
 }
 
 static void on_described(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
         (void)f;
-        tell(task, m,
-             m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables")))
-                                   : NULL);
+        send_reply(task, m,
+                   m->kind == RPC_RESULT
+                           ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables")))
+                           : NULL);
 }
 
 static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed,

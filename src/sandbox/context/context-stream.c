@@ -46,7 +46,7 @@ void context_stream_renew(struct context_stream *s)
 {
         spool_done(&s->spool);
         spool_init(&s->spool, SPOOL_FIRST, KEEP_BYTES, s->context->sandbox->all->state_fd);
-        s->told = 0;
+        s->sent_bytes = 0;
 }
 
 int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_err *e)

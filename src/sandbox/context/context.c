@@ -209,7 +209,7 @@ void contexts_gone(struct sandbox *s)
                 context_free(TAILQ_FIRST(&s->contexts));
 }
 
-static void say_status(int wait_status, char *to, size_t size)
+static void describe_status(int wait_status, char *to, size_t size)
 {
         if (WIFSIGNALED(wait_status))
                 snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status),
@@ -245,7 +245,7 @@ static void end_by_itself(struct context *c)
         int is_out_of_memory;
 
         if (c->has_status)
-                say_status(c->wait_status, how, sizeof(how));
+                describe_status(c->wait_status, how, sizeof(how));
         is_out_of_memory = ran_out_of_memory(c);
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",

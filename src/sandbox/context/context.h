@@ -19,8 +19,8 @@ struct context_stream {
         struct context *context;
         int fd; /* -EBADF: at its end */
         uv_poll_t *poll;
-        struct spool spool; /* output of the cell that runs, or for the next one */
-        uint64_t told;      /* bytes sent as events */
+        struct spool spool;  /* output of the cell that runs, or for the next one */
+        uint64_t sent_bytes; /* bytes sent as events */
 };
 
 struct context {

@@ -231,8 +231,8 @@ int sandbox_is_busy(const struct sandbox *s);
 /* The box ended unexpectedly. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
-void sandbox_tell(struct sandbox *s, const char *event,
-                  json_t *about); /* event for followers of sandbox.events; about is stolen */
+void sandbox_send_event(struct sandbox *s, const char *event,
+                        json_t *about); /* event for followers of sandbox.events; about is stolen */
 void sandboxes_turn_soon(struct sandboxes *all);
 int sandbox_requests_watch(struct sandboxes *all);
 

@@ -87,7 +87,7 @@ static void request_free(struct sandbox_request *request)
         free(request);
 }
 
-static void tell(struct sandbox_request *request)
+static void deliver(struct sandbox_request *request)
 {
         const struct sandbox_face *face = request->face;
 
@@ -110,7 +110,7 @@ static void turn(struct sandboxes *all)
                         request->release(request);
         }
         while ((request = TAILQ_FIRST(&all->ended)))
-                tell(request);
+                deliver(request);
         registry_turn(all);
         if (all->is_stopping && all->running == 0 && all->on_stopped) {
                 void (*on_stopped)(void *data) = all->on_stopped;

@@ -198,7 +198,7 @@ int sandbox_is_busy(const struct sandbox *s)
         return s->request_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
 }
 
-void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
+void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
 {
         struct sandbox_request *request;
 
@@ -213,7 +213,8 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
 {
         s->state = state;
         if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
-                sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
+                sandbox_send_event(s, "state",
+                                   json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
 /* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
@@ -281,7 +282,7 @@ static void on_dropped(void *data, struct keeper_reply *reply)
         is_stopped(data);
 }
 
-static void nobody_hears(void *data, struct keeper_reply *reply)
+static void ignore_reply(void *data, struct keeper_reply *reply)
 {
         (void)data;
         (void)reply;
@@ -290,7 +291,7 @@ static void nobody_hears(void *data, struct keeper_reply *reply)
 void box_forget(const struct sandboxes *all, uint32_t box)
 {
         /* An error means that the keeper has ended, and the box with it. */
-        if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
+        if (keeper_box_drop_later(all->engine->keeper, box, ignore_reply, NULL, NULL) < 0)
                 return;
 }
 

@@ -358,7 +358,7 @@ void store_remove(struct sandbox *s)
 
 static void begin_later(struct sandbox *s, struct store_waiters *waiters);
 
-static void tell_waiters(struct store_waiters *waiters, const struct cloche_err *e)
+static void complete_waiters(struct store_waiters *waiters, const struct cloche_err *e)
 {
         struct store_waiter *waiter;
 
@@ -393,7 +393,7 @@ static void job_over(struct store_job *job, int is_gone, const struct cloche_err
         fd_close(&job->dir_fd);
         free(job);
         begin_later(s, &later);
-        tell_waiters(&waiters, e);
+        complete_waiters(&waiters, e);
 }
 
 void store_gone(struct sandbox *s)
@@ -675,7 +675,7 @@ static void begin_later(struct sandbox *s, struct store_waiters *waiters)
         if (!job) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
                 store_failed(s, &e);
-                tell_waiters(waiters, &e);
+                complete_waiters(waiters, &e);
                 return;
         }
         TAILQ_CONCAT(&job->waiters, waiters, link);

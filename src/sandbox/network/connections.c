@@ -21,7 +21,7 @@ static void on_decision(void *data, const json_t *decision)
         if (json_array_size(s->decisions) == DECISIONS_MAX)
                 json_array_remove(s->decisions, 0);
         json_array_append(s->decisions, copy);
-        sandbox_tell(s, "network", copy);
+        sandbox_send_event(s, "network", copy);
 }
 
 /* The box continues without a network; connecting fails at once. */

@@ -301,12 +301,12 @@ struct port_watch {
         int is_asking;
 };
 
-static void tell_differences(struct sandbox *s, const struct listening *from, const struct listening *to,
+static void send_differences(struct sandbox *s, const struct listening *from, const struct listening *to,
                              const char *event)
 {
         for (size_t i = 0; i < to->count; i++)
                 if (!has_port(from, to->rows[i].port))
-                        sandbox_tell(s, event, open_json(&to->rows[i]));
+                        sandbox_send_event(s, event, open_json(&to->rows[i]));
 }
 
 static void on_looked(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -320,8 +320,8 @@ static void on_looked(void *data, const struct init_answer *answer, int fd, cons
                 return;
         read_ports(fd, &now);
         fd_close(&fd);
-        tell_differences(w->sandbox, &w->seen, &now, "portOpened");
-        tell_differences(w->sandbox, &now, &w->seen, "portClosed");
+        send_differences(w->sandbox, &w->seen, &now, "portOpened");
+        send_differences(w->sandbox, &now, &w->seen, "portClosed");
         w->seen = now;
 }
 

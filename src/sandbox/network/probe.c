@@ -111,7 +111,7 @@ static int status_of(const struct probe *probe)
         return (h[9] - '0') * 100 + (h[10] - '0') * 10 + (h[11] - '0');
 }
 
-static void hear(struct probe *probe)
+static void read_answer(struct probe *probe)
 {
         ssize_t n = recv(probe->fd, probe->head + probe->head_size, HEAD_BYTES - probe->head_size, MSG_DONTWAIT);
         int status;
@@ -154,7 +154,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 return;
         }
         if (events & UV_READABLE)
-                hear(probe);
+                read_answer(probe);
 }
 
 static void on_connected(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)

@@ -33,7 +33,7 @@ static void begun(struct process *p)
         p->started_ns = clock_now_ns();
         process_arm_timeout(p);
         if (!p->is_hidden)
-                sandbox_tell(p->sandbox, "processStarted", process_json(p));
+                sandbox_send_event(p->sandbox, "processStarted", process_json(p));
         if (p->on_begin)
                 p->on_begin(p, NULL);
         p->on_begin = NULL;
@@ -44,14 +44,14 @@ static void begun(struct process *p)
 static void on_status(uv_poll_t *poll, int status, int events)
 {
         struct process *p = poll->data;
-        struct shell_status told;
-        ssize_t n = read(p->status_fd, &told, sizeof(told));
+        struct shell_status reported;
+        ssize_t n = read(p->status_fd, &reported, sizeof(reported));
 
         (void)events;
         if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
                 return;
-        if (n == sizeof(told))
-                process_ended_as(p, told.wait_status);
+        if (n == sizeof(reported))
+                process_ended_as(p, reported.wait_status);
         else /* the copy of the shell was killed before it wrote its status */
                 process_ended(p, 128 + SIGKILL, SIGKILL);
 }

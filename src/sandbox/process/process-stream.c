@@ -19,7 +19,7 @@ static void on_output(uv_poll_t *poll, int status, int events);
 
 /* -- followers ------------------------------------------------------------------------------------------------ */
 
-static void tell(struct follower *f, enum stream_index index, const char *data, size_t size)
+static void send_piece(struct follower *f, enum stream_index index, const char *data, size_t size)
 {
         sandbox_request_output(f->request, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
 }
@@ -48,7 +48,7 @@ static void feed_stream(struct follower *f, enum stream_index index)
                         return;
                 }
                 f->at[index] += (uint64_t)n;
-                tell(f, index, data, (size_t)n);
+                send_piece(f, index, data, (size_t)n);
         }
 }
 
@@ -128,7 +128,7 @@ static void take(struct stream_of *s, const char *data, size_t size)
         TAILQ_FOREACH (f, &s->process->followers, link)
                 if (f->at[index] == before && !f->request->is_held) {
                         f->at[index] = s->spool.total;
-                        tell(f, index, data, size);
+                        send_piece(f, index, data, size);
                 }
         waits_bytes(s->process, index, data, size);
 }

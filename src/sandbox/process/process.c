@@ -206,7 +206,7 @@ void process_ended(struct process *p, int exit_code, int signal)
         else
                 killings_ended(p);
         if (!p->is_hidden)
-                sandbox_tell(p->sandbox, "processEnded", process_json(p));
+                sandbox_send_event(p->sandbox, "processEnded", process_json(p));
         if (p->on_end)
                 p->on_end(p);
         p->on_end = NULL;

@@ -198,7 +198,7 @@ static void checkout_free(struct checkout *c)
 }
 
 /* The caller has the whole output of git besides, so its words leave room for who can allow the connection. */
-static void say_why(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
+static void set_reason(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
 {
         char network[sizeof(e->msg)] = "";
         size_t most = sizeof(e->msg) - sizeof("git: ; "), least = WHY_BYTES_LEAST, room;
@@ -227,7 +227,7 @@ static void fail(struct checkout *c, const char *printed)
         if (c->process->timed_out)
                 err_set(&e, CLOCHE_E_TIMEOUT, "git did not finish in time");
         else
-                say_why(c, code, why, &e);
+                set_reason(c, code, why, &e);
         checkout_free(c);
         sandbox_request_fail(request, &e, about);
 }
