@@ -156,7 +156,7 @@ static void send_text(struct container_request *q, const char *stream, const cha
                 return;
         send_event(q, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
         if (utf8 == &streams->err)
-                container_network_look(&streams->network, &text);
+                container_network_search(&streams->network, &text);
 }
 
 static void explain_stream(struct container_request *q, const json_t *result)

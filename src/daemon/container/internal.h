@@ -226,12 +226,12 @@ const char *container_code_name(enum cloche_code code); /* for requests that mat
 
 struct container_network {
         struct network_words words;
-        int is_line_over; /* the line with the error is complete */
-        int is_in_line;   /* the last output does not end with a newline */
-        int is_explained; /* our line was sent */
+        int is_line_complete; /* the line with the error is complete */
+        int is_in_line;       /* the last output does not end with a newline */
+        int is_explained;     /* our line was sent */
 };
 /* Search the next piece of standard error. */
-void container_network_look(struct container_network *network, const struct buf *text);
+void container_network_search(struct container_network *network, const struct buf *text);
 /* Return a line that names who can allow the connection; owned by the caller. NULL: there is
  * none. */
 char *container_network_line(const struct container_request *q);

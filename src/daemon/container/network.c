@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void container_network_look(struct container_network *network, const struct buf *text)
+void container_network_search(struct container_network *network, const struct buf *text)
 {
         const char *from = network->words.is_found ? text->data : network_words_find(text->data, text->size);
 
         network_words_add(&network->words, text->data, text->size);
         if (network->words.is_found && !from)
                 from = text->data; /* the words began in the piece before */
-        network->is_line_over |= from && memchr(from, '\n', (size_t)(text->data + text->size - from));
+        network->is_line_complete |= from && memchr(from, '\n', (size_t)(text->data + text->size - from));
         network->is_in_line = text->size > 0 ? text->data[text->size - 1] != '\n' : network->is_in_line;
 }
 

@@ -293,7 +293,7 @@ static void send_text(struct container_request *q, const char *stream, const cha
                 return;
         send_event(q, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
         if (is_err)
-                container_network_look(&follow->network, &text);
+                container_network_search(&follow->network, &text);
 }
 
 /* Send our line once: when the line with the failure is complete, because the process may run for
@@ -301,7 +301,7 @@ static void send_text(struct container_request *q, const char *stream, const cha
 static void explain_network(struct container_request *q, int is_end)
 {
         struct container_network *network = &((struct follow *)q->state)->network;
-        char *line = network->words.is_found && !network->is_explained && (is_end || network->is_line_over)
+        char *line = network->words.is_found && !network->is_explained && (is_end || network->is_line_complete)
                              ? container_network_line(q)
                              : NULL;
 

@@ -68,7 +68,7 @@ static void on_change(struct container_request *q, const json_t *about, const st
         send_event(q, "move_to", path, about, attachments);
 }
 
-static void over(struct container_request *q, const char *reason)
+static void send_end(struct container_request *q, const char *reason)
 {
         container_line(q, json_pack("{s:s, s:o}", "type", "stopped", "reason", container_words(reason)));
         container_end(q);
@@ -93,13 +93,13 @@ static void on_event(struct container_request *q, const char *event, const json_
 static void watch_ended(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        over(q, "what was watched is gone");
+        send_end(q, "what was watched is gone");
 }
 
 static void watch_failed(struct container_request *q, const struct container_reply *reply)
 {
         container_line(q, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
-        over(q, reply->e->msg);
+        send_end(q, reply->e->msg);
 }
 
 static void watch(struct container_request *q, const struct container_reply *reply)
@@ -306,7 +306,7 @@ static void on_watcher_event(void *data, const char *event, const json_t *about,
 }
 
 /* The watch ended: the waiting checks fail with its error. */
-static void watcher_over(struct container_watcher *w, const struct cloche_err *e)
+static void watcher_close(struct container_watcher *w, const struct cloche_err *e)
 {
         struct container_request *q;
 
@@ -325,13 +325,13 @@ static void on_watcher_result(void *data, const json_t *result, const struct buf
         (void)result;
         (void)attachments;
         err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "what is watched is gone");
-        watcher_over(data, &e);
+        watcher_close(data, &e);
 }
 
 static void on_watcher_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
         (void)about;
-        watcher_over(data, e);
+        watcher_close(data, e);
 }
 
 static const struct sandbox_face watcher_face = {.event = on_watcher_event,

@@ -39,16 +39,16 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
         TAILQ_INIT(&client->requests);
 }
 
-void client_over(struct client *client)
+void client_close(struct client *client)
 {
-        if (client->is_over)
+        if (client->is_closed)
                 return;
-        client->is_over = 1;
-        bridge_client_over(client);
-        run_client_over(client);
-        sandbox_client_over(client);
-        prefix_client_over(client);
-        changes_client_over(client);
+        client->is_closed = 1;
+        bridge_on_client_closed(client);
+        run_on_client_closed(client);
+        sandbox_on_client_closed(client);
+        prefix_on_client_closed(client);
+        changes_on_client_closed(client);
         if (client->is_unsent)
                 TAILQ_REMOVE(&client->daemon->unsent, client, unsent_link);
         client->is_unsent = 0;
@@ -56,7 +56,7 @@ void client_over(struct client *client)
 
 void client_done(struct client *client)
 {
-        client_over(client);
+        client_close(client);
         buf_done(&client->out);
 }
 

@@ -45,7 +45,7 @@ struct client {
         uint64_t number;
         int64_t principal;
         int peer_fd; /* unix socket of the user whose rights decide about mounts; borrowed, negative: none */
-        int is_greeted, needs_token, is_over, is_unsent;
+        int is_greeted, needs_token, is_closed, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read from it */
         unsigned jobs_count;
@@ -72,13 +72,13 @@ struct client_request {
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
 /* Cancel its runs, release its prefixes, fail the calls of its host functions. */
-void client_over(struct client *client);
-/* Free its memory; after client_over. */
+void client_close(struct client *client);
+/* Free its memory; after client_close. */
 void client_done(struct client *client);
 
 /* -- frames */
 extern const struct face client_frames;
-/* Handle a received frame. The carrier checks client->is_over afterwards. */
+/* Handle a received frame. The carrier checks client->is_closed afterwards. */
 void client_receive(struct client *client, const struct frame *f);
 /* Send a request. params are in frame form, and stolen. */
 void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,

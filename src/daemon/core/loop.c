@@ -72,12 +72,12 @@ static void on_turn(uv_prepare_t *prepare)
                 d->exit_code = 1;
                 daemon_stop(d, 0, "the keeper is gone");
         }
-        prefix_look(d);
-        changes_look(d);
+        prefix_collect(d);
+        changes_collect(d);
         flush_all(d);
         http_server_turn(d->http);
         connections_tidy(d);
-        daemon_look(d);
+        daemon_check_stop(d);
         timeout_ms = cloche_engine_timeout_ms(d->engine);
         if (timeout_ms >= 0)
                 uv_timer_start(&d->engine_timer, on_nothing, (uint64_t)timeout_ms, 0);
@@ -118,7 +118,7 @@ static void on_grace(uv_timer_t *timer)
         log_event(LEVEL_WARNING, "grace-over", "{s:i}", "runs", (int)d->stats.runs_now);
         d->is_hurried = 1;
         run_cancel_all(d);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 /* The sandbox's files are lost with the daemon, or stay in its box until they can be saved. */
@@ -128,7 +128,7 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
 
         log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal",
                   (json_int_t)principal, "error", cloche_code_name(e->code), "message", e->msg);
-        if (d->is_stopping && !d->is_abandoning)
+        if (d->is_stopping && !d->is_discarding)
                 d->exit_code = 1;
 }
 
@@ -150,12 +150,12 @@ static void on_load(void *data)
         supervised_send(&d->options, MESSAGE_ALIVE, NULL);
 }
 
-static void abandon_sandboxes(struct daemon *d, const char *why)
+static void discard_sandboxes(struct daemon *d, const char *why)
 {
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_STOPPING, "%s", why);
-        sandboxes_abandon(d->sandboxes, &e);
+        sandboxes_report_unsaved(d->sandboxes, &e);
 }
 
 static void on_sandboxes_saved(void *data)
@@ -164,27 +164,27 @@ static void on_sandboxes_saved(void *data)
 
         d->sandboxes_state = SANDBOXES_ENDED;
         uv_timer_stop(&d->grace_timer);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
-static void on_save_over(uv_timer_t *timer)
+static void on_save_timeout(uv_timer_t *timer)
 {
         struct daemon *d = timer->data;
 
         log_event(LEVEL_WARNING, "save-over", "{s:i}", "seconds", SAVE_MS / 1000);
-        abandon_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
+        discard_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
         on_sandboxes_saved(d);
 }
 
 static void stop_sandboxes(struct daemon *d)
 {
         d->sandboxes_state = SANDBOXES_STOP;
-        uv_timer_start(&d->grace_timer, on_save_over, SAVE_MS, 0);
+        uv_timer_start(&d->grace_timer, on_save_timeout, SAVE_MS, 0);
         sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
 }
 
 /* Running jobs end first, within their grace; then sandboxes are saved, then answers are read. */
-void daemon_look(struct daemon *d)
+void daemon_check_stop(struct daemon *d)
 {
         if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
                 return;
@@ -214,7 +214,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
                 run_cancel_all(d);
         } else if (d->sandboxes_state == SANDBOXES_RUN)
                 uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 void loop_signal(struct daemon *d, int number)
@@ -222,8 +222,8 @@ void loop_signal(struct daemon *d, int number)
         if (d->is_stopping &&
             d->sandboxes_state !=
                     SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
-                d->is_abandoning = 1;
-                abandon_sandboxes(d, "the daemon was told twice to end");
+                d->is_discarding = 1;
+                discard_sandboxes(d, "the daemon was told twice to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
                 uv_timer_stop(&d->grace_timer);
         }

@@ -46,7 +46,7 @@ static void on_result(void *data, const json_t *result, const struct buf *attach
         log_end(job, "success");
         job->client->face->answer(job->client, job->operation, job->id, result, attachments);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
@@ -57,7 +57,7 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
         log_end(job, cloche_code_name(e->code));
         job->client->face->fail(job->client, job->id, e, about ? json_deep_copy(about) : NULL);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
@@ -188,7 +188,7 @@ void sandbox_client_hold(struct client *client)
                 send_hold(job);
 }
 
-void sandbox_client_over(struct client *client)
+void sandbox_on_client_closed(struct client *client)
 {
         struct sandbox_job *job;
 

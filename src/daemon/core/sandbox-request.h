@@ -27,7 +27,7 @@ int sandbox_cancel(struct client *client, const json_t *id);
 int sandbox_hold(struct client *client, const json_t *id, int hold);
 /* Apply a changed client->is_held. */
 void sandbox_client_hold(struct client *client);
-void sandbox_client_over(struct client *client);
+void sandbox_on_client_closed(struct client *client);
 /* True if a job is running that an orderly stop waits for; watching for events is not. */
 int sandbox_jobs_are_busy(const struct daemon *d);
 

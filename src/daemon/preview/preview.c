@@ -72,7 +72,7 @@ static void on_over(void *data)
 
         hang_up(p);
         if (p->dial)
-                sandbox_preview_over(p->dial);
+                sandbox_preview_close(p->dial);
         TAILQ_REMOVE(&p->daemon->proxies, p, link);
         answer_done(&p->answer);
         buf_done(&p->out);
@@ -129,7 +129,7 @@ static size_t most_waiting(const struct proxy *p)
         return p->is_whole ? ANSWER_HIGH_BYTES : ANSWER_EARLY_BYTES;
 }
 
-static void poll_again(struct proxy *p)
+static void update_poll(struct proxy *p)
 {
         int events = (unsent(p) > 0 && !p->is_deaf ? UV_WRITABLE : 0) |
                      (http_stream_waiting(p->request) < most_waiting(p) ? UV_READABLE : 0);
@@ -165,7 +165,7 @@ static void write_out(struct proxy *p)
         }
         if (unsent(p) <= OUT_LOW_BYTES && (p->fd >= 0 || p->answer.is_done))
                 http_body_hold(p->request, 0);
-        poll_again(p);
+        update_poll(p);
 }
 
 static void become_tunnel(struct proxy *p, const char *rest, size_t size)
@@ -209,7 +209,7 @@ static void read_in(struct proxy *p)
                         ANSWER_EARLY_BYTES);
                 fail(p, &e);
         } else {
-                poll_again(p);
+                update_poll(p);
         }
 }
 
@@ -368,7 +368,7 @@ static void on_whole(void *data)
 
 static void on_taken(void *data)
 {
-        poll_again(data);
+        update_poll(data);
 }
 
 static const struct http_handler handler = {.on_body = on_body,

@@ -210,7 +210,7 @@ void bridge_answered(struct client *client, const struct rpc_message *m, const s
 
 /* -- ends ----------------------------------------------------------------------------------------------------- */
 
-void bridge_owner_over(struct client *client, const void *owner)
+void bridge_on_owner_closed(struct client *client, const void *owner)
 {
         struct bridge_request *request = client ? TAILQ_FIRST(&client->requests) : NULL, *next;
 
@@ -228,7 +228,7 @@ void bridge_owner_over(struct client *client, const void *owner)
         }
 }
 
-void bridge_client_over(struct client *client)
+void bridge_on_client_closed(struct client *client)
 {
-        bridge_owner_over(client, NULL);
+        bridge_on_owner_closed(client, NULL);
 }

@@ -24,7 +24,7 @@ struct sync_job {
         struct kept_changeset *kept; /* the changes: this set, or */
         cloche_changeset *own;
         unsigned open; /* unanswered questions */
-        int is_over;
+        int is_ended;
 };
 
 /* -- mounts --------------------------------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ int changes_drop(const struct client_request *request, json_t **ret, struct cloc
 
 static void sync_job_free(struct sync_job *job)
 {
-        bridge_owner_over(job->client, job);
+        bridge_on_owner_closed(job->client, job);
         cloche_sync_free(job->sync);
         cloche_changeset_free(job->own);
         if (job->kept) {
@@ -205,7 +205,7 @@ static void on_end(void *data, cloche_sync *sync)
         json_t *result = NULL;
         int r = sync_result(sync, &result, &e);
 
-        job->is_over = 1; /* freed by changes_look, when nothing on the stack uses it */
+        job->is_ended = 1; /* freed by changes_collect, when nothing on the stack uses it */
         if (job->client && r == 0)
                 job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
@@ -307,7 +307,7 @@ int changes_cancel(struct client *client, const json_t *id)
         struct sync_job *job;
 
         TAILQ_FOREACH (job, &client->daemon->syncs, link)
-                if (job->client == client && !job->is_over && json_equal(job->id, id)) {
+                if (job->client == client && !job->is_ended && json_equal(job->id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
                         client->face->fail(client, job->id, &e, NULL);
                         sync_job_free(job);
@@ -316,13 +316,13 @@ int changes_cancel(struct client *client, const json_t *id)
         return 0;
 }
 
-void changes_look(struct daemon *d)
+void changes_collect(struct daemon *d)
 {
         struct sync_job *job, *next;
 
         for (job = TAILQ_FIRST(&d->syncs); job; job = next) {
                 next = TAILQ_NEXT(job, link);
-                if (job->is_over)
+                if (job->is_ended)
                         sync_job_free(job);
         }
 }
@@ -338,7 +338,7 @@ void changes_tidy(struct daemon *d, uint64_t now_ns)
         }
 }
 
-void changes_client_over(struct client *client)
+void changes_on_client_closed(struct client *client)
 {
         struct sync_job *job, *next_job;
         struct kept_changeset *k, *next;

@@ -148,7 +148,7 @@ static void look_at(struct daemon *d, struct kept_prefix *p)
         free(failure);
 }
 
-void prefix_look(struct daemon *d)
+void prefix_collect(struct daemon *d)
 {
         struct kept_prefix *p, *next;
 
@@ -230,7 +230,7 @@ void prefix_tidy(struct daemon *d, uint64_t now_ns)
         }
 }
 
-void prefix_client_over(struct client *client)
+void prefix_on_client_closed(struct client *client)
 {
         struct kept_prefix *p, *next;
 

@@ -20,7 +20,7 @@ static void job_free(struct job *job)
         struct daemon *d = job->daemon;
 
         if (job->requests_open > 0)
-                bridge_owner_over(job->client, job);
+                bridge_on_owner_closed(job->client, job);
         TAILQ_REMOVE(&d->jobs, job, link);
         d->stats.runs_now--;
         d->request_bytes -= job->bytes;
@@ -74,7 +74,7 @@ static void on_end(void *data, cloche_run *run)
         int r = cloche_run_wait(run, &result, &e);
 
         if (job->requests_open > 0)
-                bridge_owner_over(job->client, job);
+                bridge_on_owner_closed(job->client, job);
         if (r == 0)
                 stats_run(&d->stats, cloche_result_status(result), duration_ns);
         else
@@ -85,7 +85,7 @@ static void on_end(void *data, cloche_run *run)
         cloche_result_free(result);
         cloche_run_free(run);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_output(void *data, cloche_run *run, int stream, const void *bytes, size_t size)
@@ -248,7 +248,7 @@ int run_cancel(const struct client_request *request, json_t **ret, struct cloche
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "cancel");
 }
 
-void run_client_over(struct client *client)
+void run_on_client_closed(struct client *client)
 {
         struct job *job;
 

@@ -25,7 +25,7 @@ int run_hold(const struct client_request *request, json_t **ret, struct cloche_e
 /* Check that the client may start another job. id: of its request, unique among jobs, or NULL. */
 int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e);
 
-void run_client_over(struct client *client);
+void run_on_client_closed(struct client *client);
 /* Hold or release the output of its runs. */
 void run_client_hold(struct client *client, int hold);
 void run_cancel_all(struct daemon *d);

@@ -104,7 +104,7 @@ static int arrange(struct handed *h)
         return close_range(LISTEN_FDS_START + (unsigned)h->count, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static int hand_over(const struct supervisor *s, int link_fd)
+static int pass_descriptors(const struct supervisor *s, int link_fd)
 {
         struct handed h = {0};
         char text[16];
@@ -131,7 +131,7 @@ static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
         setsid(); /* Ctrl-C at a terminal reaches only the supervisor, which forwards it once */
         sigprocmask(SIG_SETMASK, &s->outer_mask, NULL);
         signal(SIGPIPE, SIG_DFL);
-        r = hand_over(s, link_fd);
+        r = pass_descriptors(s, link_fd);
         if (r == 0) {
                 execv(s->program, s->argv);
                 r = -errno;

@@ -455,7 +455,7 @@ static void on_over(void *data)
         remove_temp(raw);
         raw_free(raw);
         d->raw_count--;
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_taken(void *data)

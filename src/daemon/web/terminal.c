@@ -270,7 +270,7 @@ static void start(struct terminal *t)
         (void)send_request(t, &t->main, "process.start", params, &none, &face);
 }
 
-static void on_forgotten(void *data, const json_t *result, const struct buf *attachments)
+static void on_cleaned_up(void *data, const json_t *result, const struct buf *attachments)
 {
         struct terminal *t = data;
 
@@ -282,7 +282,7 @@ static void on_forgotten(void *data, const json_t *result, const struct buf *att
 
 static void on_found(void *data, const json_t *result, const struct buf *attachments)
 {
-        static const struct sandbox_face face = {.result = on_forgotten, .fail = on_main_failed};
+        static const struct sandbox_face face = {.result = on_cleaned_up, .fail = on_main_failed};
         const char *status = json_string_value(json_object_get(result, "status"));
         struct terminal *t = data;
 

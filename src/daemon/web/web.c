@@ -322,7 +322,7 @@ static void on_request(void *data, struct http_request *request)
 static void on_closed(void *data, void *socket_data)
 {
         (void)data;
-        connection_over(socket_data);
+        connection_on_closed(socket_data);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 #define GRACE_MS 2000 /* between the interrupt and the kill */
 /* The agent ignores a signal that arrives before it has read the cell from its channel, so the
  * signal is sent again. */
-#define SIGNAL_AGAIN_MS 100
+#define SIGNAL_RETRY_MS 100
 #define READ_BYTES 65536
 
 struct question {
@@ -153,7 +153,7 @@ static void request_unhold(struct sandbox_request *request)
 
 static void on_late(uv_timer_t *timer);
 
-static void on_signal_again(uv_timer_t *timer)
+static void on_signal_retry(uv_timer_t *timer)
 {
         struct cell *cell = timer->data;
 
@@ -161,12 +161,12 @@ static void on_signal_again(uv_timer_t *timer)
 }
 
 /* Interrupt the cell, and kill the interpreter if the cell does not end. */
-static void end_soon(struct cell *cell)
+static void schedule_end(struct cell *cell)
 {
         cell->is_ending = 1;
         set_pause(cell, 0);
         context_signal(cell->task.context);
-        uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, SIGNAL_AGAIN_MS);
+        uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, SIGNAL_RETRY_MS);
         uv_timer_start(cell->timer, on_late, GRACE_MS, 0);
 }
 
@@ -182,15 +182,15 @@ static void on_late(uv_timer_t *timer)
                 return;
         }
         cell->timed_out = 1;
-        end_soon(cell);
+        schedule_end(cell);
 }
 
 int cell_interrupt(struct cell *cell)
 {
         cell->interrupted = 1;
         context_signal(cell->task.context);
-        if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_AGAIN_MS * UINT64_C(1000000))
-                uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, 0);
+        if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_RETRY_MS * UINT64_C(1000000))
+                uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, 0);
         return 1;
 }
 
@@ -601,8 +601,8 @@ static void on_cancel(struct sandbox_request *request)
 
         cell->request = NULL;
         if (cell->is_begun && !cell->is_ending)
-                end_soon(cell);
-        context_task_abandon(&cell->task);
+                schedule_end(cell);
+        context_task_detach(&cell->task);
 }
 
 /* -- the start ------------------------------------------------------------------------------------------------ */

@@ -38,7 +38,7 @@ static void on_cancel(struct sandbox_request *request)
         struct question_task *q = request->state;
 
         q->request = NULL;
-        context_task_abandon(&q->task);
+        context_task_detach(&q->task);
 }
 
 static int request_in_turn(struct sandbox_request *request, struct context *c, const struct context_task_kind *kind,
@@ -95,7 +95,7 @@ static void on_not_made(struct context_task *task, const struct cloche_err *e)
         struct context *c = task->context;
 
         on_failed(task, e);
-        context_free_soon(c);
+        context_schedule_free(c);
 }
 
 static const struct context_task_kind making_kind = {NULL, NULL, on_ready, on_not_made, on_release};

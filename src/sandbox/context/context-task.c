@@ -28,7 +28,7 @@ static void leave(struct context_task *task)
 static void fail(struct context_task *task, const struct cloche_err *e)
 {
         leave(task);
-        if (task->is_abandoned)
+        if (task->is_detached)
                 task->kind->release(task);
         else
                 task->kind->failed(task, e);
@@ -95,14 +95,14 @@ int context_request(struct context *c, struct context_task *task, const struct c
         c->task_count++;
         c->used_ms = clock_real_ms();
         c->is_queued = 1; /* begun in the next loop iteration: the caller gets no callback from within */
-        sandbox_turn_soon(c->sandbox);
+        sandbox_schedule_turn(c->sandbox);
         return 0;
 }
 
-void context_task_abandon(struct context_task *task)
+void context_task_detach(struct context_task *task)
 {
         if (task->context->current == task) {
-                task->is_abandoned = 1;
+                task->is_detached = 1;
                 return;
         }
         leave(task);
@@ -120,7 +120,7 @@ void context_tasks_fail(struct context *c, const struct cloche_err *e)
         c->current = NULL;
         while ((task = TAILQ_FIRST(&tasks))) {
                 TAILQ_REMOVE(&tasks, task, link);
-                if (task->is_abandoned)
+                if (task->is_detached)
                         task->kind->release(task);
                 else
                         task->kind->failed(task, e);
@@ -147,7 +147,7 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
         uv_timer_stop(c->end_timer);
         context_streams_take(c); /* output from before the answer */
         leave(task);
-        if (task->is_abandoned)
+        if (task->is_detached)
                 task->kind->release(task);
         else
                 task->kind->answered(task, m, f);

@@ -162,10 +162,10 @@ void context_free(struct context *c)
         free(c);
 }
 
-void context_free_soon(struct context *c)
+void context_schedule_free(struct context *c)
 {
         c->is_doomed = 1;
-        sandbox_turn_soon(c->sandbox);
+        sandbox_schedule_turn(c->sandbox);
 }
 
 unsigned contexts_count(const struct sandbox *s)
@@ -202,9 +202,9 @@ void contexts_turn(struct sandbox *s)
                 context_free(c);
 }
 
-void contexts_gone(struct sandbox *s)
+void contexts_on_box_closed(struct sandbox *s)
 {
-        ahead_gone(s);
+        prewarm_close(s);
         while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }

@@ -75,7 +75,7 @@ struct context_task {
         struct context *context; /* NULL: in no queue */
         const struct context_task_kind *kind;
         json_int_t id;
-        int is_abandoned; /* its owner has gone; kind->release is called instead */
+        int is_detached; /* its owner has gone; kind->release is called instead */
 };
 
 struct context_task_kind {
@@ -111,7 +111,7 @@ void context_start(struct context *c);
 void context_end(struct context *c, const struct cloche_err *e);
 void context_free(struct context *c); /* ends it */
 /* Free it in the next loop iteration; until then no lookup finds it. */
-void context_free_soon(struct context *c);
+void context_schedule_free(struct context *c);
 json_t *context_json(const struct context *c);
 /* Send SIGINT to the interpreter. No task begins until the signal was delivered, or it could
  * interrupt the next cell. */
@@ -126,7 +126,7 @@ int context_request(struct context *c, struct context_task *task, const struct c
                     struct cloche_err *e);
 /* Detach the task from its owner: it leaves the queue, or, if the agent has it, kind->release is
  * called after the answer. */
-void context_task_abandon(struct context_task *task);
+void context_task_detach(struct context_task *task);
 void context_tasks_begin(struct context *c);
 /* Fail all tasks, also the current one. */
 void context_tasks_fail(struct context *c, const struct cloche_err *e);

@@ -93,7 +93,7 @@ static void give_up(struct branching *b, const struct cloche_err *e)
                 if (rolls_back && to[i]->state != CONTEXT_ENDED)
                         context_end(to[i], &copy);
                 else if (!rolls_back)
-                        context_free_soon(to[i]);
+                        context_schedule_free(to[i]);
         }
         if (request)
                 sandbox_request_fail(request, &copy, NULL);
@@ -110,8 +110,8 @@ static void forget_one(struct branching *b, struct context *c, const struct cloc
                         b->twigs[i].to = NULL;
         c->branching = NULL;
         b->request = NULL;
-        if (!b->task.is_abandoned)
-                context_task_abandon(&b->task);
+        if (!b->task.is_detached)
+                context_task_detach(&b->task);
         if (request)
                 sandbox_request_fail(request, e, NULL);
 }
@@ -444,7 +444,7 @@ static void on_cancel(struct sandbox_request *request)
         if (b->is_branched)
                 give_up(b, &e);
         else
-                context_task_abandon(&b->task);
+                context_task_detach(&b->task);
 }
 
 static struct branching *branching_new(struct sandbox_request *request, int kind, struct context *from, unsigned count,

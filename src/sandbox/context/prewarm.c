@@ -26,7 +26,7 @@ static void drop_seat(struct ahead *ahead)
         ahead->seat = NULL;
 }
 
-void ahead_gone(struct sandbox *s)
+void prewarm_close(struct sandbox *s)
 {
         struct ahead *ahead = s->ahead;
 

@@ -14,6 +14,6 @@ struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime);
 void ahead_want(struct sandbox *s, const struct runtime *runtime);
 /* Drop an instance that was not used for long. */
 void ahead_tidy(struct sandbox *s, uint64_t now_ns);
-void ahead_gone(struct sandbox *s);
+void prewarm_close(struct sandbox *s);
 
 #endif

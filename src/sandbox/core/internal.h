@@ -47,7 +47,7 @@ struct sandbox_request {
         void (*cancel)(struct sandbox_request *request);
         void (*flush)(struct sandbox_request *request);   /* may be NULL */
         void (*release)(struct sandbox_request *request); /* the client accepts events again; may be NULL */
-        int is_held, is_waiting, is_over, is_to_release;
+        int is_held, is_waiting, is_ended, is_to_release;
         /* The outcome, until it is delivered. */
         json_t *outcome;
         struct buf outcome_attachments;
@@ -157,7 +157,7 @@ struct sandbox {
         struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
         int has_usage, is_measuring; /* a report came; a request for one is under way */
         struct network *network;
-        int network_is_over;
+        int network_is_lost;
         json_t *decisions;
         uint64_t decision_count;
         TAILQ_HEAD(session_list, session) sessions;
@@ -179,7 +179,7 @@ struct sandbox {
         char save_error[256];   /* of the last failed save, or "" */
         int is_unsaved;         /* on_unsaved was called since the last save */
         uint64_t kept_ns;       /* monotonic: the last save, or the start */
-        uint64_t save_again_ns; /* monotonic: no automatic save before this */
+        uint64_t save_retry_ns; /* monotonic: no automatic save before this */
         unsigned request_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
@@ -190,13 +190,13 @@ int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested,
 /* connections.c: set up the box's network for the policy. It is in force when connections_ready is
  * called. */
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
-void connections_again(struct sandbox *s); /* restart it after it ended by itself */
+void connections_restart(struct sandbox *s); /* restart it after it ended by itself */
 void connections_close(struct sandbox *s);
 /* Write one line: why programs in it may not connect, and how the operator can allow it. */
 void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size);
 /* sandbox.c: called once after connections_open for a box that had no network. */
 void connections_ready(struct sandbox *s, const struct cloche_err *e);
-void box_forget(const struct sandboxes *all, uint32_t box);
+void sandbox_drop_box(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
 /* End it at once, without saving and without callbacks of its requests. */
 void sandbox_end(struct sandbox *s);
@@ -211,7 +211,7 @@ void spare_runs(struct sandbox *s);
 void spare_failed(struct sandbox *s);
 /* Do the scheduled work; it may free s. */
 void sandbox_turn(struct sandbox *s);
-void sandbox_turn_soon(struct sandbox *s);
+void sandbox_schedule_turn(struct sandbox *s);
 extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
@@ -233,7 +233,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
 void sandbox_send_event(struct sandbox *s, const char *event,
                         json_t *about); /* event for followers of sandbox.events; about is stolen */
-void sandboxes_turn_soon(struct sandboxes *all);
+void sandboxes_schedule_turn(struct sandboxes *all);
 int sandbox_requests_watch(struct sandboxes *all);
 
 /* -- programs in the box (spawn.c) ---------------------------------------------------------------------------- */
@@ -323,13 +323,13 @@ struct session *session_find(struct sandbox *s, const char *name, struct cloche_
 struct session *session_look_up(struct sandbox *s, const char *name);
 struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated,
                             uint64_t timeout_ms, struct cloche_err *e);
-/* Queue the command. The caller keeps it until on_end, on_fail or session_forget; a fork until
+/* Queue the command. The caller keeps it until on_end, on_fail or session_detach; a fork until
  * on_begin. */
 void session_run(struct session *session, struct shell_command *command);
 /* Kill the command and the processes it started; on_end follows, at once if it has not begun. */
 void session_kill(struct session *session, struct shell_command *command);
 /* Detach the command: no callback is called; it is killed if it is under way. */
-void session_forget(struct session *session, struct shell_command *command);
+void session_detach(struct session *session, struct shell_command *command);
 /* True if a fork would have to wait for a command. */
 int session_is_busy(const struct session *session);
 void session_close(struct session *session); /* and kill its processes; it is freed when no process points to it */
@@ -339,7 +339,7 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit);
  * again. */
 void sessions_remember(struct sandbox *s);
 /* The sandbox has ended: drop the shells, keep the definitions. */
-void sessions_gone(struct sandbox *s);
+void sessions_on_box_closed(struct sandbox *s);
 
 /* -- processes (process.c) ------------------------------------------------------------------------------------ */
 
@@ -390,7 +390,7 @@ struct process {
         int exit_code, signal, timed_out, session_ended, is_ended, is_stopping;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
         struct shell_command shell;
-        int has_shell_command; /* session_forget is due */
+        int has_shell_command; /* session_detach is due */
         json_t *env;
         char *cwd;
         int status_fd;
@@ -415,7 +415,7 @@ struct process {
         void (*on_end)(struct process *p);
         void *data;
         unsigned pins; /* number of readers */
-        int is_forgotten;
+        int is_removed;
 };
 
 struct process_options {
@@ -439,10 +439,10 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
 const struct process *process_find_output(const struct sandbox *s, const char *id);
 /* signal 0: SIGTERM, then SIGKILL after grace_ms. */
 int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e);
-void process_forget(struct process *p); /* must have ended; freed after the last reader */
+void process_remove(struct process *p); /* must have ended; freed after the last reader */
 void process_pin(struct process *p);
 void process_unpin(struct process *p);
-void process_abandon(struct process *p); /* its owner gets no callback; it is killed and removed */
+void process_detach(struct process *p); /* its owner gets no callback; it is killed and removed */
 json_t *signal_json(int signal);
 json_t *process_json(const struct process *p);
 int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code),
@@ -467,9 +467,9 @@ void followers_feed(struct process *p);
 void input_close(struct process *p);
 /* Drop the callback with this done_data. */
 void process_unwrite(struct process *p, const void *done_data);
-void drains_gone(struct sandbox *s);
+void drains_close(struct sandbox *s);
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
-void processes_gone(struct sandbox *s);
+void processes_on_box_closed(struct sandbox *s);
 unsigned processes_running(const struct sandbox *s);
 /* sandbox/process/process-request.c: the process and all that it started have ended; or this cannot be determined. */
 void killings_ended(struct process *p);
@@ -501,20 +501,20 @@ int tool_request(struct sandbox *s, const char *method, json_t *params, const st
                  void *data, struct tool_job **ret, struct cloche_err *e);
 void tool_cancel(struct tool_job *job);
 void tools_exited(struct sandbox *s, const struct init_answer *exit);
-void tools_gone(struct sandbox *s);
+void tools_on_box_closed(struct sandbox *s);
 
 /* -- contexts (context.c) ------------------------------------------------------------------------------------- */
 
-void contexts_gone(struct sandbox *s);
+void contexts_on_box_closed(struct sandbox *s);
 unsigned contexts_count(const struct sandbox *s);
-void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees contexts of context_free_soon */
+void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees contexts of context_schedule_free */
 
 /* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
 
-void ports_gone(struct sandbox *s); /* the sandbox stopped: connections and watches end, exposed ports stay */
+void ports_on_box_closed(struct sandbox *s); /* the sandbox stopped: connections and watches end, exposed ports stay */
 void ports_free(struct sandbox *s);
 void dials_hang_up(struct sandbox *s, unsigned port); /* connections of previews */
-void dials_gone(struct sandbox *s);
+void dials_close(struct sandbox *s);
 void port_watch_need(struct sandbox *s); /* start or stop it, as there are followers of port events or not */
 json_t *port_json(const struct sandbox *s, const struct port *port);
 /* Wait until a port accepts connections and answers GET path with a status in range. done is called
@@ -524,7 +524,7 @@ int probe_start(struct sandbox *s, unsigned port, const char *path, int first, i
                 void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret,
                 struct cloche_err *e);
 void probe_cancel(struct probe *probe);
-void probes_gone(struct sandbox *s);
+void probes_on_box_closed(struct sandbox *s);
 
 /* Write the definition; 0 without a state directory. */
 int store_define(struct sandbox *s, struct cloche_err *e);
@@ -536,14 +536,14 @@ void store_lost(struct sandbox *s);
  * reverse, into a new box. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Drop the callbacks of waiters with this data. */
-void store_forget(struct sandbox *s, const void *data);
+void store_detach(struct sandbox *s, const void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Fail with -CLOCHE_E_RESOURCE if this many bytes of files would not fit. It does not disturb
  * programs in the box. */
 int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
 /* Record a failed save, and report it once. */
 void store_failed(struct sandbox *s, const struct cloche_err *e);
-void store_gone(struct sandbox *s);
+void store_on_box_closed(struct sandbox *s);
 void stores_exited(struct sandbox *s, const struct init_answer *exit);
 
 /* -- handlers of methods, a file each area -------------------------------------------------------------------- */

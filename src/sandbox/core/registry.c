@@ -53,7 +53,7 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 {
         uint64_t every_ns = s->all->options.save_every_ms * 1000000, since_ns = now_ns - s->kept_ns;
 
-        if (!every_ns || !s->is_dirty || s->store_job || since_ns < every_ns || now_ns < s->save_again_ns)
+        if (!every_ns || !s->is_dirty || s->store_job || since_ns < every_ns || now_ns < s->save_retry_ns)
                 return 0;
         return now_ns - s->used_ns > 1000000000u || since_ns > 2 * every_ns;
 }
@@ -65,10 +65,10 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         ahead_tidy(s, now_ns);
-        if (s->network_is_over) /* its gate was killed, perhaps for memory */
-                connections_again(s);
+        if (s->network_is_lost) /* its gate was killed, perhaps for memory */
+                connections_restart(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
-            now_ns >= s->save_again_ns)
+            now_ns >= s->save_retry_ns)
                 sandbox_stop(s, 1);
         else if (is_save_due(s, now_ns))
                 store_save(s, NULL, NULL);
@@ -170,10 +170,10 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
                 sandbox_stop(s, 1);
         TAILQ_FOREACH (s, &all->spares, link)
                 sandbox_stop(s, 0);
-        sandboxes_turn_soon(all);
+        sandboxes_schedule_turn(all);
 }
 
-void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
+void sandboxes_report_unsaved(struct sandboxes *all, const struct cloche_err *e)
 {
         struct sandbox *s;
 
@@ -373,7 +373,7 @@ int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 
 static void save_cancel(struct sandbox_request *request)
 {
-        store_forget(request->sandbox, request);
+        store_detach(request->sandbox, request);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)

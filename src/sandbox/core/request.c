@@ -61,7 +61,7 @@ static const struct method *find_method(const char *name)
 
 static void request_free(struct sandbox_request *request)
 {
-        if (request->is_over)
+        if (request->is_ended)
                 TAILQ_REMOVE(&request->all->ended, request, turn_link);
         if (request->is_waiting)
                 TAILQ_REMOVE(&request->sandbox->waiting, request, turn_link);
@@ -70,12 +70,12 @@ static void request_free(struct sandbox_request *request)
         if (request->sandbox) {
                 TAILQ_REMOVE(&request->sandbox->requests, request, link);
                 request->sandbox->request_count--;
-                if (request->is_over) /* it is delivered, and changed nothing since it ended */
+                if (request->is_ended) /* it is delivered, and changed nothing since it ended */
                         sandbox_touch(request->sandbox);
                 else
                         use(request->sandbox, request->method);
                 if (request->sandbox->is_deleted) /* it is freed after its last request */
-                        sandbox_turn_soon(request->sandbox);
+                        sandbox_schedule_turn(request->sandbox);
         } else {
                 TAILQ_REMOVE(&request->all->requests, request, link);
         }
@@ -136,7 +136,7 @@ static void on_wake(uv_timer_t *timer)
 
 /* Run turn() at the end of this loop iteration, or in the next one if called from outside the
  * loop. */
-void sandboxes_turn_soon(struct sandboxes *all)
+void sandboxes_schedule_turn(struct sandboxes *all)
 {
         if (!all->wants_turn)
                 uv_timer_start(all->turn_timer, on_wake, 0, 0);
@@ -156,11 +156,11 @@ int sandbox_requests_watch(struct sandboxes *all)
 
 void sandbox_request_schedule_release(struct sandbox_request *request)
 {
-        if (request->is_to_release || request->is_over)
+        if (request->is_to_release || request->is_ended)
                 return;
         request->is_to_release = 1;
         TAILQ_INSERT_TAIL(&request->all->released, request, turn_link);
-        sandboxes_turn_soon(request->all);
+        sandboxes_schedule_turn(request->all);
 }
 
 static void end(struct sandbox_request *request)
@@ -174,9 +174,9 @@ static void end(struct sandbox_request *request)
         request->is_to_release = 0;
         if (request->sandbox)
                 use(request->sandbox, request->method);
-        request->is_over = 1;
+        request->is_ended = 1;
         TAILQ_INSERT_TAIL(&request->all->ended, request, turn_link);
-        sandboxes_turn_soon(request->all);
+        sandboxes_schedule_turn(request->all);
 }
 
 void sandbox_request_result(struct sandbox_request *request, json_t *result, struct buf *attachments)
@@ -222,14 +222,14 @@ void sandbox_request_output(struct sandbox_request *request, const char *stream,
 
 void sandbox_request_cancel(struct sandbox_request *request)
 {
-        if (!request->is_over && request->cancel)
+        if (!request->is_ended && request->cancel)
                 request->cancel(request);
         request_free(request);
 }
 
 void sandbox_request_flush(struct sandbox_request *request)
 {
-        if (!request->is_over && request->flush)
+        if (!request->is_ended && request->flush)
                 request->flush(request);
 }
 
@@ -238,7 +238,7 @@ void sandbox_request_hold(struct sandbox_request *request, int hold)
         int was_held = request->is_held;
 
         request->is_held = hold;
-        if (was_held && !hold && !request->is_over && request->release)
+        if (was_held && !hold && !request->is_ended && request->release)
                 request->release(request);
 }
 
@@ -333,7 +333,7 @@ void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e)
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 /* sandbox.events continues through a stop. */
-                if (request->is_over || request->is_waiting || !request->cancel ||
+                if (request->is_ended || request->is_waiting || !request->cancel ||
                     (request->method->handle == handle_EVENTS && !s->is_deleted))
                         continue;
                 request->cancel(request);

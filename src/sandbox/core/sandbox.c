@@ -64,10 +64,10 @@ static void use_defaults(struct cloche_limits *limits)
 
 const char *const limits_of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes", NULL};
 
-void sandbox_turn_soon(struct sandbox *s)
+void sandbox_schedule_turn(struct sandbox *s)
 {
         s->all->has_put_off = 1;
-        sandboxes_turn_soon(s->all);
+        sandboxes_schedule_turn(s->all);
 }
 
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e)
@@ -203,7 +203,7 @@ void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
         struct sandbox_request *request;
 
         TAILQ_FOREACH (request, &s->requests, link)
-                if (request->method->handle == handle_EVENTS && !request->is_over && !request->is_waiting &&
+                if (request->method->handle == handle_EVENTS && !request->is_ended && !request->is_waiting &&
                     request->cancel)
                         sandbox_request_event(request, event, json_incref(about), NULL);
         json_decref(about);
@@ -237,7 +237,7 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 if ((request->method->handle != handle_STOP && request->method->handle != handle_SAVE) ||
-                    request->cancel || request->is_over)
+                    request->cancel || request->is_ended)
                         continue;
                 if (e)
                         sandbox_request_fail(request, e, NULL);
@@ -268,12 +268,12 @@ static void is_stopped(struct sandbox *s)
                 else
                         err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
                 sandbox_requests_refuse(s, &e);
-                sandbox_turn_soon(s);
+                sandbox_schedule_turn(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
                 sandbox_start(s);
         }
         if (s->is_deleted)
-                sandbox_turn_soon(s); /* the registry frees it */
+                sandbox_schedule_turn(s); /* the registry frees it */
 }
 
 static void on_dropped(void *data, struct keeper_reply *reply)
@@ -288,7 +288,7 @@ static void ignore_reply(void *data, struct keeper_reply *reply)
         (void)reply;
 }
 
-void box_forget(const struct sandboxes *all, uint32_t box)
+void sandbox_drop_box(const struct sandboxes *all, uint32_t box)
 {
         /* An error means that the keeper has ended, and the box with it. */
         if (keeper_box_drop_later(all->engine->keeper, box, ignore_reply, NULL, NULL) < 0)
@@ -297,13 +297,13 @@ void box_forget(const struct sandboxes *all, uint32_t box)
 
 static void end_work(struct sandbox *s)
 {
-        store_gone(s);
-        ports_gone(s);
-        probes_gone(s);
-        tools_gone(s);
-        contexts_gone(s);
-        processes_gone(s);
-        sessions_gone(s);
+        store_on_box_closed(s);
+        ports_on_box_closed(s);
+        probes_on_box_closed(s);
+        tools_on_box_closed(s);
+        contexts_on_box_closed(s);
+        processes_on_box_closed(s);
+        sessions_on_box_closed(s);
 }
 
 /* Release our objects of a box that is dead or will be. */
@@ -452,7 +452,7 @@ void sandbox_stop(struct sandbox *s, int save)
                 return;
         s->wants_stop = 1;
         s->wants_save |= save && s->state == SANDBOX_RUNNING; /* a sandbox that is starting has no unsaved changes */
-        sandbox_turn_soon(s);
+        sandbox_schedule_turn(s);
 }
 
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
@@ -595,7 +595,7 @@ void sandbox_start(struct sandbox *s)
                     : make_box(s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
-                sandbox_turn_soon(s);
+                sandbox_schedule_turn(s);
         }
 }
 
@@ -608,7 +608,7 @@ void sandbox_delete(struct sandbox *s)
 
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 sandbox_requests_end(s, &e);
-                sandbox_turn_soon(s);
+                sandbox_schedule_turn(s);
         } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
                 drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
         } else {
@@ -623,7 +623,7 @@ void sandbox_end(struct sandbox *s)
         while ((request = TAILQ_FIRST(&s->requests)))
                 sandbox_request_cancel(request);
         if (s->has_box)
-                box_forget(s->all, s->box);
+                sandbox_drop_box(s->all, s->box);
         s->has_box = 0;
         (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or being dropped */
         release(s);

@@ -59,7 +59,7 @@ CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, c
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
 /* The process will exit before sandboxes_stop is done: call on_unsaved, with e, for each sandbox
  * that changed and is not saved. */
-void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e);
+void sandboxes_report_unsaved(struct sandboxes *all, const struct cloche_err *e);
 void sandboxes_free(struct sandboxes *all); /* accepts NULL */
 
 /* params: an object in frame form, checked by the rows of sandbox.def; borrowed, like attachments.
@@ -85,12 +85,12 @@ typedef void (*sandbox_connected)(void *data, int fd, const struct cloche_err *e
 struct sandbox_dial;
 /* For a preview: anyone who has the token. name, token: from the URL. CLOCHE_E_NOT_FOUND: unknown
  * sandbox, port not exposed, or wrong token, with one message. An open preview keeps the sandbox
- * from being idle: call sandbox_preview_over when its connection has ended. */
+ * from being idle: call sandbox_preview_close when its connection has ended. */
 CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
                                         sandbox_connected connected, void *data, struct sandbox_dial **ret,
                                         struct cloche_err *e);
 /* Must be called once, also after an error and before it is connected; no callback follows. */
-void sandbox_preview_over(struct sandbox_dial *dial);
+void sandbox_preview_close(struct sandbox_dial *dial);
 /* True if the principal's sandbox of that name has exposed the port. */
 int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
 /* The same without a token, for the principal itself. */

@@ -63,7 +63,7 @@ struct store_job {
         struct cloche_err error;     /* or of the definition */
         struct flush *flush;         /* while an fsync(2) is under way */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
-        struct store_waiters later; /* waiters that came while files were being read: the next job is theirs */
+        struct store_waiters queued; /* waiters that came while files were being read: the next job is theirs */
 };
 
 /* -- directories ---------------------------------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ void store_remove(struct sandbox *s)
 
 /* -- jobs ----------------------------------------------------------------------------------------------------- */
 
-static void begin_later(struct sandbox *s, struct store_waiters *waiters);
+static void begin_queued(struct sandbox *s, struct store_waiters *waiters);
 
 static void complete_waiters(struct store_waiters *waiters, const struct cloche_err *e)
 {
@@ -371,16 +371,16 @@ static void complete_waiters(struct store_waiters *waiters, const struct cloche_
 }
 
 /* Free the job, then call the waiters, which may end the sandbox. */
-static void job_over(struct store_job *job, int is_gone, const struct cloche_err *e)
+static void job_done(struct store_job *job, int is_lost, const struct cloche_err *e)
 {
         struct sandbox *s = job->sandbox;
-        struct store_waiters waiters, later;
+        struct store_waiters waiters, queued;
 
         TAILQ_INIT(&waiters);
-        TAILQ_INIT(&later);
+        TAILQ_INIT(&queued);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
-        assert(!job->is_restore || TAILQ_EMPTY(&job->later));
-        TAILQ_CONCAT(is_gone ? &waiters : &later, &job->later, link);
+        assert(!job->is_restore || TAILQ_EMPTY(&job->queued));
+        TAILQ_CONCAT(is_lost ? &waiters : &queued, &job->queued, link);
         s->store_job = NULL;
         if (e && !job->is_restore)
                 job->sandbox->is_dirty = 1;
@@ -392,11 +392,11 @@ static void job_over(struct store_job *job, int is_gone, const struct cloche_err
         fd_close(&job->file_fd);
         fd_close(&job->dir_fd);
         free(job);
-        begin_later(s, &later);
+        begin_queued(s, &queued);
         complete_waiters(&waiters, e);
 }
 
-void store_gone(struct sandbox *s)
+void store_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -404,10 +404,10 @@ void store_gone(struct sandbox *s)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s",
                 s->store_job->is_restore ? "put back" : "saved");
-        job_over(s->store_job, 1, &e);
+        job_done(s->store_job, 1, &e);
 }
 
-void store_forget(struct sandbox *s, const void *data)
+void store_detach(struct sandbox *s, const void *data)
 {
         struct store_waiter *waiter;
 
@@ -416,7 +416,7 @@ void store_forget(struct sandbox *s, const void *data)
         TAILQ_FOREACH (waiter, &s->store_job->waiters, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
-        TAILQ_FOREACH (waiter, &s->store_job->later, link)
+        TAILQ_FOREACH (waiter, &s->store_job->queued, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
 }
@@ -428,7 +428,7 @@ void store_failed(struct sandbox *s, const struct cloche_err *e)
         if (s->is_deleted)
                 return;
         snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
-        s->save_again_ns = clock_now_ns() + SAVE_AGAIN_NS;
+        s->save_retry_ns = clock_now_ns() + SAVE_AGAIN_NS;
         if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))
                 options->on_unsaved(options->events_data, s->principal, s->name, e);
         s->is_unsaved = 1;
@@ -452,10 +452,10 @@ static void conclude(struct store_job *job)
         } else if (!job->is_restore) {
                 s->save_error[0] = '\0';
                 s->is_unsaved = 0;
-                s->save_again_ns = 0;
+                s->save_retry_ns = 0;
                 s->kept_ns = job->begun_ns;
         }
-        job_over(job, 0, e.code ? &e : NULL);
+        job_done(job, 0, e.code ? &e : NULL);
 }
 
 static void flush_free(struct flush *flush)
@@ -604,7 +604,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         fd_close(&fd);
         if (e) {
                 copy = *e;
-                job_over(job, 0, &copy);
+                job_done(job, 0, &copy);
                 return;
         }
         job->pid = answer->pid;
@@ -631,7 +631,7 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
                                   .file_fd = -EBADF,
                                   .pipe_fd = -EBADF};
         TAILQ_INIT(&job->waiters);
-        TAILQ_INIT(&job->later);
+        TAILQ_INIT(&job->queued);
         s->store_job = job;
         return job;
 }
@@ -665,7 +665,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
 }
 
 /* Start a save for these waiters, and take them over. */
-static void begin_later(struct sandbox *s, struct store_waiters *waiters)
+static void begin_queued(struct sandbox *s, struct store_waiters *waiters)
 {
         struct cloche_err e = {0};
         struct store_job *job = TAILQ_EMPTY(waiters) ? NULL : job_new(s, 0);
@@ -681,7 +681,7 @@ static void begin_later(struct sandbox *s, struct store_waiters *waiters)
         TAILQ_CONCAT(&job->waiters, waiters, link);
         if (begin_save(job, &e) < 0) {
                 store_failed(s, &e);
-                job_over(job, 0, &e);
+                job_done(job, 0, &e);
         }
 }
 
@@ -702,10 +702,10 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
                 if (done)
                         done(data, &e);
         } else if (s->store_job) { /* the current job may have read the files before their last changes */
-                TAILQ_INSERT_TAIL(&s->store_job->later, waiter, link);
+                TAILQ_INSERT_TAIL(&s->store_job->queued, waiter, link);
         } else {
                 TAILQ_INSERT_TAIL(&waiters, waiter, link);
-                begin_later(s, &waiters);
+                begin_queued(s, &waiters);
         }
 }
 
@@ -764,5 +764,5 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         }
         TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
         if (sandbox_start_files(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
-                job_over(job, 0, &e);
+                job_done(job, 0, &e);
 }

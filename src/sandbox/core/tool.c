@@ -32,7 +32,7 @@ struct tool {
         struct channel channel;
         uv_timer_t *idle_timer, *wake_timer;
         int32_t pid;
-        int is_over, is_draining;
+        int is_ended, is_draining;
         json_int_t next_id;
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
 };
@@ -63,9 +63,9 @@ static void end(struct tool *tool, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        if (tool->is_over)
+        if (tool->is_ended)
                 return;
-        tool->is_over = 1;
+        tool->is_ended = 1;
         if (tool->pid && tool->sandbox->control.fd >= 0)
                 (void)sandbox_send_kill(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL,
                                         NULL, NULL);
@@ -90,7 +90,7 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-void tools_gone(struct sandbox *s)
+void tools_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -271,7 +271,7 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
         struct tool *tool;
 
         TAILQ_FOREACH (tool, &s->tools, link)
-                if (!tool->is_over)
+                if (!tool->is_ended)
                         return tool;
         return tool_new(s, e);
 }

@@ -33,7 +33,7 @@ static void on_end(void *data, const struct cloche_err *e)
         if (decision)
                 on_decision(s, decision);
         json_decref(decision);
-        s->network_is_over = 1;
+        s->network_is_lost = 1;
         connections_ready(s, e);
 }
 
@@ -52,27 +52,27 @@ int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err 
         face.data = s;
         if (json_object_size(policy) == 0 && !s->network)
                 return 0;
-        if (s->network && !s->network_is_over)
+        if (s->network && !s->network_is_lost)
                 return network_set_policy(s->network, policy, e);
         network_stop(s->network);
         s->network = NULL;
-        s->network_is_over = 0;
+        s->network_is_lost = 0;
         return network_start(s->all->engine->keeper, s->box, &s->all->engine->loop, policy, &face, &s->network, e);
 }
 
-void connections_again(struct sandbox *s)
+void connections_restart(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
         if (connections_open(s, s->network_policy, &e) < 0)
-                s->network_is_over = 1; /* tried again in the next round */
+                s->network_is_lost = 1; /* tried again in the next round */
 }
 
 void connections_close(struct sandbox *s)
 {
         network_stop(s->network);
         s->network = NULL;
-        s->network_is_over = 0;
+        s->network_is_lost = 0;
 }
 
 int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)

@@ -54,7 +54,7 @@ static void connected(struct sandbox_dial *dial)
 
         handle_close(dial->poll);
         dial->poll = NULL;
-        dial->connected(dial->data, fd, NULL);
+        dial->on_connected(dial->data, fd, NULL);
 }
 
 static void refuse(struct sandbox_dial *dial, const struct cloche_err *e)
@@ -62,7 +62,7 @@ static void refuse(struct sandbox_dial *dial, const struct cloche_err *e)
         struct cloche_err copy = *e;
 
         leave(dial);
-        dial->connected(dial->data, -EBADF, &copy);
+        dial->on_connected(dial->data, -EBADF, &copy);
 }
 
 static void on_writable(uv_poll_t *poll, int status, int events)
@@ -120,7 +120,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "connect to port %u", port);
         *dial = (struct sandbox_dial){.port = port,
                                       .needs_token = needs_token,
-                                      .connected = on_connected,
+                                      .on_connected = on_connected,
                                       .data = data,
                                       .fd = -EBADF};
         r = control_ask(&s->control, &request, NULL, 0, on_answer, dial, e);
@@ -193,7 +193,7 @@ int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, u
                  : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\"", name);
 }
 
-void sandbox_preview_over(struct sandbox_dial *dial)
+void sandbox_preview_close(struct sandbox_dial *dial)
 {
         leave(dial);
         free(dial);
@@ -212,7 +212,7 @@ void dials_hang_up(struct sandbox *s, unsigned port)
         }
 }
 
-void dials_gone(struct sandbox *s)
+void dials_close(struct sandbox *s)
 {
         struct cloche_err e;
 

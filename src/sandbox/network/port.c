@@ -377,8 +377,8 @@ void port_watch_need(struct sandbox *s)
         uv_timer_start(w->timer, on_look, 0, LOOK_EVERY_MS);
 }
 
-void ports_gone(struct sandbox *s)
+void ports_on_box_closed(struct sandbox *s)
 {
         stop_watch(s);
-        dials_gone(s);
+        dials_close(s);
 }

@@ -63,7 +63,7 @@ static void finish(struct probe *probe, int status, const struct cloche_err *e)
         done(data, status, e);
 }
 
-void probes_gone(struct sandbox *s)
+void probes_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -74,23 +74,23 @@ void probes_gone(struct sandbox *s)
 
 static void try(struct probe *probe);
 
-static void on_pause_over(uv_timer_t *timer)
+static void on_pause_end(uv_timer_t *timer)
 {
         try(timer->data);
 }
 
-static void again(struct probe *probe)
+static void retry(struct probe *probe)
 {
         handle_close(probe->poll);
         probe->poll = NULL;
         peer_discard_one(&probe->fd);
-        uv_timer_start(probe->timer, on_pause_over, probe->pause_ms, 0);
+        uv_timer_start(probe->timer, on_pause_end, probe->pause_ms, 0);
         probe->pause_ms = probe->pause_ms * 2 < PAUSE_MS_MAX ? probe->pause_ms * 2 : PAUSE_MS_MAX;
 }
 
 static void on_answer_late(uv_timer_t *timer)
 {
-        again(timer->data);
+        retry(timer->data);
 }
 
 static int has_connected(int fd)
@@ -125,7 +125,7 @@ static void read_answer(struct probe *probe)
         if (status >= probe->first && status <= probe->last)
                 finish(probe, status, NULL);
         else
-                again(probe);
+                retry(probe);
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
@@ -134,7 +134,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
         ssize_t n;
 
         if (status < 0 || !has_connected(probe->fd)) {
-                again(probe);
+                retry(probe);
                 return;
         }
         if (!probe->request) {
@@ -145,7 +145,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 n = send(probe->fd, probe->request + probe->sent, strlen(probe->request) - probe->sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
                 if (n < 0 && errno != EAGAIN) {
-                        again(probe);
+                        retry(probe);
                         return;
                 }
                 probe->sent += n > 0 ? (size_t)n : 0;
@@ -163,13 +163,13 @@ static void on_connected(void *data, const struct init_answer *answer, int fd, c
 
         (void)answer;
         if (e || fd < 0) {
-                again(probe);
+                retry(probe);
                 return;
         }
         probe->fd = fd;
         probe->sent = probe->head_size = 0;
         if (handle_poll(&probe->sandbox->all->engine->loop, fd, probe, &probe->poll) < 0) {
-                again(probe);
+                retry(probe);
                 return;
         }
         uv_poll_start(probe->poll, UV_WRITABLE, on_event);
@@ -241,7 +241,7 @@ int probe_start(struct sandbox *s, unsigned port, const char *path, int first, i
         }
         if (timeout_ms)
                 uv_timer_start(probe->deadline_timer, on_deadline, timeout_ms, 0);
-        uv_timer_start(probe->timer, on_pause_over, 0, 0);
+        uv_timer_start(probe->timer, on_pause_end, 0, 0);
         *ret = probe;
         return 0;
 }

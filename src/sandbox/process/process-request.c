@@ -26,7 +26,7 @@ static struct process *find(struct sandbox_request *request, struct cloche_err *
 
 static void start_cancel(struct sandbox_request *request)
 {
-        process_abandon(request->state);
+        process_detach(request->state);
 }
 
 static void on_begin(struct process *p, const struct cloche_err *e)
@@ -87,7 +87,7 @@ int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
         if (!opt.command)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.start needs the field \"command\": text");
         r = process_start(request->sandbox, &opt, &p, e);
-        if (r == 0 && !request->is_over) {
+        if (r == 0 && !request->is_ended) {
                 request->state = p;
                 request->cancel = start_cancel;
         }
@@ -98,7 +98,7 @@ int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
 
 static int is_selected(const struct process *p, const char *session)
 {
-        return !p->is_hidden && !p->is_forgotten && (p->pid || p->is_ended) &&
+        return !p->is_hidden && !p->is_removed && (p->pid || p->is_ended) &&
                (!session || strcmp(p->session->name, session) == 0);
 }
 
@@ -387,7 +387,7 @@ int handle_PROCESS_CLEANUP(struct sandbox_request *request, struct cloche_err *e
                 next = TAILQ_NEXT(p, link);
                 if (!is_selected(p, NULL) || !p->is_ended || (id && strcmp(p->id, id) != 0))
                         continue;
-                process_forget(p);
+                process_remove(p);
                 count++;
         }
         sandbox_request_result(request, json_pack("{s:i}", "count", count), NULL);

@@ -18,7 +18,7 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        p->is_ended = p->is_forgotten = 1;
+        p->is_ended = p->is_removed = 1;
         process_stop_timers(p);
         p->pins++; /* the callback may release it */
         if (p->on_begin)
@@ -317,7 +317,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         p = session ? process_new(s, opt, session, e) : NULL;
         if (!p)
                 return -(int)e->code;
-        outputs_forget_old(s);
+        outputs_drop_old(s);
         *ret = p;
         p->pins++;
         /* A copy of a busy shell would have to wait for it. */
@@ -330,10 +330,10 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
                 r = process_write(p, opt->stdin_data, opt->stdin_size, 1, NULL, NULL, e);
         if (r < 0) {
                 if (p->has_shell_command)
-                        session_forget(p->session, &p->shell);
+                        session_detach(p->session, &p->shell);
                 p->on_begin = NULL;
                 p->on_end = NULL;
-                p->is_ended = p->is_forgotten = 1;
+                p->is_ended = p->is_removed = 1;
         }
         process_unpin(p);
         return r;

@@ -270,7 +270,7 @@ void streams_close(struct process *p)
         }
 }
 
-void drains_gone(struct sandbox *s)
+void drains_close(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->drains))
                 drain_free(TAILQ_FIRST(&s->drains));

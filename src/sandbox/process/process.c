@@ -48,13 +48,13 @@ void process_pin(struct process *p)
 
 void process_unpin(struct process *p)
 {
-        if (--p->pins == 0 && p->is_forgotten)
+        if (--p->pins == 0 && p->is_removed)
                 process_free(p);
 }
 
-void process_forget(struct process *p)
+void process_remove(struct process *p)
 {
-        p->is_forgotten = 1;
+        p->is_removed = 1;
         if (p->pins == 0)
                 process_free(p);
 }
@@ -80,12 +80,12 @@ static uint64_t spooled(const struct sandbox *s)
         return bytes + outputs_bytes(s);
 }
 
-void outputs_forget_old(struct sandbox *s)
+void outputs_drop_old(struct sandbox *s)
 {
         struct process *p;
 
         while ((s->output_count > SANDBOX_OUTPUTS_MAX || spooled(s) > SANDBOX_SPOOL_BYTES) && (p = oldest_output(s)))
-                process_forget(p);
+                process_remove(p);
 }
 
 struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e)
@@ -93,7 +93,7 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (!p->is_hidden && !p->is_forgotten && strcmp(p->id, id) == 0)
+                if (!p->is_hidden && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
         err_set(e, CLOCHE_E_NOT_FOUND, "there is no process \"%.64s\" in this sandbox", id);
         return NULL;
@@ -104,7 +104,7 @@ const struct process *process_find_output(const struct sandbox *s, const char *i
         const struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_hidden && p->is_ended && !p->is_forgotten && strcmp(p->id, id) == 0)
+                if (p->is_hidden && p->is_ended && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
         return NULL;
 }
@@ -135,7 +135,7 @@ void process_stop_timers(struct process *p)
 
 /* A process may fork between SIGTERM and SIGKILL, so all processes beneath the supervisor are
  * signalled repeatedly until none remain. */
-static void sweep_over(struct process *p)
+static void sweep_done(struct process *p)
 {
         p->is_sweeping = 0;
         handle_close(p->sweep_timer);
@@ -152,7 +152,7 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
         if (e && e->code == CLOCHE_E_TIMEOUT)
                 killings_failed(p, e);
         if (e || answer->pid == 0)
-                sweep_over(p);
+                sweep_done(p);
         else
                 uv_timer_start(p->sweep_timer, on_sweep, SWEEP_EVERY_MS, 0);
 }
@@ -170,7 +170,7 @@ static void on_sweep(uv_timer_t *timer)
         struct process *p = timer->data;
 
         if (send_sweep(p) < 0)
-                sweep_over(p);
+                sweep_done(p);
 }
 
 static int sweep(struct process *p)
@@ -211,7 +211,7 @@ void process_ended(struct process *p, int exit_code, int signal)
                 p->on_end(p);
         p->on_end = NULL;
         if (p->auto_cleanup)
-                p->is_forgotten = 1;
+                p->is_removed = 1;
         process_unpin(p);
 }
 
@@ -295,7 +295,7 @@ static void on_timeout(uv_timer_t *timer)
         process_kill_hard(p);
 }
 
-static void on_grace_over(uv_timer_t *timer)
+static void on_grace_end(uv_timer_t *timer)
 {
         process_kill_hard(timer->data);
 }
@@ -321,16 +321,16 @@ int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, str
         r = kill_tree(p, signal ? signal : SIGTERM, tree ? INIT_KILL_TREE : 0, e);
         if (r == 0 && signal == SIGKILL && tree)
                 r = await_end(p, e);
-        return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_over, grace_ms, e) : r;
+        return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_end, grace_ms, e) : r;
 }
 
-void process_abandon(struct process *p)
+void process_detach(struct process *p)
 {
         p->on_begin = NULL;
         p->on_end = NULL;
         p->auto_cleanup = 1;
         if (p->is_ended)
-                process_forget(p);
+                process_remove(p);
         else
                 process_kill_hard(p);
 }
@@ -384,7 +384,7 @@ json_t *process_json(const struct process *p)
 }
 
 /* The box is dead, and all its processes with it. */
-void processes_gone(struct sandbox *s)
+void processes_on_box_closed(struct sandbox *s)
 {
         struct process *p;
 
@@ -393,13 +393,13 @@ void processes_gone(struct sandbox *s)
         while ((p = TAILQ_FIRST(&s->processes))) {
                 control_forget(p->control, p);
                 if (p->has_shell_command)
-                        session_forget(p->session, &p->shell);
+                        session_detach(p->session, &p->shell);
                 p->has_shell_command = 0;
                 p->on_end = NULL;
                 p->is_ended = 1;
-                p->is_forgotten = 1;
+                p->is_removed = 1;
                 p->pins = 0;
                 process_free(p);
         }
-        drains_gone(s);
+        drains_close(s);
 }

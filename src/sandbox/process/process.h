@@ -11,6 +11,6 @@ void process_kill_hard(struct process *p);
 void process_arm_timeout(struct process *p);
 void process_stop_timers(struct process *p);
 /* Drop the oldest outputs of exec if there are too many. */
-void outputs_forget_old(struct sandbox *s);
+void outputs_drop_old(struct sandbox *s);
 
 #endif

@@ -39,7 +39,7 @@ static void exec_cancel(struct sandbox_request *request)
         unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an
                                    outcome */
         if (x->process)
-                process_abandon(x->process);
+                process_detach(x->process);
         exec_free(x);
 }
 

@@ -263,7 +263,7 @@ static void checkout_cancel(struct sandbox_request *request)
         struct checkout *c = request->state;
 
         unfollow(&c->follower);
-        process_abandon(c->process);
+        process_detach(c->process);
         checkout_free(c);
 }
 

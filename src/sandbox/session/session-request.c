@@ -144,7 +144,7 @@ static void export_cancel(struct sandbox_request *request)
 {
         struct export *x = request->state;
 
-        session_forget(x->session, &x->command);
+        session_detach(x->session, &x->command);
         export_free(x);
 }
 

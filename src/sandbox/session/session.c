@@ -102,12 +102,12 @@ static void release(struct session *session, const struct cloche_err *e)
                 (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
                                         NULL);
         control_forget(session->control, session);
-        shell_forget(session);
+        shell_close(session);
         shell_refuse_all(session, e);
         if (session->is_isolated)
                 control_close(&session->own_control);
         if (session->has_box)
-                box_forget(session->sandbox->all, session->box);
+                sandbox_drop_box(session->sandbox->all, session->box);
         session->has_box = 0;
 }
 
@@ -186,7 +186,7 @@ void sessions_remember(struct sandbox *s)
         }
 }
 
-void sessions_gone(struct sandbox *s)
+void sessions_on_box_closed(struct sandbox *s)
 {
         struct session *session, *next;
         struct cloche_err e;

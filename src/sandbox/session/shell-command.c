@@ -180,7 +180,7 @@ static void nobody_fails(void *data, const struct cloche_err *e)
 }
 
 /* A command of our own takes its place, as the shell will still answer it. */
-void session_forget(struct session *session, struct shell_command *command)
+void session_detach(struct session *session, struct shell_command *command)
 {
         static const struct shell_command nobody = {.on_begin = nobody_begins,
                                                     .on_end = nobody_ends,

@@ -18,7 +18,7 @@
 
 /* -- the end of a shell --------------------------------------------------------------------------------------- */
 
-void shell_forget(struct session *session)
+void shell_close(struct session *session)
 {
         handle_close(session->poll);
         session->poll = NULL;
@@ -40,7 +40,7 @@ static void shell_ended(struct session *session, int exit_code, int signal)
         struct shell_command *command = TAILQ_FIRST(&session->commands);
         int was_under_way = command && command->is_sent;
 
-        shell_forget(session);
+        shell_close(session);
         if (was_under_way) {
                 shell_take_first(session);
                 if (command->is_fork)
@@ -85,7 +85,7 @@ static void exited(struct session *session, const struct init_answer *exit)
                 err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d",
                         WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, &e);
                 return;
         }
@@ -246,7 +246,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
 
         fd_close(&fd);
         if (e) {
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, e);
                 return;
         }
@@ -315,7 +315,7 @@ static void on_isolated_end(void *data, const struct cloche_err *e)
 
         (void)e;
         if (session->has_box)
-                box_forget(session->sandbox->all, session->box);
+                sandbox_drop_box(session->sandbox->all, session->box);
         session->has_box = 0;
         if (session->state != SHELL_NONE)
                 shell_ended(session, 128 + SIGKILL, SIGKILL);
@@ -333,7 +333,7 @@ static void on_box(void *data, struct keeper_reply *reply)
                 fd_close(&made.fork_fd);
                 if (session->is_closing || session->sandbox->state != SANDBOX_RUNNING) {
                         fd_close(&made.control_fd);
-                        box_forget(session->sandbox->all, made.id);
+                        sandbox_drop_box(session->sandbox->all, made.id);
                         session_unuse(session);
                         return;
                 }
@@ -381,7 +381,7 @@ void shell_start(struct session *session)
         int r = needs_box ? make_box(session, &e) : open_shell(session, &e);
 
         if (r < 0) {
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, &e);
         }
 }

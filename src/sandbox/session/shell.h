@@ -10,7 +10,7 @@
 /* shell.c */
 void shell_start(struct session *session);
 /* Release the shell's descriptors and timers, without calling back. */
-void shell_forget(struct session *session);
+void shell_close(struct session *session);
 /* Fail all commands that wait for it. */
 void shell_refuse_all(struct session *session, const struct cloche_err *e);
 
