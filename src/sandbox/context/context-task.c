@@ -185,7 +185,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (cell)
                 return cell_on_message(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
-                branching_failed(c->branching, m->params);
+                context_fork_failed(c->fork, m->params);
         return m->kind == RPC_NOTIFICATION
                        ? 0
                        : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);

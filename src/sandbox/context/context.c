@@ -123,9 +123,9 @@ static void release(struct context *c)
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
-        seat_free(c->spare);
+        seat_free(c->next_fork);
         seat_free(c->seat);
-        c->spare = c->seat = NULL;
+        c->next_fork = c->seat = NULL;
         c->pid = 0;
         c->has_status = 0;
 }
@@ -139,8 +139,8 @@ void context_end(struct context *c, const struct cloche_err *e)
         c->state = CONTEXT_ENDED;
         snprintf(c->why, sizeof(c->why), "%s", copy.msg);
         release(c);
-        if (c->branching)
-                branching_abort(c->branching, c, &copy);
+        if (c->fork)
+                context_fork_abort(c->fork, c, &copy);
         context_tasks_fail(c, &copy);
 }
 
@@ -363,8 +363,8 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
                 c->pid = (int32_t)pid;
                 take_interpreter(c, m);
                 c->state = CONTEXT_LIVE;
-                if (c->branching)
-                        branching_opened(c->branching, c);
+                if (c->fork)
+                        context_fork_opened(c->fork, c);
                 return;
         }
         free(task);
@@ -466,16 +466,16 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
 static void make_seat(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
-        struct seat *ahead = c->is_forkable ? NULL : ahead_take(c->sandbox, c->runtime);
+        struct seat *prewarmed = c->is_forkable ? NULL : prewarm_take(c->sandbox, c->runtime);
         struct cloche_err e;
 
         if (!c->is_forkable)
-                ahead_want(c->sandbox, c->runtime);
-        if (ahead) {
-                c->seat = ahead;
-                ahead->told = on_seat;
-                ahead->owner = c;
-                on_seat(ahead, NULL);
+                prewarm_schedule(c->sandbox, c->runtime);
+        if (prewarmed) {
+                c->seat = prewarmed;
+                prewarmed->told = on_seat;
+                prewarmed->owner = c;
+                on_seat(prewarmed, NULL);
                 return;
         }
         if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {

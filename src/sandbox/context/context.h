@@ -33,9 +33,9 @@ struct context {
         uint64_t timeout_ms, created_ms, used_ms;
         uint64_t count; /* number of cells in this life */
         int is_forkable, is_doomed, is_queued;
-        int is_apart;                /* forked, with files of its own */
-        int is_held;                 /* stopped while it is forked: its queue does not move */
-        struct branching *branching; /* the fork that uses or makes it, or NULL */
+        int is_apart;              /* forked, with files of its own */
+        int is_held;               /* stopped while it is forked: its queue does not move */
+        struct context_fork *fork; /* the fork that uses or makes it, or NULL */
         /* For a checkpoint: its context, and a copy of the workspace (-EBADF: not kept). A
          * checkpoint is in no list of contexts. */
         struct context *of;
@@ -46,7 +46,7 @@ struct context {
         struct template_wait wait;
         struct template_child child;
         struct seat *seat;
-        struct seat *spare;     /* a prewarmed box for its next fork, or NULL */
+        struct seat *next_fork; /* a prewarmed box for its next fork, or NULL */
         struct control control; /* of the PID 1 of its box */
         struct channel channel;
         struct context_stream streams[STREAMS];
@@ -159,10 +159,10 @@ int cell_interrupt(struct cell *cell);
 /* -- fork.c: forks, checkpoints */
 
 /* A context of the fork lives, or has ended. */
-void branching_opened(struct branching *b, struct context *c);
-void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e);
+void context_fork_opened(struct context_fork *fork, struct context *c);
+void context_fork_abort(struct context_fork *fork, struct context *c, const struct cloche_err *e);
 /* The context reported that it could not be forked. */
-void branching_failed(struct branching *b, const json_t *about);
+void context_fork_failed(struct context_fork *fork, const json_t *about);
 void checkpoints_free(struct context *c);
 unsigned checkpoints_count(const struct context *c);
 

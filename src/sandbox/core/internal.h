@@ -114,9 +114,9 @@ struct sandboxes {
         int state_fd;           /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
-        struct sandbox_list spares; /* running, not yet assigned to a principal */
-        unsigned spare_count;
-        int wants_spares;
+        struct sandbox_list pool; /* running, not yet assigned to a principal */
+        unsigned pool_count;
+        int wants_pool;
         SLIST_HEAD(notebook_list, notebook) notebooks;
         uint64_t made_ns; /* when a sandbox was last requested */
         uv_timer_t *refill_timer;
@@ -138,7 +138,7 @@ struct sandbox {
         char name[SANDBOX_NAME_MAX];
         int64_t principal;
         enum sandbox_state state;
-        int is_deleted, is_dirty, is_spare;
+        int is_deleted, is_dirty, is_pooled;
         int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
         int is_dropping;                        /* its box is being dropped; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
@@ -170,7 +170,7 @@ struct sandbox {
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
         TAILQ_HEAD(context_list, context) contexts;
-        struct ahead *ahead; /* a prewarmed interpreter, or NULL */
+        struct prewarm *prewarm; /* a prewarmed interpreter, or NULL */
         TAILQ_HEAD(copy_list, copy) copies;
         TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
         struct port_watch *port_watch;
@@ -202,13 +202,13 @@ void sandbox_delete(struct sandbox *s);
 void sandbox_end(struct sandbox *s);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
-/* spare.c: return a pooled sandbox that runs already, or NULL. */
-struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char *name);
-unsigned spares_running(const struct sandboxes *all);
-void spares_fill(struct sandboxes *all);
-void spares_tidy(struct sandboxes *all, uint64_t now_ns);
-void spare_runs(struct sandbox *s);
-void spare_failed(struct sandbox *s);
+/* pool.c: return a pooled sandbox that runs already, or NULL. */
+struct sandbox *sandbox_pool_take(struct sandboxes *all, int64_t principal, const char *name);
+unsigned sandbox_pool_running(const struct sandboxes *all);
+void sandbox_pool_fill(struct sandboxes *all);
+void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns);
+void sandbox_pool_started(struct sandbox *s);
+void sandbox_pool_failed(struct sandbox *s);
 /* Do the scheduled work; it may free s. */
 void sandbox_turn(struct sandbox *s);
 void sandbox_schedule_turn(struct sandbox *s);

@@ -64,7 +64,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
-        ahead_tidy(s, now_ns);
+        prewarm_tidy(s, now_ns);
         if (s->network_is_lost) /* its gate was killed, perhaps for memory */
                 connections_restart(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
@@ -82,8 +82,8 @@ static void on_tidy(uv_timer_t *timer)
 
         TAILQ_FOREACH (s, &all->list, link)
                 tidy(s, now_ns);
-        spares_tidy(all, now_ns);
-        spares_fill(all);
+        sandbox_pool_tidy(all, now_ns);
+        sandbox_pool_fill(all);
 }
 
 void registry_turn(struct sandboxes *all)
@@ -97,7 +97,7 @@ void registry_turn(struct sandboxes *all)
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
-        for (s = TAILQ_FIRST(&all->spares); s; s = next) {
+        for (s = TAILQ_FIRST(&all->pool); s; s = next) {
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
@@ -126,7 +126,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->engine = opt->engine;
         all->options = *opt;
         TAILQ_INIT(&all->list);
-        TAILQ_INIT(&all->spares);
+        TAILQ_INIT(&all->pool);
         TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
@@ -168,7 +168,7 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->stopped_data = data;
         TAILQ_FOREACH (s, &all->list, link)
                 sandbox_stop(s, 1);
-        TAILQ_FOREACH (s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->pool, link)
                 sandbox_stop(s, 0);
         sandboxes_schedule_turn(all);
 }
@@ -192,7 +192,7 @@ void sandboxes_free(struct sandboxes *all)
                 return;
         while ((s = TAILQ_FIRST(&all->list)))
                 sandbox_end(s);
-        while ((s = TAILQ_FIRST(&all->spares)))
+        while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
         notebooks_free(all);
         handle_close(all->turn_check);
@@ -210,7 +210,8 @@ void sandboxes_free(struct sandboxes *all)
 
 struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 {
-        struct sandboxes_count count = {.running = all->running - spares_running(all), .requests = all->request_count};
+        struct sandboxes_count count = {.running = all->running - sandbox_pool_running(all),
+                                        .requests = all->request_count};
         const struct sandbox *s;
         const struct session *session;
 
@@ -300,7 +301,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
-                s = is_usual(request->all, request->params) ? spare_take(request->all, request->principal, name) : NULL;
+                s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
+                                                            : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 r = s ? update_begin(s, request, request->params, created, e) : -(int)e->code;
                 if (s && r < 0)

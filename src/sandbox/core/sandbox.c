@@ -162,8 +162,8 @@ void sandbox_free(struct sandbox *s)
         ports_free(s);
         outputs_free(s);
         json_decref(s->decisions);
-        TAILQ_REMOVE(s->is_spare ? &s->all->spares : &s->all->list, s, link);
-        s->all->spare_count -= (unsigned)s->is_spare;
+        TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
+        s->all->pool_count -= (unsigned)s->is_pooled;
         json_decref(s->env);
         json_decref(s->labels);
         json_decref(s->network_policy);
@@ -223,7 +223,7 @@ static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
-        if (!s->is_spare && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
+        if (!s->is_pooled && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
                 store_failed(s, &e);
 }
 
@@ -251,14 +251,14 @@ static void is_stopped(struct sandbox *s)
         s->all->running--;
         s->is_dropping = 0;
         set_state(s, SANDBOX_STOPPED);
-        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_spare && !s->is_deleted)
+        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
                 store_lost(s);
         else
                 define_state(s);
         s->is_dirty = 0;
         answer_stops(s, NULL);
-        if (s->is_spare)
-                spare_failed(s);
+        if (s->is_pooled)
+                sandbox_pool_failed(s);
         s->wants_stop = s->wants_save = 0;
         if (s->all->is_stopping || s->is_deleted) {
                 struct cloche_err e;
@@ -513,8 +513,8 @@ static void on_restored(void *data, const struct cloche_err *e)
         define_state(s);
         if (s->wants_stop || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
-        else if (s->is_spare)
-                spare_runs(s);
+        else if (s->is_pooled)
+                sandbox_pool_started(s);
         else
                 sandbox_requests_begin(s);
 }
@@ -590,7 +590,7 @@ void sandbox_start(struct sandbox *s)
                 return;
         s->state = SANDBOX_STARTING;
         s->all->running++;
-        r = s->all->running - spares_running(s->all) > most
+        r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
                     : make_box(s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */

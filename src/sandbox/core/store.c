@@ -742,7 +742,7 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         struct store_job *job;
         struct stat st;
 
-        if (s->all->state_fd < 0 || s->is_spare || (file_fd < 0 && why == ENOENT)) {
+        if (s->all->state_fd < 0 || s->is_pooled || (file_fd < 0 && why == ENOENT)) {
                 done(data, NULL);
                 return;
         }
