@@ -1,3 +1,5 @@
+/* Backups of directories of a sandbox: create, restore, upload. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Cells of the code interpreter: POST /api/execute/code. 0.3 reads JSON lines, later clients
- * SSE. */
+/* Cells of the code interpreter: POST /api/execute/code. 0.3 reads JSON lines, later clients SSE.
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* The container API over HTTP: requests in, answers and streams out. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* Contexts of the code interpreter: create, list, delete. */
+/* Contexts of the code interpreter: create, list, delete. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdio.h>

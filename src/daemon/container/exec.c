@@ -1,3 +1,5 @@
+/* Commands: POST /api/execute and /api/execute/stream. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdlib.h>

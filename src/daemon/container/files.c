@@ -1,3 +1,5 @@
+/* Files: write, read, list, move, delete. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Sessions, git, health and version: operations of a few lines each. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* This API has no error for the network: a line after the output of a command or process names the
- * reason why a host is unreachable, and who can allow it. */
+ * reason why a host is unreachable, and who can allow it. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* Ports: expose, list, watch, forward. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "internal.h"
 
 #include "daemon/preview/preview.h"

@@ -1,3 +1,5 @@
+/* Processes in the background: start, list, kill, and their output. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* POST /api/read/stream: a file as a stream of events, piece by piece. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "wire/base64.h"

@@ -1,3 +1,5 @@
+/* One request of the API: its body, its requests to sandboxes, its answer. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Converts displays of the core to results of the clients: one event with all forms of a value. */
+/* Converts displays of the core to results of the clients: one event with all forms of a value.
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "wire/base64.h"

@@ -2,7 +2,9 @@
  *   {type: "request", id, method, path, body?, headers?} and {type: "cancel", id};
  * ours:
  *   {type: "response", id, status, body?, done: true}, {type: "stream", id, data} and
- *   {type: "error", id?, code, message, status}. */
+ *   {type: "error", id?, code, message, status}.
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* Text of requests and answers: queries, UTF-8 in pieces, times, random names. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

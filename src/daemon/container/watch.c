@@ -1,3 +1,5 @@
+/* Watches of files: streams of events, and versions to compare with later. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

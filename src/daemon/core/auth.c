@@ -1,3 +1,5 @@
+/* Authentication: the token, TLS, the users of unix sockets. Runs in: the supervisor and
+ * cloched-engine; secrets are read with the rights of their starter, callers checked without them. */
 #include "auth.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Clients: requests and answers as frames. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "client.h"
 #include "daemon/run/bridge.h"
 #include "daemon/run/changes.h"

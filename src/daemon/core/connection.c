@@ -1,3 +1,5 @@
+/* Connections, from their first byte to their end. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "connection.h"
 #include "daemon/web/web.h"
 #include "log.h"

@@ -1,3 +1,5 @@
+/* The daemon's event loop, and its end. Runs in: cloched-engine, with the rights of the daemon's
+ * user once the engine exists. */
 #include "loop.h"
 #include "client.h"
 #include "connection.h"
@@ -72,8 +74,8 @@ static void on_turn(uv_prepare_t *prepare)
                 d->exit_code = 1;
                 daemon_stop(d, 0, "the keeper is gone");
         }
-        prefix_collect(d);
-        changes_collect(d);
+        prefix_reap(d);
+        changes_reap(d);
         flush_all(d);
         http_server_turn(d->http);
         connections_tidy(d);

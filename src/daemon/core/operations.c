@@ -1,4 +1,5 @@
-/* Operations and their handlers. */
+/* Operations and their handlers. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "auth.h"
 #include "client.h"
 #include "connection.h"

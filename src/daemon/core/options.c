@@ -1,3 +1,5 @@
+/* Options from the command line and the environment. Runs in: the supervisor and cloched-engine,
+ * at their start, with the rights of their starter. */
 #include "options.h"
 #include "caller.h"
 

@@ -1,3 +1,5 @@
+/* Requests about sandboxes, from check to answer. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "sandbox-request.h"
 #include "daemon/run/run.h"
 #include "log.h"

@@ -1,3 +1,5 @@
+/* The directory of saved sandboxes. Runs in: cloched-engine, at its start with the rights of its
+ * starter; state_check and state_close with those of the daemon's user. */
 #include "state.h"
 #include "daemon/start/own-user.h"
 #include "log.h"

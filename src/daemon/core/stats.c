@@ -1,3 +1,5 @@
+/* The daemon's statistics, as JSON and for Prometheus. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "daemon.h"
 #include "daemon/run/prefix.h"
 

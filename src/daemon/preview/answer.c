@@ -1,3 +1,5 @@
+/* A guest's answer to a forwarded request: parsed, limited, and sent on. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "answer.h"
 
 #include "base/err.h"

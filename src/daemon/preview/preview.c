@@ -1,3 +1,5 @@
+/* Ports of sandboxes over HTTP. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "preview.h"
 #include "answer.h"
 #include "daemon/core/auth.h"

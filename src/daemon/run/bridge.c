@@ -1,3 +1,5 @@
+/* Requests to a client: calls of its host functions, and questions about changes. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "bridge.h"
 #include "run.h"
 

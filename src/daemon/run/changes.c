@@ -1,3 +1,5 @@
+/* Mounted directories: kept change sets, running syncs, their events. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "changes.h"
 #include "bridge.h"
 #include "run.h"
@@ -205,7 +207,7 @@ static void on_end(void *data, cloche_sync *sync)
         json_t *result = NULL;
         int r = sync_result(sync, &result, &e);
 
-        job->is_ended = 1; /* freed by changes_collect, when nothing on the stack uses it */
+        job->is_ended = 1; /* freed by changes_reap, when nothing on the stack uses it */
         if (job->client && r == 0)
                 job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
@@ -316,7 +318,7 @@ int changes_cancel(struct client *client, const json_t *id)
         return 0;
 }
 
-void changes_collect(struct daemon *d)
+void changes_reap(struct daemon *d)
 {
         struct sync_job *job, *next;
 

@@ -35,7 +35,7 @@ int changes_drop(const struct client_request *request, json_t **ret, struct cloc
 /* Cancel the sync with this request id; its changes are undone if possible. 1: there was one. */
 int changes_cancel(struct client *client, const json_t *id);
 /* Free syncs that have ended. Called at the end of a loop iteration. */
-void changes_collect(struct daemon *d);
+void changes_reap(struct daemon *d);
 void changes_tidy(struct daemon *d, uint64_t now_ns);
 void changes_on_client_closed(struct client *client);
 void changes_drop_all(struct daemon *d);

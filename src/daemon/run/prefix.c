@@ -1,3 +1,5 @@
+/* Prefixes that callers hold. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "prefix.h"
 #include "daemon/core/log.h"
 #include "request.h"
@@ -148,7 +150,7 @@ static void look_at(struct daemon *d, struct kept_prefix *p)
         free(failure);
 }
 
-void prefix_collect(struct daemon *d)
+void prefix_reap(struct daemon *d)
 {
         struct kept_prefix *p, *next;
 

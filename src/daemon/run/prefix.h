@@ -29,7 +29,7 @@ int prefix_find(const struct client *client, const char *id, struct kept_prefix 
 /* Cancel the set-up with this request id, which fails now. 1: there was one. */
 int prefix_cancel(struct client *client, const json_t *id);
 /* Report set-ups that have ended. Called after each turn of the engine. */
-void prefix_collect(struct daemon *d);
+void prefix_reap(struct daemon *d);
 /* Free the user's prefixes that were idle for too long. */
 void prefix_tidy(struct daemon *d, uint64_t now_ns);
 void prefix_on_client_closed(struct client *client);

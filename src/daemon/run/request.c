@@ -1,3 +1,5 @@
+/* Converts checked parameters to requests for the engine. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "request.h"
 #include "changes.h"
 

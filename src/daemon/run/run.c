@@ -1,3 +1,5 @@
+/* Running jobs: call, script and evaluate. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "run.h"
 #include "bridge.h"
 #include "changes.h"

@@ -1,3 +1,6 @@
+/* The engine's process gives up its rights before it reads untrusted input. Runs in:
+ * cloched-engine, at its start; it ends with the rights of the daemon's user, Landlocked and
+ * filtered. */
 #include "confine.h"
 #include "daemon/core/log.h"
 

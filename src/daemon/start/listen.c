@@ -1,3 +1,5 @@
+/* Listening sockets. Runs in: the supervisor, or a daemon without one, which open sockets with the
+ * rights of their starter; connections are accepted in cloched-engine, on its loop. */
 #include "listen.h"
 #include "daemon/core/auth.h"
 #include "daemon/core/connection.h"

@@ -1,3 +1,5 @@
+/* The user's own daemon, in the background. Runs in: the supervisor of a daemon on demand, before
+ * and after it forks, with the rights of its starter. */
 #include "on-demand.h"
 #include "daemon/core/log.h"
 

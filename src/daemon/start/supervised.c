@@ -1,3 +1,5 @@
+/* The engine's end of the link to its supervisor. Runs in: cloched-engine, with the rights of the
+ * daemon's user. */
 #include "supervised.h"
 #include "daemon/core/daemon.h"
 #include "daemon/core/loop.h"

@@ -1,3 +1,5 @@
+/* The daemon's first process: sockets, the engine's process, its restarts. Runs in: the
+ * supervisor, with the rights of its starter. */
 #include "supervisor.h"
 #include "daemon/core/auth.h"
 #include "daemon/core/daemon.h"

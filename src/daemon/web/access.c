@@ -1,3 +1,5 @@
+/* Access checks over HTTP. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "access.h"
 #include "daemon/core/auth.h"
 

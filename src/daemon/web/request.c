@@ -1,3 +1,5 @@
+/* Operations over HTTP, and all HTTP errors. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "request.h"
 #include "daemon/core/log.h"
 #include "daemon/core/sandbox-request.h"

@@ -1,3 +1,5 @@
+/* Files and trees of a sandbox as HTTP bodies. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "sandbox-raw.h"
 #include "request.h"
 

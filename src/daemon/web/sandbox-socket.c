@@ -1,3 +1,5 @@
+/* WebSockets of sandboxes: the common part, and that for a single request. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox-socket.h"
 #include "access.h"
 #include "daemon/core/sandbox-request.h"

@@ -1,3 +1,5 @@
+/* A WebSocket to a terminal of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "terminal.h"
 #include "access.h"
 #include "sandbox-socket.h"

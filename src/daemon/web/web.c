@@ -1,3 +1,5 @@
+/* HTTP and WebSocket: from a path to its handler. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "web.h"
 #include "access.h"
 #include "daemon/container/container.h"

@@ -1,4 +1,5 @@
-/* Output of cells that did not fit into their answers. */
+/* Output of cells that did not fit into their answers. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/fd.h"

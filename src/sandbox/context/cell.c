@@ -1,4 +1,5 @@
-/* context.run: a cell from the queue to its outcome, with its output, displays and questions. */
+/* context.run: a cell from the queue to its outcome, with its output, displays and questions. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/clock.h"
@@ -67,7 +68,7 @@ static void cell_free(struct cell *cell)
         free(cell);
 }
 
-/* Drop the output of an abandoned cell, or the next cell would return it. */
+/* Drop the output of a detached cell, or the next cell would return it. */
 static void on_release(struct context_task *task)
 {
         if (cell_from(task)->is_begun)

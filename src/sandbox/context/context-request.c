@@ -1,4 +1,5 @@
-/* Requests to contexts other than cells. */
+/* Requests to contexts other than cells. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "context.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* The output of a context: read when it arrives, kept for the current or the next cell. */
+/* The output of a context: read when it arrives, kept for the current or the next cell. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* The queue of a context, its requests to the agent, and the agent's messages. */
+/* The queue of a context, its requests to the agent, and the agent's messages. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* The life of contexts: forked from a notebook's prefix, ended, started again. */
+/* The life of contexts: forked from a notebook's prefix, ended, started again. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 #include "prewarm.h"
 #include "sandbox/core/copy.h"

@@ -85,7 +85,7 @@ struct context_task_kind {
         json_t *(*params)(struct context_task *task);
         void (*answered)(struct context_task *task, const struct rpc_message *m, const struct frame *f);
         void (*failed)(struct context_task *task, const struct cloche_err *e);
-        /* Free an abandoned task. */
+        /* Free a detached task. */
         void (*release)(struct context_task *task);
         int is_short; /* runs no cell: the agent must answer within a time limit */
 };

@@ -1,7 +1,7 @@
 /* Forks of live contexts. A checkpoint is a fork that stays stopped. The context gets the request
  * `branch` and stops; then boxes are made beneath its own, files are copied into them, and it is
  * forked into each; the children get the request `enter` and live. A rollback does the same with a
- * checkpoint. */
+ * checkpoint. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 #include "sandbox/core/copy.h"
 

@@ -1,3 +1,5 @@
+/* Prefixes from which contexts are forked. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "notebook.h"
 
 #include "base/err.h"

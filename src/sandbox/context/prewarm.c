@@ -1,3 +1,5 @@
+/* A prewarmed interpreter for the next context of a sandbox. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "prewarm.h"
 
 #include "base/clock.h"

@@ -1,6 +1,7 @@
 /* The pool of running sandboxes, each with a shell: a request for one with the usual options gets
  * it at once. They are made after a delay, so that they do not slow the current request, and only
- * while new sandboxes are being requested. */
+ * while new sandboxes are being requested. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "sandbox/session/shell.h"
 
 #include "base/clock.h"

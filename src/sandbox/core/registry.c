@@ -1,4 +1,5 @@
-/* All sandboxes of an engine: created, listed, updated, stopped when idle. */
+/* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"

@@ -2,7 +2,9 @@
  *
  *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
  *      ▲                                                                                  │ idle, stop requested,
- * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
+ * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
 #include "update.h"
 

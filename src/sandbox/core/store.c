@@ -3,7 +3,9 @@
  *
  *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
  *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (box/files/archive/pack.h);
- * replaced as a whole */
+ * replaced as a whole
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"

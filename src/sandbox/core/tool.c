@@ -1,6 +1,7 @@
 /* The file program of a sandbox (src/box/files): started on demand, ended after a time without
  * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
- * are checked like all data from a box. */
+ * are checked like all data from a box. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"

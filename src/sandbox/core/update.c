@@ -1,3 +1,5 @@
+/* Changes to the options of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "update.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* process.wait and port.wait. */
+/* process.wait and port.wait. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* The network policy of a sandbox, and the decisions made under it. */
+/* The network policy of a sandbox, and the decisions made under it. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/clock.h"

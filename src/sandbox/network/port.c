@@ -1,4 +1,5 @@
-/* Ports of a sandbox: exposed ports, listening ports, and events about them. */
+/* Ports of a sandbox: exposed ports, listening ports, and events about them. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* Input of a process: pieces in order; the callback of each is called when the kernel has it. */
+/* Input of a process: pieces in order; the callback of each is called when the kernel has it. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* Start of processes: exec runs in a session's shell, others in a forked copy of it. If the shell
  * is busy or a terminal is requested, PID 1 starts the process with the shell's last directory and
- * variables. */
+ * variables. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "process.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* Output of a process: read from its pipes, kept in spools, sent to followers. A slow follower
- * reads from the spool; only if a spool that keeps the beginning is full, the process waits. */
+ * reads from the spool; only if a spool that keeps the beginning is full, the process waits. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Processes: their end, kills, records and descriptions. */
+/* Processes: their end, kills, records and descriptions. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "process.h"
 
 #include "base/clock.h"

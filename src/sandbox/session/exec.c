@@ -1,4 +1,5 @@
-/* exec and output.read. */
+/* exec and output.read. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "sandbox/core/internal.h"
 
 #include "base/err.h"
@@ -36,7 +37,7 @@ static void exec_cancel(struct sandbox_request *request)
 {
         struct exec *x = request->state;
 
-        unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an
+        unfollow(&x->follower); /* detaching a command that has not begun calls back at once, which would deliver an
                                    outcome */
         if (x->process)
                 process_detach(x->process);

@@ -1,6 +1,7 @@
 /* git.checkout: run git of the image, in the sandbox and through its network; no data of a
  * repository is read outside. The script receives its parameters in variables, and credentials
- * through a pipe, so that these appear in no command line, environment or file. */
+ * through a pipe, so that these appear in no command line, environment or file. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/core/internal.h"
 
 #include "base/err.h"

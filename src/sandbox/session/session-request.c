@@ -1,4 +1,5 @@
-/* Requests about sessions. */
+/* Requests about sessions. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "sandbox/core/internal.h"
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
 /* Sessions: a name, a directory, an environment and, while in use, a shell. The first command
- * starts the shell, and the next one restarts it after it ended. */
+ * starts the shell, and the next one restarts it after it ended. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "shell.h"
 
 #include "base/clock.h"

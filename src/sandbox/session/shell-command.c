@@ -1,4 +1,5 @@
-/* The commands of a session's shell: one after the other, each with its own descriptors. */
+/* The commands of a session's shell: one after the other, each with its own descriptors. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "shell.h"
 
 #include "base/err.h"

@@ -1,6 +1,7 @@
-/* A session's shell: its start in the sandbox or in a box of its own, its answers
- * (proto/shell.h), its end. A guest shares its process, so an answer is trusted only for the
- * session's own directory, variables and commands. */
+/* A session's shell: its start in the sandbox or in a box of its own, its answers (proto/shell.h),
+ * its end. A guest shares its process, so an answer is trusted only for the session's own
+ * directory, variables and commands. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "shell.h"
 
 #include "base/err.h"
