@@ -1,5 +1,6 @@
 /* Authentication: the token, TLS, the users of unix sockets. Runs in: the supervisor and
- * cloched-engine; secrets are read with the rights of their starter, callers checked without them. */
+ * cloched-engine; secrets are read with the rights of their
+ * starter, callers are checked without them. */
 #include "auth.h"
 
 #include "base/err.h"

@@ -373,7 +373,15 @@ struct drain {
         uv_poll_t *poll;
 };
 
-enum process_status { PROCESS_RUNNING, PROCESS_COMPLETED, PROCESS_FAILED, PROCESS_KILLED };
+enum process_state {
+        PROCESS_STARTING,
+        PROCESS_CANCELLED, /* starting, and killed as soon as it has a pid */
+        PROCESS_RUNNING,
+        PROCESS_TERMINATING, /* SIGTERM was sent; SIGKILL follows after grace_ns */
+        PROCESS_ENDED,
+        PROCESS_SWEEPING, /* ended; the processes it left behind are being killed */
+        PROCESS_STATES
+};
 
 struct input_piece;
 struct process {
@@ -384,10 +392,10 @@ struct process {
         size_t command_size;
         int is_hidden; /* of exec or git: not in lists */
         int is_foreground, is_terminal, is_spawned, auto_cleanup, keeps_input;
-        struct control *control; /* of its PID 1 */
-        int32_t pid;             /* 0: not started */
-        enum process_status status;
-        int exit_code, signal, timed_out, session_ended, is_ended, is_stopping;
+        struct control *control;  /* of its PID 1 */
+        int32_t pid;              /* 0: not started */
+        enum process_state state; /* set by process_set_state */
+        int exit_code, signal, timed_out, session_ended;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
         struct shell_command shell;
         int has_shell_command; /* session_detach is due */
@@ -403,8 +411,7 @@ struct process {
         uint64_t timeout_ms;
         uv_timer_t *timer, *grace_timer, *sweep_timer;
         int32_t supervisor_pid;
-        int is_terminating, is_sweeping; /* SIGTERM was sent; also to the processes it left behind */
-        uint64_t grace_ns;               /* SIGKILL follows after this */
+        uint64_t grace_ns;
         TAILQ_HEAD(followers, follower) followers;
         TAILQ_HEAD(process_waits, process_wait) waits;
         TAILQ_HEAD(process_killings, killing_row) killings;
@@ -433,6 +440,11 @@ struct process_options {
         void (*on_end)(struct process *p);
         void *data;
 };
+
+static inline int process_is_ended(const struct process *p)
+{
+        return p->state == PROCESS_ENDED || p->state == PROCESS_SWEEPING;
+}
 
 int process_start(struct sandbox *s, const struct process_options *opt, struct process **ret, struct cloche_err *e);
 struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e);

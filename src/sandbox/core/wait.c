@@ -326,7 +326,7 @@ int handle_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
         }
         if (w->needs_line && replay(w))
                 return 0;
-        if (p->is_ended)
+        if (process_is_ended(p))
                 waits_ended(p);
         return 0;
 }

@@ -99,7 +99,7 @@ int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
 
 static int is_selected(const struct process *p, const char *session)
 {
-        return !p->is_hidden && !p->is_removed && (p->pid || p->is_ended) &&
+        return !p->is_hidden && !p->is_removed && (p->pid || process_is_ended(p)) &&
                (!session || strcmp(p->session->name, session) == 0);
 }
 
@@ -320,7 +320,9 @@ static int kill_one(struct killing *k, struct process *p, uint64_t grace_ms, str
         if (r < 0)
                 return r;
         k->count++;
-        *row = (struct killing_row){.process = p, .killing = k, .is_waiting = !p->is_ended || p->is_sweeping};
+        *row = (struct killing_row){.process = p,
+                                    .killing = k,
+                                    .is_waiting = !process_is_ended(p) || p->state == PROCESS_SWEEPING};
         process_pin(p);
         if (row->is_waiting) {
                 TAILQ_INSERT_TAIL(&p->killings, row, link);
@@ -340,7 +342,7 @@ int handle_PROCESS_KILL(struct sandbox_request *request, struct cloche_err *e)
                 return -(int)e->code;
         if (name && (signal = signal_of(name, e)) < 0)
                 return signal;
-        if (signal || p->is_ended) {
+        if (signal || process_is_ended(p)) {
                 r = process_kill(p, signal, sandbox_request_flag(request, "tree", 1), 0, e);
                 if (r == 0)
                         sandbox_request_result(request, process_json(p), NULL);
@@ -367,7 +369,7 @@ int handle_PROCESS_KILL_ALL(struct sandbox_request *request, struct cloche_err *
         if (!k)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "kill processes");
         TAILQ_FOREACH (p, &s->processes, link)
-                if (is_selected(p, sandbox_request_text(request, "session")) && !p->is_ended)
+                if (is_selected(p, sandbox_request_text(request, "session")) && !process_is_ended(p))
                         (void)kill_one(k, p, sandbox_request_count(request, "graceMs", GRACE_MS), NULL);
         if (k->left == 0)
                 killing_done(k);
@@ -382,11 +384,11 @@ int handle_PROCESS_CLEANUP(struct sandbox_request *request, struct cloche_err *e
 
         if (id && !p)
                 return -(int)e->code;
-        if (p && !p->is_ended)
+        if (p && !process_is_ended(p))
                 return err_set(e, CLOCHE_E_STATE, "the process %.64s has not ended", id);
         for (p = TAILQ_FIRST(&request->sandbox->processes); p; p = next) {
                 next = TAILQ_NEXT(p, link);
-                if (!is_selected(p, NULL) || !p->is_ended || (id && strcmp(p->id, id) != 0))
+                if (!is_selected(p, NULL) || !process_is_ended(p) || (id && strcmp(p->id, id) != 0))
                         continue;
                 process_remove(p);
                 count++;

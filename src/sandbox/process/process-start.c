@@ -18,7 +18,8 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        p->is_ended = p->is_removed = 1;
+        process_set_state(p, PROCESS_ENDED);
+        p->is_removed = 1;
         process_stop_timers(p);
         p->pins++; /* the callback may release it */
         if (p->on_begin)
@@ -29,6 +30,9 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 
 static void begun(struct process *p)
 {
+        int is_cancelled = p->state == PROCESS_CANCELLED;
+
+        process_set_state(p, PROCESS_RUNNING);
         p->started_ms = clock_real_ms();
         p->started_ns = clock_now_ns();
         process_arm_timeout(p);
@@ -37,7 +41,7 @@ static void begun(struct process *p)
         if (p->on_begin)
                 p->on_begin(p, NULL);
         p->on_begin = NULL;
-        if (p->is_stopping && p->pid)
+        if (is_cancelled && p->pid)
                 process_kill_hard(p);
 }
 
@@ -333,7 +337,9 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
                         session_detach(p->session, &p->shell);
                 p->on_begin = NULL;
                 p->on_end = NULL;
-                p->is_ended = p->is_removed = 1;
+                if (!process_is_ended(p))
+                        process_set_state(p, PROCESS_ENDED);
+                p->is_removed = 1;
         }
         process_unpin(p);
         return r;

@@ -74,7 +74,7 @@ void follower_feed(struct follower *f)
         if (!has_all(f))
                 return;
         resume(p);
-        if (p->is_ended)
+        if (process_is_ended(p))
                 f->complete(f);
 }
 

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "engine/loop/handle.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,25 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
+
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << (state))
+
+static const unsigned transitions[PROCESS_STATES] = {
+        [PROCESS_STARTING] = TO(PROCESS_CANCELLED) | TO(PROCESS_RUNNING) | TO(PROCESS_ENDED),
+        [PROCESS_CANCELLED] = TO(PROCESS_CANCELLED) | TO(PROCESS_RUNNING) | TO(PROCESS_ENDED),
+        [PROCESS_RUNNING] = TO(PROCESS_TERMINATING) | TO(PROCESS_ENDED),
+        [PROCESS_TERMINATING] = TO(PROCESS_TERMINATING) | TO(PROCESS_ENDED),
+        [PROCESS_ENDED] = TO(PROCESS_ENDED) | TO(PROCESS_SWEEPING),
+        [PROCESS_SWEEPING] = TO(PROCESS_ENDED),
+};
+
+void process_set_state(struct process *p, enum process_state state)
+{
+        assert(transitions[p->state] & TO(state));
+        p->state = state;
+}
 
 /* -- records -------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +85,7 @@ static struct process *oldest_output(struct sandbox *s)
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_hidden && p->is_ended && p->pins == 0)
+                if (p->is_hidden && process_is_ended(p) && p->pins == 0)
                         return p;
         return NULL;
 }
@@ -105,7 +125,7 @@ const struct process *process_find_output(const struct sandbox *s, const char *i
         const struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_hidden && p->is_ended && !p->is_removed && strcmp(p->id, id) == 0)
+                if (p->is_hidden && process_is_ended(p) && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
         return NULL;
 }
@@ -116,7 +136,7 @@ unsigned processes_running(const struct sandbox *s)
         unsigned count = 0;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                count += !p->is_ended;
+                count += !process_is_ended(p);
         return count;
 }
 
@@ -138,7 +158,7 @@ void process_stop_timers(struct process *p)
  * signalled repeatedly until none remain. */
 static void sweep_done(struct process *p)
 {
-        p->is_sweeping = 0;
+        process_set_state(p, PROCESS_ENDED);
         handle_close(p->sweep_timer);
         p->sweep_timer = NULL;
         killings_ended(p);
@@ -185,14 +205,15 @@ static int sweep(struct process *p)
 
 void process_ended(struct process *p, int exit_code, int signal)
 {
-        if (p->is_ended)
+        int is_swept = p->state == PROCESS_TERMINATING && p->supervisor_pid;
+
+        if (process_is_ended(p))
                 return;
-        p->is_ended = 1;
+        process_set_state(p, PROCESS_ENDED);
         p->ended_ms = clock_real_ms();
         p->ended_ns = clock_now_ns();
         p->exit_code = exit_code;
         p->signal = signal;
-        p->status = signal ? PROCESS_KILLED : exit_code ? PROCESS_FAILED : PROCESS_COMPLETED;
         process_stop_timers(p);
         handle_close(p->status_poll);
         p->status_poll = NULL;
@@ -202,8 +223,8 @@ void process_ended(struct process *p, int exit_code, int signal)
         streams_drain(p, p->is_hidden);
         waits_ended(p);
         followers_feed(p);
-        if (p->is_terminating && p->supervisor_pid && sweep(p) == 0)
-                p->is_sweeping = 1;
+        if (is_swept && sweep(p) == 0)
+                process_set_state(p, PROCESS_SWEEPING);
         else
                 killings_ended(p);
         if (!p->is_hidden)
@@ -224,12 +245,17 @@ void process_ended_as(struct process *p, int wait_status)
                 process_ended(p, WEXITSTATUS(wait_status), 0);
 }
 
+static int is_live(const struct process *p)
+{
+        return p->state == PROCESS_RUNNING || p->state == PROCESS_TERMINATING;
+}
+
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit)
 {
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_spawned && !p->is_ended && p->control == control && p->pid == exit->pid) {
+                if (p->is_spawned && is_live(p) && p->control == control && p->pid == exit->pid) {
                         process_ended_as(p, exit->wait_status);
                         return;
                 }
@@ -276,14 +302,14 @@ static int await_end(struct process *p, struct cloche_err *e)
 
 void process_kill_hard(struct process *p)
 {
-        if (p->is_ended)
+        if (process_is_ended(p))
                 return;
         if (p->has_shell_command && !p->shell.is_fork)
                 session_kill(p->session, &p->shell);
         else if (p->pid && (kill_tree(p, SIGKILL, INIT_KILL_TREE, NULL) < 0 || await_end(p, NULL) < 0))
                 return; /* the box has ended, or there is no memory for a timer */
         else if (!p->pid)
-                p->is_stopping = 1; /* killed as soon as it has a pid */
+                process_set_state(p, PROCESS_CANCELLED);
 }
 
 static void on_timeout(uv_timer_t *timer)
@@ -311,13 +337,14 @@ int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, str
 {
         int r;
 
-        if (p->is_ended)
+        if (process_is_ended(p))
                 return 0;
         if (!p->pid || p->has_shell_command) {
                 process_kill_hard(p);
                 return 0;
         }
-        p->is_terminating |= !signal;
+        if (!signal)
+                process_set_state(p, PROCESS_TERMINATING);
         p->grace_ns = clock_now_ns() + grace_ms * 1000000;
         r = kill_tree(p, signal ? signal : SIGTERM, tree ? INIT_KILL_TREE : 0, e);
         if (r == 0 && signal == SIGKILL && tree)
@@ -330,7 +357,7 @@ void process_detach(struct process *p)
         p->on_begin = NULL;
         p->on_end = NULL;
         p->auto_cleanup = 1;
-        if (p->is_ended)
+        if (process_is_ended(p))
                 process_remove(p);
         else
                 process_kill_hard(p);
@@ -359,12 +386,18 @@ json_t *signal_json(int signal)
         return json_sprintf("SIG%s", sigabbrev_np(signal) ? sigabbrev_np(signal) : "KILL");
 }
 
+static const char *status_name(const struct process *p)
+{
+        if (!process_is_ended(p))
+                return "running";
+        return p->signal ? "killed" : p->exit_code ? "failed" : "completed";
+}
+
 json_t *process_json(const struct process *p)
 {
-        static const char *const statuses[] = {"running", "completed", "failed", "killed"};
         json_t *object = json_pack("{s:s, s:i, s:s, s:s, s:o, s:b}", "process", p->id, "pid", (int)p->pid, "status",
-                                   statuses[p->status], "session", p->session->name, "startedAt",
-                                   time_json(p->started_ms), "timedOut", p->timed_out);
+                                   status_name(p), "session", p->session->name, "startedAt", time_json(p->started_ms),
+                                   "timedOut", p->timed_out);
         json_t *command = json_stringn(p->command, p->command_size);
 
         if (!object) {
@@ -372,7 +405,7 @@ json_t *process_json(const struct process *p)
                 return NULL;
         }
         json_object_set_new(object, "command", command ? command : json_string("(not UTF-8)"));
-        if (p->is_ended) {
+        if (process_is_ended(p)) {
                 json_object_set_new(object, "endedAt", time_json(p->ended_ms));
                 json_object_set_new(object, "exitCode", json_integer(p->exit_code));
         }
@@ -397,7 +430,6 @@ void processes_on_box_closed(struct sandbox *s)
                         session_detach(p->session, &p->shell);
                 p->has_shell_command = 0;
                 p->on_end = NULL;
-                p->is_ended = 1;
                 p->is_removed = 1;
                 p->pins = 0;
                 process_free(p);

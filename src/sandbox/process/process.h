@@ -4,6 +4,8 @@
 
 #include "sandbox/core/internal.h"
 
+/* The transition must be legal. */
+void process_set_state(struct process *p, enum process_state state);
 void process_ended(struct process *p, int exit_code, int signal);
 void process_ended_as(struct process *p, int wait_status);
 /* Send SIGKILL to all of the process; at once, or as soon as it has a pid. */

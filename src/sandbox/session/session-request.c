@@ -119,7 +119,7 @@ int handle_SESSION_DELETE(struct sandbox_request *request, struct cloche_err *e)
         if (!session)
                 return -(int)e->code;
         TAILQ_FOREACH (p, &request->sandbox->processes, link)
-                if (p->session == session && !p->is_ended)
+                if (p->session == session && !process_is_ended(p))
                         (void)process_kill(p, SIGKILL, 1, 0, NULL);
         session_close(session);
         sandbox_request_result(request, json_pack("{s:s}", "session", name), NULL);
