@@ -3,6 +3,7 @@
 #include "context.h"
 #include "prewarm.h"
 #include "sandbox/core/copy.h"
+#include "sandbox/core/state.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -21,6 +22,20 @@
 
 #define END_PATIENCE_MS 200    /* from the end of its channel to the report of its exit status */
 #define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
+
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+static const unsigned transitions[CONTEXT_STATES] = {
+        [CONTEXT_ENDED] = STATE_TO(CONTEXT_ENDED) | STATE_TO(CONTEXT_STARTING),
+        [CONTEXT_STARTING] = STATE_TO(CONTEXT_STARTING) | STATE_TO(CONTEXT_LIVE) | STATE_TO(CONTEXT_ENDED),
+        [CONTEXT_LIVE] = STATE_TO(CONTEXT_ENDED),
+};
+
+void context_set_state(struct context *c, enum context_state state)
+{
+        STATE_CHECK(transitions, c->state, state);
+        c->state = state;
+}
 
 /* -- lookup, creation ----------------------------------------------------------------------------------------- */
 
@@ -109,7 +124,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
-        like->state = CONTEXT_STARTING;
+        context_set_state(like, CONTEXT_STARTING);
         return like;
 }
 
@@ -137,7 +152,7 @@ void context_end(struct context *c, const struct cloche_err *e)
 
         if (c->state == CONTEXT_LIVE)
                 context_streams_take(c);
-        c->state = CONTEXT_ENDED;
+        context_set_state(c, CONTEXT_ENDED);
         snprintf(c->why, sizeof(c->why), "%s", copy.msg);
         release(c);
         if (c->fork)
@@ -363,7 +378,7 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
                 uv_timer_stop(c->end_timer);
                 c->pid = (int32_t)pid;
                 take_interpreter(c, m);
-                c->state = CONTEXT_LIVE;
+                context_set_state(c, CONTEXT_LIVE);
                 if (c->fork)
                         context_fork_opened(c->fork, c);
                 return;
@@ -430,7 +445,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
 {
         int r;
 
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->seat = seat;
         c->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
@@ -511,7 +526,7 @@ void context_start(struct context *c)
 
         if (c->state != CONTEXT_ENDED)
                 return;
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
         c->wait.told = on_template;
         if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)

@@ -13,7 +13,7 @@
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
 #define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; a larger one stays in a file of the sandbox */
 
-enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE };
+enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE, CONTEXT_STATES };
 
 struct context_stream {
         struct context *context;
@@ -40,8 +40,8 @@ struct context {
          * checkpoint is in no list of contexts. */
         struct context *of;
         int files_fd;
-        enum context_state state;
-        char why[256]; /* why it ended */
+        enum context_state state; /* set by context_set_state */
+        char why[256];            /* why it ended */
         /* While it lives. */
         struct template_wait wait;
         struct template_child child;
@@ -105,6 +105,8 @@ struct context *context_like(const struct context *c, const char *name, struct c
 int context_name_check(const char *name, struct cloche_err *e);
 /* Start to use the control socket of the PID 1 of its box. */
 int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e);
+/* The transition must be legal. */
+void context_set_state(struct context *c, enum context_state state);
 /* Start the interpreter; tasks wait until it lives, and fail if it cannot start. */
 void context_start(struct context *c);
 /* Kill the interpreter; tasks fail with e. The context may be started again. */

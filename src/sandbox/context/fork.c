@@ -633,7 +633,7 @@ int handle_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *
         fork->files_fd = k->files_fd;
         err_set(&why, CLOCHE_E_CONTEXT_ENDED, "the context is rolled back");
         context_end(c, &why);
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->count = k->count;
         attach_child(fork, 0, c);
         return begin(fork, e);

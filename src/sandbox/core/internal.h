@@ -97,7 +97,14 @@ json_t *time_json(uint64_t real_ms);
 
 /* -- sandboxes (sandbox.c, registry.c) ------------------------------------------------------------------------ */
 
-enum sandbox_state { SANDBOX_STOPPED, SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_STOPPING };
+enum sandbox_state {
+        SANDBOX_STOPPED,
+        SANDBOX_STARTING,
+        SANDBOX_RUNNING,
+        SANDBOX_STOPPING, /* its files are being saved */
+        SANDBOX_DROPPING, /* its box is being dropped; nothing is saved any more */
+        SANDBOX_STATES
+};
 
 struct port {
         TAILQ_ENTRY(port) link;
@@ -140,7 +147,6 @@ struct sandbox {
         enum sandbox_state state;
         int is_deleted, is_dirty, is_pooled;
         int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
-        int is_dropping;                        /* its box is being dropped; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                  /* monotonic */
@@ -288,6 +294,16 @@ struct shell_command {
         int is_sent, is_killed;
 };
 
+enum shell_state {
+        SHELL_NONE,
+        SHELL_STARTING, /* also while the box of an isolated session is being made */
+        SHELL_IDLE,
+        SHELL_BUSY,
+        SHELL_SETTLING, /* the command has ended; the processes it left behind are being killed */
+        SHELL_LOST,     /* the process is no longer our shell, until the report of its exit */
+        SHELL_STATES
+};
+
 struct session {
         TAILQ_ENTRY(session) link;
         struct sandbox *sandbox;
@@ -301,7 +317,7 @@ struct session {
         int has_box;
         struct control own_control;
         struct control *control;
-        enum { SHELL_NONE, SHELL_STARTING, SHELL_IDLE, SHELL_BUSY, SHELL_SETTLING, SHELL_GONE } state;
+        enum shell_state state; /* set by shell_set_state */
         int shell_fd;
         uv_poll_t *poll;
         uv_timer_t *stuck_timer;

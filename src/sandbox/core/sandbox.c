@@ -6,6 +6,7 @@
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "state.h"
 #include "update.h"
 
 #include "base/clock.h"
@@ -211,8 +212,17 @@ void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
         json_decref(about);
 }
 
+static const unsigned transitions[SANDBOX_STATES] = {
+        [SANDBOX_STOPPED] = STATE_TO(SANDBOX_STARTING),
+        [SANDBOX_STARTING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_RUNNING] = STATE_TO(SANDBOX_STOPPING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_STOPPING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_DROPPING] = STATE_TO(SANDBOX_STOPPED),
+};
+
 static void set_state(struct sandbox *s, enum sandbox_state state)
 {
+        STATE_CHECK(transitions, s->state, state);
         s->state = state;
         if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
                 sandbox_send_event(s, "state",
@@ -251,7 +261,6 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 static void is_stopped(struct sandbox *s)
 {
         s->all->running--;
-        s->is_dropping = 0;
         set_state(s, SANDBOX_STOPPED);
         if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
                 store_lost(s);
@@ -322,8 +331,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e = *why;
 
-        s->is_dropping = 1;
-        set_state(s, SANDBOX_STOPPING);
+        set_state(s, SANDBOX_DROPPING);
         sandbox_requests_end(s, &e);
         release(s);
         if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
@@ -375,7 +383,7 @@ static void on_saved(void *data, const struct cloche_err *e)
 {
         struct sandbox *s = data;
 
-        if (s->is_dropping || (e && has_lost_box(s))) /* it collapsed meanwhile */
+        if (s->state == SANDBOX_DROPPING || (e && has_lost_box(s))) /* it collapsed meanwhile */
                 return;
         if (e)
                 stop_failed(s, e);
@@ -423,7 +431,7 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
         struct cloche_err why;
 
         fd_close(&fd);
-        if (s->is_dropping || has_lost_box(s))
+        if (s->state == SANDBOX_DROPPING || has_lost_box(s))
                 return;
         if (s->is_deleted)
                 drop_stopped(s);
@@ -464,7 +472,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         if (!s->has_box)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
-        if (s->state == SANDBOX_STOPPING && s->wants_save && !s->is_dropping) {
+        if (s->state == SANDBOX_STOPPING && s->wants_save) {
                 store_failed(s, &e);
                 answer_stops(s, &e);
         }
@@ -590,7 +598,7 @@ void sandbox_start(struct sandbox *s)
 
         if (s->state != SANDBOX_STOPPED)
                 return;
-        s->state = SANDBOX_STARTING;
+        set_state(s, SANDBOX_STARTING);
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
@@ -611,7 +619,7 @@ void sandbox_delete(struct sandbox *s)
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 sandbox_requests_end(s, &e);
                 sandbox_schedule_turn(s);
-        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
+        } else if (s->state == SANDBOX_STOPPING) {
                 drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
         } else {
                 sandbox_stop(s, 0);
@@ -686,7 +694,7 @@ json_t *sandbox_json(struct sandbox *s)
         TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
         object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
-                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running",
+                           s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ? "running" : "stopped",
                            "createdAt", time_json(s->created_ms), "lastUsedAt", time_json(s->used_ms), "limits",
                            limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
                            (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",

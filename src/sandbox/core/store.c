@@ -156,12 +156,12 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
         object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name,
-                           "runs", s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs",
-                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                           "sessions", sessions_json(s), "ports", ports_json(s));
+                           "runs", s->state >= SANDBOX_RUNNING, "createdMs", (json_int_t)s->created_ms, "usedMs",
+                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "lostFromMs",
+                           (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits",
+                           limits_named(&s->requested_limits), "env", s->env, "network", s->network_policy, "labels",
+                           s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports",
+                           ports_json(s));
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,

@@ -1,13 +1,13 @@
 /* Processes: their end, kills, records and descriptions. Runs in: cloched-engine, on its loop,
  * with the rights of the daemon's user. */
 #include "process.h"
+#include "sandbox/core/state.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/loop/handle.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,20 +19,18 @@
 
 /* -- states ---------------------------------------------------------------------------------------------------- */
 
-#define TO(state) (1u << (state))
-
 static const unsigned transitions[PROCESS_STATES] = {
-        [PROCESS_STARTING] = TO(PROCESS_CANCELLED) | TO(PROCESS_RUNNING) | TO(PROCESS_ENDED),
-        [PROCESS_CANCELLED] = TO(PROCESS_CANCELLED) | TO(PROCESS_RUNNING) | TO(PROCESS_ENDED),
-        [PROCESS_RUNNING] = TO(PROCESS_TERMINATING) | TO(PROCESS_ENDED),
-        [PROCESS_TERMINATING] = TO(PROCESS_TERMINATING) | TO(PROCESS_ENDED),
-        [PROCESS_ENDED] = TO(PROCESS_ENDED) | TO(PROCESS_SWEEPING),
-        [PROCESS_SWEEPING] = TO(PROCESS_ENDED),
+        [PROCESS_STARTING] = STATE_TO(PROCESS_CANCELLED) | STATE_TO(PROCESS_RUNNING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_CANCELLED] = STATE_TO(PROCESS_CANCELLED) | STATE_TO(PROCESS_RUNNING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_RUNNING] = STATE_TO(PROCESS_TERMINATING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_TERMINATING] = STATE_TO(PROCESS_TERMINATING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_ENDED] = STATE_TO(PROCESS_ENDED) | STATE_TO(PROCESS_SWEEPING),
+        [PROCESS_SWEEPING] = STATE_TO(PROCESS_ENDED),
 };
 
 void process_set_state(struct process *p, enum process_state state)
 {
-        assert(transitions[p->state] & TO(state));
+        STATE_CHECK(transitions, p->state, state);
         p->state = state;
 }
 

@@ -112,7 +112,7 @@ static void begin(struct session *session, struct shell_command *command)
                 return;
         }
         command->is_sent = 1;
-        session->state = SHELL_BUSY;
+        shell_set_state(session, SHELL_BUSY);
         close_fds(command);
         if (command->is_fork || command->is_export) /* the answer needs no guest code */
                 shell_await_answer(session);

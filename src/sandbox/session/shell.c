@@ -3,6 +3,7 @@
  * directory, variables and commands. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
 #include "shell.h"
+#include "sandbox/core/state.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -17,6 +18,24 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+/* A shell may end in each state. */
+static const unsigned transitions[SHELL_STATES] = {
+        [SHELL_NONE] = STATE_TO(SHELL_NONE) | STATE_TO(SHELL_STARTING),
+        [SHELL_STARTING] = STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_IDLE] = STATE_TO(SHELL_BUSY) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_BUSY] = STATE_TO(SHELL_SETTLING) | STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_SETTLING] = STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_LOST] = STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+};
+
+void shell_set_state(struct session *session, enum shell_state state)
+{
+        STATE_CHECK(transitions, session->state, state);
+        session->state = state;
+}
+
 /* -- the end of a shell --------------------------------------------------------------------------------------- */
 
 void shell_close(struct session *session)
@@ -25,7 +44,7 @@ void shell_close(struct session *session)
         session->poll = NULL;
         peer_close(&session->shell_fd);
         uv_timer_stop(session->stuck_timer);
-        session->state = SHELL_NONE;
+        shell_set_state(session, SHELL_NONE);
         session->is_ready = 0;
         session->pid = 0;
         session->job_count = 0;
@@ -65,7 +84,7 @@ static void give_up(struct session *session, int was_closed)
         handle_close(session->poll);
         session->poll = NULL;
         peer_close(&session->shell_fd);
-        session->state = SHELL_GONE; /* until the report of its exit */
+        shell_set_state(session, SHELL_LOST); /* until the report of its exit */
 }
 
 void shell_refuse_all(struct session *session, const struct cloche_err *e)
@@ -150,7 +169,7 @@ static void conclude(struct session *session, const struct shell_answer *answer)
 {
         struct shell_command *command = TAILQ_FIRST(&session->commands);
 
-        session->state = SHELL_IDLE;
+        shell_set_state(session, SHELL_IDLE);
         take_state(session, answer);
         shell_take_first(session);
         command->supervisor_pid = answer->exit_code;
@@ -175,7 +194,7 @@ static void on_settled(void *data, const struct init_answer *answer, int fd, con
 /* Kill the processes that it started since the last kill, before the next command starts any. */
 static void settle(struct session *session, const struct shell_answer *answer)
 {
-        session->state = SHELL_SETTLING;
+        shell_set_state(session, SHELL_SETTLING);
         session->last_answer = *answer;
         if (sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
                               session->job_count, on_settled, session, NULL) < 0)
@@ -188,7 +207,7 @@ static void begin_idle(struct session *session)
 {
         if (session->state != SHELL_STARTING || !session->is_ready || !session->pid)
                 return;
-        session->state = SHELL_IDLE;
+        shell_set_state(session, SHELL_IDLE);
         shell_take_up(session);
 }
 
@@ -252,7 +271,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
                 return;
         }
         session->pid = answer->pid;
-        if (session->state == SHELL_GONE)
+        if (session->state == SHELL_LOST)
                 give_up(session, 0);
         begin_idle(session);
 }
@@ -295,7 +314,7 @@ static int open_shell(struct session *session, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
         uv_poll_start(session->poll, UV_READABLE, on_shell);
-        session->state = SHELL_STARTING;
+        shell_set_state(session, SHELL_STARTING);
         shell_await_answer(session);
         return spawn_shell(session, their_fd, e);
 }
@@ -347,7 +366,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         }
         if (r < 0)
                 shell_refuse_all(session, reply->error ? reply->error : &e);
-        session->state = SHELL_NONE;
+        shell_set_state(session, SHELL_NONE);
         shell_take_up(session);
         session_unuse(session);
 }
@@ -369,7 +388,7 @@ static int make_box(struct session *session, struct cloche_err *e)
                 r = keeper_box_make_later(s->all->engine->keeper, spec, on_box, session, e);
         free(spec);
         if (r == 0) {
-                session->state = SHELL_STARTING;
+                shell_set_state(session, SHELL_STARTING);
                 session->users++;
         }
         return r;

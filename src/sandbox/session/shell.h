@@ -8,6 +8,8 @@
 #define SHELL_EXPORTED_BYTES_MAX (4u << 20)
 
 /* shell.c */
+/* The transition must be legal. */
+void shell_set_state(struct session *session, enum shell_state state);
 void shell_start(struct session *session);
 /* Release the shell's descriptors and timers, without calling back. */
 void shell_close(struct session *session);
