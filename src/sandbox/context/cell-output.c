@@ -1,6 +1,7 @@
 /* Output of cells that did not fit into their answers. Runs in: cloched-engine, on its loop, with
  * the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "cell-output.h"
+#include "sandbox/process/process.h"
 
 #include "base/fd.h"
 

@@ -1,6 +1,8 @@
 /* context.run: a cell from the queue to its outcome, with its output, displays and questions. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "cell-output.h"
 #include "context.h"
+#include "sandbox/session/exec.h"
 
 #include "base/clock.h"
 #include "base/err.h"

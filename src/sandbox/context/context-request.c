@@ -1,6 +1,7 @@
 /* Requests to contexts other than cells. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
 #include "context.h"
+#include "sandbox/core/spawn.h"
 
 #include "base/err.h"
 

@@ -3,6 +3,7 @@
 #include "context.h"
 #include "prewarm.h"
 #include "sandbox/core/copy.h"
+#include "sandbox/core/spawn.h"
 #include "sandbox/core/state.h"
 
 #include "base/clock.h"

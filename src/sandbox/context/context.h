@@ -5,7 +5,7 @@
 #define CLOCHE_SANDBOX_CONTEXT_CONTEXT_H
 
 #include "notebook.h"
-#include "sandbox/core/internal.h"
+#include "sandbox/process/process.h"
 
 #define CONTEXTS_MAX 256
 #define CONTEXT_TASKS_MAX 1000
@@ -92,6 +92,9 @@ struct context_task_kind {
 
 /* -- context.c: its life */
 
+void contexts_on_box_closed(struct sandbox *s);
+unsigned contexts_count(const struct sandbox *s);
+void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees contexts of context_schedule_free */
 /* Return NULL, with an error, if there is no context of that name. */
 struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e);
 struct context *context_look_up(struct sandbox *s, const char *name);

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/warm/prefix.h"
-#include "sandbox/core/internal.h"
+#include "sandbox/core/sandboxes.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/loop/handle.h"
-#include "sandbox/core/internal.h"
+#include "sandbox/core/sandboxes.h"
 
 #include <stdlib.h>
 #include <string.h>

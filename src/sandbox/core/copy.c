@@ -1,6 +1,7 @@
 /* Files copied out of one box, to keep them or to put them into another. Runs in: cloched-engine,
  * on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "spawn.h"
 
 #include "base/err.h"
 #include "base/fd.h"

@@ -4,7 +4,7 @@
 #ifndef CLOCHE_SANDBOX_CORE_COPY_H
 #define CLOCHE_SANDBOX_CORE_COPY_H
 
-#include "internal.h"
+#include "sandboxes.h"
 
 struct copy;
 

@@ -2,6 +2,7 @@
  * it at once. They are made after a delay, so that they do not slow the current request, and only
  * while new sandboxes are being requested. Runs in: cloched-engine, on its loop, with the rights
  * of the daemon's user. */
+#include "sandbox/session/session.h"
 #include "sandbox/session/shell.h"
 
 #include "base/clock.h"

@@ -1,8 +1,11 @@
 /* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "internal.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/network/port.h"
+#include "sandbox/process/process.h"
+#include "store.h"
 #include "update.h"
 
 #include "base/clock.h"

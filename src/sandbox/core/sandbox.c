@@ -6,7 +6,13 @@
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/context/context.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/network/port.h"
 #include "state.h"
+#include "store.h"
+#include "tool.h"
 #include "update.h"
 
 #include "base/clock.h"

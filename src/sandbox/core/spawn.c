@@ -1,6 +1,7 @@
 /* Programs in a sandbox: requests to PID 1 to start and kill them, and their environment. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "spawn.h"
+#include "sandboxes.h"
 
 #include "base/err.h"
 #include "base/fd.h"

@@ -6,7 +6,10 @@
  * replaced as a whole
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "store.h"
+#include "sandbox/network/port.h"
+#include "sandbox/session/session.h"
+#include "spawn.h"
 
 #include "base/clock.h"
 #include "base/err.h"

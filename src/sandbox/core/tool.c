@@ -2,7 +2,8 @@
  * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
  * are checked like all data from a box. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
-#include "internal.h"
+#include "tool.h"
+#include "spawn.h"
 
 #include "base/err.h"
 #include "base/fd.h"

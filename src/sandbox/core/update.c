@@ -1,6 +1,9 @@
 /* Changes to the options of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
 #include "update.h"
+#include "sandbox/network/connections.h"
+#include "spawn.h"
+#include "store.h"
 
 #include "base/err.h"
 

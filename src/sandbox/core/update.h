@@ -3,7 +3,7 @@
 #ifndef CLOCHE_SANDBOX_CORE_UPDATE_H
 #define CLOCHE_SANDBOX_CORE_UPDATE_H
 
-#include "internal.h"
+#include "sandboxes.h"
 
 /* The common part of create and update. 0: done. 1: done is called when the keeper has answered,
  * with e or NULL. A cancelled request is carried out, without the callback. A failure changes

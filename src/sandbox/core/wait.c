@@ -1,6 +1,8 @@
 /* process.wait and port.wait. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
-#include "internal.h"
+#include "wait.h"
+#include "sandbox/network/port.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "engine/loop/handle.h"

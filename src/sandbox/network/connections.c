@@ -1,6 +1,7 @@
 /* The network policy of a sandbox, and the decisions made under it. Runs in: cloched-engine, on
  * its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "connections.h"
+#include "sandbox/core/sandboxes.h"
 
 #include "base/clock.h"
 #include "base/err.h"

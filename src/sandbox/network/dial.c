@@ -1,7 +1,7 @@
 /* Connections from outside to ports of sandboxes: PID 1 of the box makes the socket, because only
  * the box is in its network, and passes it to us. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "port.h"
 
 #include "base/err.h"
 #include "base/fd.h"

@@ -1,6 +1,7 @@
 /* Ports of a sandbox: exposed ports, listening ports, and events about them. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "port.h"
+#include "sandbox/core/store.h"
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* Wait until a port of a sandbox accepts connections, and, if requested, answers over HTTP: try
  * again until then. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "port.h"
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* Input of a process: pieces in order; the callback of each is called when the kernel has it. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "process.h"
 
 #include "base/err.h"
 #include "base/fd.h"

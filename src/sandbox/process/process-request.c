@@ -1,6 +1,7 @@
 /* Requests about processes. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "sandbox/core/internal.h"
+#include "process-end.h"
+#include "sandbox/session/exec.h"
 
 #include "base/err.h"
 

@@ -1,7 +1,9 @@
 /* Start of processes: exec runs in a session's shell, others in a forked copy of it. If the shell
  * is busy or a terminal is requested, PID 1 starts the process with the shell's last directory and
  * variables. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "process-end.h"
 #include "process.h"
+#include "sandbox/core/spawn.h"
 
 #include "base/clock.h"
 #include "base/err.h"

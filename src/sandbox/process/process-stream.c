@@ -1,7 +1,8 @@
 /* Output of a process: read from its pipes, kept in spools, sent to followers. A slow follower
  * reads from the spool; only if a spool that keeps the beginning is full, the process waits. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "process.h"
+#include "sandbox/core/wait.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -225,6 +226,15 @@ void streams_drain(struct process *p, int is_last)
 }
 
 /* -- pipes of freed processes --------------------------------------------------------------------------------- */
+
+/* A pipe whose writers outlive its owner. It is read so that they do not fail, and the bytes are
+ * dropped. */
+struct drain {
+        TAILQ_ENTRY(drain) link;
+        struct sandbox *sandbox;
+        int fd;
+        uv_poll_t *poll;
+};
 
 static void drain_free(struct drain *d)
 {

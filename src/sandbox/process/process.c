@@ -1,7 +1,11 @@
 /* Processes: their end, kills, records and descriptions. Runs in: cloched-engine, on its loop,
  * with the rights of the daemon's user. */
 #include "process.h"
+#include "process-end.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/core/spawn.h"
 #include "sandbox/core/state.h"
+#include "sandbox/core/wait.h"
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,6 +1,9 @@
 /* exec and output.read. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "sandbox/core/internal.h"
+#include "exec.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "base/utf8.h"

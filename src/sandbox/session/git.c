@@ -2,7 +2,8 @@
  * repository is read outside. The script receives its parameters in variables, and credentials
  * through a pipe, so that these appear in no command line, environment or file. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "sandbox/core/internal.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 

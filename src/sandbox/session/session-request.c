@@ -1,6 +1,8 @@
 /* Requests about sessions. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "sandbox/core/internal.h"
+#include "sandbox/core/spawn.h"
+#include "sandbox/core/tool.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 

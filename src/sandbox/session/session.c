@@ -1,6 +1,8 @@
 /* Sessions: a name, a directory, an environment and, while in use, a shell. The first command
  * starts the shell, and the next one restarts it after it ended. Runs in: cloched-engine, on its
  * loop, with the rights of the daemon's user. */
+#include "session.h"
+#include "sandbox/core/spawn.h"
 #include "shell.h"
 
 #include "base/clock.h"

@@ -1,5 +1,7 @@
 /* The commands of a session's shell: one after the other, each with its own descriptors. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/core/spawn.h"
+#include "session.h"
 #include "shell.h"
 
 #include "base/err.h"

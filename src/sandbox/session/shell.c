@@ -3,7 +3,9 @@
  * directory, variables and commands. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
 #include "shell.h"
+#include "sandbox/core/spawn.h"
 #include "sandbox/core/state.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "base/fd.h"

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_SANDBOX_SESSION_SHELL_H
 #define CLOCHE_SANDBOX_SESSION_SHELL_H
 
-#include "sandbox/core/internal.h"
+#include "session.h"
 
 #define SHELL_EXPORTED_BYTES_MAX (4u << 20)
 
