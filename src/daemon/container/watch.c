@@ -88,14 +88,14 @@ static void on_event(struct container_request *q, const char *event, const json_
                                             "watchId", id));
         } else if (strcmp(event, "lost") == 0) {
                 container_line(q, json_pack("{s:s, s:s}", "type", "error", "error",
-                                            "changes came faster than they were taken: some were not told"));
+                                            "changes came faster than they were read: some were lost"));
         }
 }
 
 static void watch_ended(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        send_end(q, "what was watched is gone");
+        send_end(q, "the watched path was removed");
 }
 
 static void watch_failed(struct container_request *q, const struct container_reply *reply)
@@ -326,7 +326,7 @@ static void on_watcher_result(void *data, const json_t *result, const struct buf
 
         (void)result;
         (void)attachments;
-        err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "what is watched is gone");
+        err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "the watched path was removed");
         watcher_close(data, &e);
 }
 

@@ -28,7 +28,7 @@
 static int check_token(const char *token, const char *path, struct cloche_err *e)
 {
         if (strlen(token) < TOKEN_MIN)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has less than %d characters", path,
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has fewer than %d characters", path,
                                TOKEN_MIN);
         for (const char *at = token; *at; at++)
                 if (*at <= ' ' || *at > '~')

@@ -225,7 +225,7 @@ void loop_signal(struct daemon *d, int number)
             d->sandboxes_state !=
                     SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
                 d->is_discarding = 1;
-                discard_sandboxes(d, "the daemon was told twice to end");
+                discard_sandboxes(d, "the daemon received a second signal to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
                 uv_timer_stop(&d->grace_timer);
         }

@@ -49,7 +49,7 @@ static int hello(const struct client_request *request, json_t **ret, struct cloc
         int r;
 
         if (client->is_greeted)
-                return err_set(e, CLOCHE_E_STATE, "hello was said already");
+                return err_set(e, CLOCHE_E_STATE, "hello was sent already: it is sent once per connection");
         if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(request->params, "token")))
                 return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
         r = client->connection ? connection_known(client->connection, client->connection->caller.lane, e) : 0;

@@ -189,7 +189,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
 
         *size = framing_filter(&a->framing, bytes, 1, *size, *size + 1);
         if (a->framing.fault)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s",
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is not valid HTTP: %s",
                                framing_message(a->framing.fault));
         if (is_end || *size > 0) /* size 0 is the end of file for the parser */
                 a->read = http_parser_execute(&a->parser, &settings, bytes, *size);
@@ -197,7 +197,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
                 return 0;
         wrong = HTTP_PARSER_ERRNO(&a->parser);
         if (wrong != HPE_OK)
-                return err_set(e, CLOCHE_E_PROTOCOL, "what the port answers is no HTTP that is taken: %s",
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is not valid HTTP: %s",
                                http_errno_description(wrong));
         return is_end ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
 }

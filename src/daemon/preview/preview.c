@@ -321,7 +321,7 @@ static int write_head(struct proxy *p, const char *target, struct cloche_err *e)
 
         http_request_headers(p->request, on_header, &f);
         if (f.r == -CLOCHE_E_INVALID_ARGUMENT)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a header has a character that none may have");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a header has an invalid character");
         if (r == 0 && f.r == 0)
                 r = add_origin(p);
         if (r == 0 && f.r == 0)

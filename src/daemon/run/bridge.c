@@ -87,7 +87,7 @@ void bridge_on_call(void *data, cloche_bridge_call *call)
         json_t *params;
 
         if (!client || !client->face->has_bridge) {
-                refuse(call, client ? "host functions need a connection of frames" : "the host is gone");
+                refuse(call, client ? "host functions need a connection of frames" : "the client has disconnected");
                 return;
         }
         if (job->requests_open >= OPEN_MAX || client->is_stopped) {
@@ -121,7 +121,7 @@ void bridge_send_sync(struct client *client, const json_t *id, const void *owner
                 request = request_new(client, owner, open);
         if (!request) {
                 json_decref(about);
-                sync_unanswered(question, e.code ? e.msg : "there is nobody to ask");
+                sync_unanswered(question, e.code ? e.msg : "no client can answer it");
                 return;
         }
         request->question = question;
@@ -224,9 +224,9 @@ void bridge_on_owner_closed(struct client *client, const void *owner)
                         continue;
                 request_free(client, request);
                 if (was.question)
-                        sync_unanswered(was.question, "the host is gone");
+                        sync_unanswered(was.question, "the client has disconnected");
                 else
-                        refuse(was.call, "the host is gone");
+                        refuse(was.call, "the client has disconnected");
         }
 }
 

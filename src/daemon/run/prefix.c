@@ -91,7 +91,8 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
         if (r == 0 && !json_object_get(request->params, "language"))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "prefix.create needs the field \"language\"");
         if (r == 0 && prefixes_count(d) >= PREFIXES_MAX)
-                r = err_set(e, CLOCHE_E_QUEUE_FULL, "%u prefixes are kept already", PREFIXES_MAX);
+                r = err_set(e, CLOCHE_E_QUEUE_FULL, "%u prefixes are kept already: dispose of one (prefix.dispose)",
+                            PREFIXES_MAX);
         if (r == 0)
                 r = request_prefix(d, request->client->principal, request->params, &prefix, e);
         if (r < 0)

@@ -107,7 +107,8 @@ int run_check_room(const struct client *client, const json_t *id, size_t bytes, 
 
         if (client->daemon->request_bytes + bytes > REQUESTS_BYTES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "the runs under way were asked with %llu bytes, %llu are the most",
+                               "the parameters of the runs under way have %llu bytes, at most %llu may be: try again "
+                               "when some have ended",
                                (unsigned long long)client->daemon->request_bytes,
                                (unsigned long long)REQUESTS_BYTES_MAX);
         if (client->daemon->is_stopping)
@@ -142,7 +143,8 @@ static int find_prefix(const struct client_request *request, struct kept_prefix 
         if (!name)
                 return 0;
         if (json_is_true(json_object_get(request->params, "warm")))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "warm is of runs without a prefix, which are warm anyway");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "warm and prefix exclude each other: runs of a prefix are always warm");
         r = prefix_find(request->client, name, ret, e);
         if (r == 0 && !*ret_language)
                 *ret_language = (*ret)->language;

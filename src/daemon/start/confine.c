@@ -142,7 +142,7 @@ int confine(struct daemon *d, struct cloche_err *e)
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "keep others from tracing the daemon");
         if (!is_alone())
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the daemon has threads already, which cannot be confined");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the daemon has more than one thread, so it cannot be confined");
         r = leave_files(d, e);
         if (r < 0 && !kernel_lacks_landlock(e))
                 return r;

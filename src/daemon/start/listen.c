@@ -79,7 +79,7 @@ static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is there and is no socket", address->sun_path);
         r = try_connect(address);
         if (r == 0 || r == -EAGAIN)
-                return err_set(e, CLOCHE_E_STATE, "somebody listens on %s already", address->sun_path);
+                return err_set(e, CLOCHE_E_STATE, "another program listens on %s already", address->sun_path);
         return r == -ECONNREFUSED && unlink(address->sun_path) < 0
                        ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "remove what is left at %s", address->sun_path)
                        : 0;
@@ -247,7 +247,7 @@ int listen_open(struct daemon *d, struct cloche_err *e)
                 r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "there is nothing to listen on: LISTEN_FDS is another process's");
+                            "there is nothing to listen on: LISTEN_FDS was set for another process (LISTEN_PID)");
         return r;
 }
 

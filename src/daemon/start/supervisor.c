@@ -389,7 +389,8 @@ static int mend_sockets(struct supervisor *s, struct cloche_err *e)
                 return 0;
         log_event(LEVEL_ERROR, "sockets-broken", "{s:i}", "count", broken);
         if (s->sockets.listen_names)
-                return err_set(e, CLOCHE_E_STATE, "a socket that this daemon was started with listens no more");
+                return err_set(e, CLOCHE_E_STATE,
+                               "a socket that was passed to this daemon no longer listens: restart its unit");
         listen_stop(&s->sockets);
         if (s->options->socket_path)
                 remove_socket(s->options->socket_path, s->socket_fd);

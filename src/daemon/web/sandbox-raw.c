@@ -206,8 +206,8 @@ static int begin_out(struct raw *raw, uint64_t total)
         if (range_resolve(&raw->range, total, &raw->at, &raw->end) < 0) {
                 snprintf(text, sizeof(text), "bytes */%" PRIu64, total);
                 http_add_header(raw->request, "Content-Range", text);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "the file has %" PRIu64 " bytes, which the range lies behind",
-                        total);
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT,
+                        "the range begins behind the end of the file, which has %" PRIu64 " bytes", total);
                 web_refuse_with(raw->request, 416, &e, NULL);
                 return -1;
         }

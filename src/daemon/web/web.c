@@ -140,7 +140,7 @@ static void no_such_path(struct http_request *request, const char *allowed)
                 web_refuse_with(request, 405, &e, NULL);
                 return;
         }
-        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json tells what there is)",
+        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json lists the paths)",
                 http_request_path(request));
         web_refuse(request, &e);
 }

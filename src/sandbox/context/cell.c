@@ -180,7 +180,7 @@ static void on_late(uv_timer_t *timer)
 
         if (cell->is_ending) {
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED,
-                        "the interpreter was killed: the cell went on for %d ms after it was interrupted", GRACE_MS);
+                        "the interpreter was killed: the cell still ran %d ms after its interrupt", GRACE_MS);
                 context_end(cell->task.context, &e);
                 return;
         }
@@ -411,7 +411,7 @@ int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct
                     (!handlers[i].is_acknowledged && m->kind != RPC_REQUEST))
                         continue;
                 if (!cell->request && m->kind == RPC_REQUEST) {
-                        no_input(c, m->id, "the caller has gone");
+                        no_input(c, m->id, "the caller has disconnected");
                         return 0;
                 }
                 r = cell->request ? handlers[i].handle(cell, m, f, e) : 0;
@@ -420,7 +420,7 @@ int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct
                 return r;
         }
         return m->kind == RPC_NOTIFICATION ? 0
-                                           : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
+                                           : err_set(e, CLOCHE_E_PROTOCOL, "the agent requested \"%.60s\"", m->method);
 }
 
 /* -- the outcome ---------------------------------------------------------------------------------------------- */
@@ -576,7 +576,8 @@ static void on_answered(struct context_task *task, const struct rpc_message *m, 
         else
                 finish(cell,
                        error_json(cell, "AgentError",
-                                  m->kind == RPC_ERROR ? m->error_message : "the agent did not say how the cell ended",
+                                  m->kind == RPC_ERROR ? m->error_message
+                                                       : "the agent did not report how the cell ended",
                                   NULL),
                        0);
 }
@@ -671,10 +672,12 @@ int handle_CONTEXT_RUN(struct sandbox_request *request, struct cloche_err *e)
         int r;
 
         if (name && language)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "language goes with a default context; \"%s\" has its own",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "language selects a default context; the context \"%s\" has its own: leave language out",
                                name);
         if (sandbox_request_flag(request, "input", 0) && !sandbox_request_flag(request, "stream", 0))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "input needs stream: questions are told as events");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "input needs stream, because requests for input are sent as events: set stream");
         c = name ? context_find(request->sandbox, name, e)
                  : default_context(request->sandbox, language ? language : "python", e);
         if (!c)

@@ -89,7 +89,8 @@ int context_request(struct context *c, struct context_task *task, const struct c
         if (c->state == CONTEXT_ENDED)
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
         if (c->task_count >= CONTEXT_TASKS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u cells wait in this context", c->task_count);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u cells wait in this context already: try again when some have ended", c->task_count);
         task->context = c;
         task->kind = kind;
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
@@ -163,7 +164,7 @@ static int check_request(const struct context *c, const struct rpc_message *m, s
                                json_string_length(m->id), REQUEST_ID_BYTES);
         if (c->channel.out.size > UNREAD_BYTES)
                 return err_set(e, CLOCHE_E_PROTOCOL,
-                               "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
+                               "the agent sends requests (\"%.60s\"), and does not read the answers", m->method);
         return 0;
 }
 
@@ -189,7 +190,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 context_fork_failed(c->fork, m->params);
         return m->kind == RPC_NOTIFICATION
                        ? 0
-                       : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
+                       : err_set(e, CLOCHE_E_PROTOCOL, "the agent requested \"%.60s\" between cells", m->method);
 }
 
 int context_watch(struct context *c, struct cloche_err *e)

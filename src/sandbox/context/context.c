@@ -76,7 +76,8 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         struct context *c;
 
         if (s->context_count >= CONTEXTS_MAX) {
-                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already", s->context_count);
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already: delete one (context.delete)",
+                        s->context_count);
                 return NULL;
         }
         c = calloc(1, sizeof(*c));
@@ -325,8 +326,8 @@ static void on_channel_end(void *data, const struct cloche_err *e)
                 await_status(c);
                 return;
         }
-        err_set(&copy, CLOCHE_E_CONTEXT_ENDED,
-                "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
+        err_set(&copy, CLOCHE_E_CONTEXT_ENDED, "the interpreter was killed: its agent sent an invalid message: %s",
+                e->msg);
         context_end(c, &copy);
 }
 
@@ -373,7 +374,7 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
         if (m->kind == RPC_ERROR) {
                 context_read_error(m, &e);
         } else if (pid <= 1 || pid > INT32_MAX) {
-                err_set(&e, CLOCHE_E_PROTOCOL, "the agent said no process id");
+                err_set(&e, CLOCHE_E_PROTOCOL, "the agent sent no valid process id");
         } else {
                 free(task);
                 uv_timer_stop(c->end_timer);

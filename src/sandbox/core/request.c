@@ -362,7 +362,7 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
         int r;
 
         if (!method)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method %.60s of sandboxes", method_name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no method %.60s", method_name);
         if (all->is_stopping)
                 return err_set(e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
         r = check_params(params, attachments, e);
@@ -371,7 +371,8 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
         if (r < 0)
                 return r;
         if (sandbox && sandbox->request_count >= SANDBOX_REQUESTS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u requests to this sandbox are under way",
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u requests to this sandbox are under way: try again when some have ended",
                                sandbox->request_count);
         request = calloc(1, sizeof(*request));
         if (!request)

@@ -607,7 +607,7 @@ void sandbox_start(struct sandbox *s)
         set_state(s, SANDBOX_STARTING);
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
-                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
+                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
                     : make_box(s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;

@@ -137,7 +137,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         int r = 0;
 
         if (m->kind == RPC_REQUEST)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox's file program asks something");
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox's file program sent a request");
         if (m->kind != RPC_ERROR)
                 r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
         if (r < 0 || !job)
@@ -176,7 +176,7 @@ static void on_idle(uv_timer_t *timer)
         struct tool *tool = timer->data;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_STATE, "nothing was asked of it");
+        err_set(&e, CLOCHE_E_STATE, "it had no requests for a while");
         end(tool, &e);
 }
 

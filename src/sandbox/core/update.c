@@ -41,7 +41,7 @@ static int check_names(const json_t *limits, struct cloche_err *e)
 {
         for (const char *const *name = limits_of_runs; *name; name++)
                 if (json_object_get(limits, *name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs",
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: only runs have it",
                                        *name);
         return 0;
 }

@@ -164,8 +164,8 @@ void waits_ended(struct process *p)
                         finish(w, answer_of(w), NULL);
                         continue;
                 }
-                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s ended with exit code %d before that", p->id,
-                        p->exit_code);
+                err_set(&e, CLOCHE_E_PROCESS_ENDED,
+                        "the process %.64s ended with exit code %d before the condition was met", p->id, p->exit_code);
                 fail(w, &e);
         }
 }
@@ -199,7 +199,8 @@ static void on_timeout(uv_timer_t *timer)
         struct process_wait *w = timer->data;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_TIMEOUT, "the process %.64s did not do that in time", w->process->id);
+        err_set(&e, CLOCHE_E_TIMEOUT, "the process %.64s did not meet the condition within the timeout",
+                w->process->id);
         fail(w, &e);
 }
 

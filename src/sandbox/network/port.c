@@ -115,7 +115,8 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         }
         return count < PORTS_MAX || find(s, number)
                        ? 0
-                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
+                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already: unexpose one (port.unexpose)",
+                                 count);
 }
 
 /* Take the token and name of the old row if the request has none. */

@@ -191,8 +191,8 @@ static void on_deadline(uv_timer_t *timer)
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_TIMEOUT,
-                probe->request ? "nothing answered at port %u in time as was asked"
-                               : "nothing accepted connections at port %u in time",
+                probe->request ? "nothing at port %u answered with an accepted status within the timeout"
+                               : "nothing accepted connections at port %u within the timeout",
                 probe->port);
         finish(probe, 0, &e);
 }

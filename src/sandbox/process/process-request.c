@@ -56,7 +56,7 @@ static int read_terminal(const struct sandbox_request *request, struct process_o
                 if (!size || !json_is_integer(value) || json_integer_value(value) < 1 ||
                     json_integer_value(value) > 1000)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "terminal: %.40s is none of cols and rows, 1 to 1000 each", name);
+                                       "terminal: %.40s is invalid, expected cols and rows from 1 to 1000", name);
                 *size = json_integer_value(value);
         }
         opt->cols = (uint32_t)cols;
@@ -415,7 +415,7 @@ static void on_written(void *data, int code)
         struct cloche_err e;
 
         if (code < 0) {
-                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s reads no more", p->id);
+                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s no longer reads its input", p->id);
                 process_unpin(p);
                 sandbox_request_fail(request, &e, NULL);
                 return;

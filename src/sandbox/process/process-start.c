@@ -242,7 +242,7 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
         if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "%u processes are remembered: process.cleanup forgets those that have ended",
+                               "%u processes are kept already: process.cleanup removes those that have ended",
                                s->process_count);
         if (opt->id && (!*opt->id || strlen(opt->id) > 128))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");

@@ -93,7 +93,7 @@ static int check_text(const char *name, const char *text, const char *refused, s
 {
         if (text && (!*text || text[0] == '-' || text[strcspn(text, refused)]))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "%s must not be empty, begin with a hyphen or have line ends in it", name);
+                               "%s must not be empty, begin with a hyphen or contain line breaks", name);
         return 0;
 }
 
@@ -184,7 +184,7 @@ static void why_of(const char *text, char *ret, size_t size)
 {
         const char *line = strstr(text, "fatal: ");
 
-        snprintf(ret, size, "%.*s", line ? (int)strcspn(line + 7, "\n") : 20, line ? line + 7 : "it was not told why");
+        snprintf(ret, size, "%.*s", line ? (int)strcspn(line + 7, "\n") : 20, line ? line + 7 : "no reason was given");
 }
 
 static void checkout_free(struct checkout *c)
@@ -341,7 +341,8 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         int r = 0;
 
         if (!dir && !default_dir)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url names no repository to make a directory of; say dir");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "url names no repository to name the directory after: set dir");
         if (r == 0 && (!env || asprintf(&credentials, "%s%s%s%s%s%s", name ? "username=" : "", name ? name : "",
                                         name ? "\n" : "", c->password ? "password=" : "",
                                         c->password ? c->password : "", c->password ? "\n" : "") < 0)) {
@@ -372,7 +373,7 @@ int handle_GIT_CHECKOUT(struct sandbox_request *request, struct cloche_err *e)
                        (r = check_text("dir", sandbox_request_text(request, "dir"), "\n", e)) < 0))
                 return r;
         if (r == 0 && ((username && strpbrk(username, "\r\n")) || (password && strpbrk(password, "\r\n"))))
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "username and password must have no line ends in them");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "username and password must not contain line breaks");
         if (r < 0)
                 return r;
         c = calloc(1, sizeof(*c));

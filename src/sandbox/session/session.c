@@ -37,7 +37,8 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
         session = calloc(1, sizeof(*session));
         if (count >= SANDBOX_SESSIONS_MAX) {
                 free(session);
-                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u sessions already", count);
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u sessions already: delete one (session.delete)",
+                        count);
                 return NULL;
         }
         if (session && (session->start_cwd = strdup(cwd ? cwd : WORKSPACE)))

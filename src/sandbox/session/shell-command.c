@@ -86,7 +86,7 @@ static int send_command(struct session *session, struct shell_command *command, 
                 r = fd_send(session->shell_fd, &request, sizeof(request), fds, command->is_fork ? 5 : 4);
         }
         if (r < 0)
-                return err_os(e, CLOCHE_E_SESSION_ENDED, -r, "the session's shell is gone");
+                return err_os(e, CLOCHE_E_SESSION_ENDED, -r, "the session's shell has ended");
         return 0;
 }
 
