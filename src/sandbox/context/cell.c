@@ -180,7 +180,7 @@ static void on_late(uv_timer_t *timer)
 
         if (cell->is_ending) {
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED,
-                        "the interpreter was killed: the cell still ran %d ms after its interrupt", GRACE_MS);
+                        "the interpreter was killed: the cell still ran %d ms after it was interrupted", GRACE_MS);
                 context_end(cell->task.context, &e);
                 return;
         }
