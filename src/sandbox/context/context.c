@@ -242,7 +242,7 @@ static uint64_t count_oom_kills(const struct context *c)
 {
         struct keeper_usage usage;
 
-        return engine_read_usage(c->sandbox->all->engine, c->sandbox->box, &usage) ? usage.oom_kills : 0;
+        return c->sandbox->all->boxes->read_usage(c->sandbox->all, c->sandbox->box, &usage) ? usage.oom_kills : 0;
 }
 
 void context_note_memory(struct context *c)

@@ -128,6 +128,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         if (!all)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         all->engine = opt->engine;
+        all->boxes = opt->boxes ? opt->boxes : &sandbox_boxes_of_keeper;
         all->options = *opt;
         TAILQ_INIT(&all->list);
         TAILQ_INIT(&all->pool);

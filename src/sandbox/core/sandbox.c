@@ -152,7 +152,7 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
 /* A session whose own box is being made is freed only after the keeper's reply. */
 static void session_end(struct session *session)
 {
-        unsigned replies = keeper_detach(session->sandbox->all->engine->keeper, session);
+        unsigned replies = session->sandbox->all->boxes->detach(session->sandbox->all, session);
 
         session->users++;
         session_close(session);
@@ -299,17 +299,10 @@ static void on_dropped(void *data, struct keeper_reply *reply)
         is_stopped(data);
 }
 
-static void ignore_reply(void *data, struct keeper_reply *reply)
-{
-        (void)data;
-        (void)reply;
-}
-
 void sandbox_drop_box(const struct sandboxes *all, uint32_t box)
 {
         /* An error means that the keeper has ended, and the box with it. */
-        if (keeper_box_drop_later(all->engine->keeper, box, ignore_reply, NULL, NULL) < 0)
-                return;
+        (void)all->boxes->drop(all, box, NULL, NULL);
 }
 
 static void end_work(struct sandbox *s)
@@ -340,7 +333,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         set_state(s, SANDBOX_DROPPING);
         sandbox_requests_end(s, &e);
         release(s);
-        if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
+        if (s->has_box && s->all->boxes->drop(s->all, s->box, on_dropped, s) == 0) {
                 s->has_box = 0;
                 return;
         }
@@ -578,24 +571,6 @@ static void on_made(void *data, struct keeper_reply *reply)
                 store_restore(s, on_restored, s);
 }
 
-static int make_box(struct sandbox *s, struct cloche_err *e)
-{
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r;
-
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
-        spec->limits = limits_of_box(&s->limits);
-        spec->is_sandbox = 1;
-        r = engine_box_spec(s->all->engine, NULL, spec, e);
-        if (r == 0)
-                r = engine_check_guards(s->all->engine, e);
-        if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_made, s, e);
-        free(spec);
-        return r;
-}
-
 void sandbox_start(struct sandbox *s)
 {
         unsigned most = s->all->options.sandboxes_max ? s->all->options.sandboxes_max : SANDBOXES_MAX;
@@ -608,7 +583,7 @@ void sandbox_start(struct sandbox *s)
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
-                    : make_box(s, &e);
+                    : s->all->boxes->make(s->all, &s->limits, KEEPER_NO_BOX, on_made, s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_schedule_turn(s);
@@ -641,7 +616,7 @@ void sandbox_end(struct sandbox *s)
         if (s->has_box)
                 sandbox_drop_box(s->all, s->box);
         s->has_box = 0;
-        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or being dropped */
+        (void)s->all->boxes->detach(s->all, s); /* its box may be in the making, or being dropped */
         release(s);
         sandbox_free(s);
 }
@@ -676,12 +651,11 @@ static void on_usage(void *data, struct keeper_reply *reply)
 /* If we may not read its groups, request the usage from the keeper; the next description has it. */
 static void add_usage(struct sandbox *s, json_t *object)
 {
-        struct cloche_engine *engine = s->all->engine;
         struct keeper_usage usage;
-        int is_known = engine_read_usage(engine, s->box, &usage);
+        int is_known = s->all->boxes->read_usage(s->all, s->box, &usage);
 
         if (!is_known && !s->is_measuring)
-                s->is_measuring = keeper_box_usage_later(engine->keeper, s->box, on_usage, s, NULL) == 0;
+                s->is_measuring = s->all->boxes->request_usage(s->all, s->box, on_usage, s) == 0;
         if (!is_known)
                 usage = s->usage;
         if (is_known || s->has_usage)

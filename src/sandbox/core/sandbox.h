@@ -20,11 +20,13 @@
 
 struct sandboxes;
 struct sandbox_request;
+struct sandbox_boxes;
 
 struct sandboxes_options {
         cloche_engine *engine;
-        const char *state_dir;    /* for saved sandboxes; NULL: they end with the process */
-        const char *preview_host; /* HOST or HOST:PORT of preview URLs; NULL: none */
+        const struct sandbox_boxes *boxes; /* core/box.h; NULL: boxes of the engine's keeper */
+        const char *state_dir;             /* for saved sandboxes; NULL: they end with the process */
+        const char *preview_host;          /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
         const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
         uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */

@@ -2,6 +2,7 @@
 #ifndef CLOCHE_SANDBOX_CORE_SANDBOXES_H
 #define CLOCHE_SANDBOX_CORE_SANDBOXES_H
 
+#include "box.h"
 #include "request.h"
 
 #include "engine/box/network.h"
@@ -22,6 +23,7 @@ enum sandbox_state {
 
 struct sandboxes {
         struct cloche_engine *engine;
+        const struct sandbox_boxes *boxes;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
         json_t *network;        /* policy of sandboxes that are made without one */

@@ -197,7 +197,7 @@ int update_begin(struct sandbox *s, struct sandbox_request *request, const json_
         u = calloc(1, sizeof(*u));
         if (!u)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
-        r = keeper_box_limit_later(s->all->engine->keeper, s->box, &box, on_limit, s, e);
+        r = s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e);
         if (r < 0) {
                 free(u);
                 return r;

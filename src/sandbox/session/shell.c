@@ -377,18 +377,8 @@ static void on_box(void *data, struct keeper_reply *reply)
 static int make_box(struct session *session, struct cloche_err *e)
 {
         struct sandbox *s = session->sandbox;
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r;
+        int r = s->all->boxes->make(s->all, &s->limits, s->box, on_box, session, e);
 
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make an isolated session");
-        spec->limits = limits_of_box(&s->limits);
-        r = engine_box_spec(s->all->engine, NULL, spec, e);
-        spec->shared_with = s->box;
-        spec->image[0] = '\0'; /* it uses the sandbox's */
-        if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_box, session, e);
-        free(spec);
         if (r == 0) {
                 shell_set_state(session, SHELL_STARTING);
                 session->users++;
