@@ -48,7 +48,7 @@ void client_close(struct client *client)
         client->is_closed = 1;
         bridge_on_client_closed(client);
         run_on_client_closed(client);
-        sandbox_on_client_closed(client);
+        sandbox_jobs_on_client_closed(client);
         prefix_on_client_closed(client);
         changes_on_client_closed(client);
         if (client->is_unsent)
@@ -78,7 +78,7 @@ static void look_at_queue(struct client *client)
         if (hold != client->is_held) {
                 client->is_held = hold;
                 run_client_hold(client, hold);
-                sandbox_client_hold(client);
+                sandbox_jobs_hold(client);
         }
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;
@@ -281,7 +281,7 @@ static int perform_as_it_is(struct client_request *request, const struct rpc_mes
                         return -CLOCHE_E_INVALID_ARGUMENT;
                 }
         request->params = m->params ? m->params : (none = json_object());
-        r = sandbox_begin(request, &attachments, e);
+        r = sandbox_job_begin(request, &attachments, e);
         json_decref(none);
         return r;
 }

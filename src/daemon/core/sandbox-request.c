@@ -99,7 +99,7 @@ static struct sandbox_job *job_new(const struct client_request *request)
         return job;
 }
 
-int sandbox_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e)
+int sandbox_job_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e)
 {
         struct daemon *d = request->client->daemon;
         struct sandbox_job *job;
@@ -135,7 +135,7 @@ static struct sandbox_job *find(const struct client *client, const json_t *id)
         return NULL;
 }
 
-int sandbox_cancel(struct client *client, const json_t *id)
+int sandbox_job_cancel(struct client *client, const json_t *id)
 {
         struct sandbox_job *job = find(client, id);
         struct cloche_err e = {0};
@@ -160,7 +160,7 @@ static void send_hold(struct sandbox_job *job)
         sandbox_request_hold(job->sandbox_request, job->is_hold_sent);
 }
 
-int sandbox_hold(struct client *client, const json_t *id, int hold)
+int sandbox_job_hold(struct client *client, const json_t *id, int hold)
 {
         struct sandbox_job *job = find(client, id);
 
@@ -182,7 +182,7 @@ static struct sandbox_job *first_to_send(const struct client *client)
         return NULL;
 }
 
-void sandbox_client_hold(struct client *client)
+void sandbox_jobs_hold(struct client *client)
 {
         struct sandbox_job *job;
 
@@ -190,7 +190,7 @@ void sandbox_client_hold(struct client *client)
                 send_hold(job);
 }
 
-void sandbox_on_client_closed(struct client *client)
+void sandbox_jobs_on_client_closed(struct client *client)
 {
         struct sandbox_job *job;
 

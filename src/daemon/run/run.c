@@ -240,7 +240,7 @@ int run_cancel(const struct client_request *request, json_t **ret, struct cloche
 {
         const json_t *id = json_object_get(request->params, "id");
         int found = prefix_cancel(request->client, id) || changes_cancel(request->client, id) ||
-                    sandbox_cancel(request->client, id);
+                    sandbox_job_cancel(request->client, id);
         struct job *job;
 
         TAILQ_FOREACH (job, &request->client->jobs, client_link)
@@ -276,7 +276,7 @@ int run_hold(const struct client_request *request, json_t **ret, struct cloche_e
 {
         const json_t *id = json_object_get(request->params, "id");
         int hold = json_is_true(json_object_get(request->params, "hold")),
-            found = sandbox_hold(request->client, id, hold);
+            found = sandbox_job_hold(request->client, id, hold);
         struct job *job;
 
         TAILQ_FOREACH (job, &request->client->jobs, client_link)

@@ -85,7 +85,7 @@ static void hold(struct web_request *web)
                 return;
         web->client.is_held = wanted;
         run_client_hold(&web->client, wanted);
-        sandbox_client_hold(&web->client);
+        sandbox_jobs_hold(&web->client);
 }
 
 static void web_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)
@@ -259,7 +259,7 @@ static int begin_sandbox_request(struct client_request *request, struct cloche_e
 
         request->params = params;
         if (r == 0)
-                r = sandbox_begin(request, &attachments, e);
+                r = sandbox_job_begin(request, &attachments, e);
         json_decref(params);
         return r;
 }

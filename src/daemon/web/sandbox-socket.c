@@ -86,7 +86,7 @@ static void hold(struct request_socket *s)
         if (wanted == s->client.is_held)
                 return;
         s->client.is_held = wanted;
-        sandbox_client_hold(&s->client);
+        sandbox_jobs_hold(&s->client);
 }
 
 static void socket_event(struct client *client, const json_t *id, const char *event, const json_t *about,
@@ -162,7 +162,7 @@ static int begin(struct request_socket *s, const char *text, size_t size, struct
                 r = value_write(held, VALUE_FRAME, &attachments, &params, e);
         request.params = params;
         if (r == 0)
-                r = sandbox_begin(&request, &attachments, e);
+                r = sandbox_job_begin(&request, &attachments, e);
         json_decref(object);
         json_decref(held);
         json_decref(params);

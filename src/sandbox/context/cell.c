@@ -42,7 +42,7 @@ struct cell {
 
 static const struct context_task_kind cell_kind;
 
-struct cell *cell_of(const struct context *c)
+struct cell *context_cell_of(const struct context *c)
 {
         return c->current && c->current->kind == &cell_kind ? (struct cell *)c->current : NULL;
 }
@@ -132,7 +132,7 @@ static void send_earlier(struct cell *cell, enum stream_index index)
         }
 }
 
-void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
+void context_cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
 
@@ -188,7 +188,7 @@ static void on_late(uv_timer_t *timer)
         schedule_end(cell);
 }
 
-int cell_interrupt(struct cell *cell)
+int context_cell_interrupt(struct cell *cell)
 {
         cell->interrupted = 1;
         context_signal(cell->task.context);
@@ -360,7 +360,7 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         return 0;
 }
 
-int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e)
+int context_cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e)
 {
         struct context *c = cell->task.context;
         struct question *q;
@@ -399,7 +399,7 @@ static void acknowledge(struct context *c, json_t *id)
                 channel_flush(&c->channel);
 }
 
-int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+int context_cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = cell->task.context;
 
@@ -513,7 +513,7 @@ static json_t *error_json(const struct cell *cell, const char *name, const char 
 
 static int put_streams(struct cell *cell, json_t *answer)
 {
-        uint64_t most = output_most(cell->request);
+        uint64_t most = session_output_most(cell->request);
         const struct context_stream *streams = cell->task.context->streams;
         const char *id;
         int is_cut = 0;
@@ -521,7 +521,8 @@ static int put_streams(struct cell *cell, json_t *answer)
         for (int i = 0; i < STREAMS; i++) {
                 uint64_t next = 0;
 
-                if (put_page(answer, stream_names[i], &streams[i].spool, 0, most, &cell->attachments, &next) < 0)
+                if (session_put_page(answer, stream_names[i], &streams[i].spool, 0, most, &cell->attachments, &next) <
+                    0)
                         return -ENOMEM;
                 is_cut |= next < streams[i].spool.total;
         }
@@ -529,8 +530,8 @@ static int put_streams(struct cell *cell, json_t *answer)
         json_object_set_new(answer, "stderrBytes", json_integer((json_int_t)streams[STREAM_ERR].spool.total));
         json_object_set_new(answer, "truncated", json_boolean(is_cut));
         if (is_cut && !(cell->is_stream && most == 0) &&
-            (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool,
-                              &cell->task.context->streams[STREAM_ERR].spool)))
+            (id = context_output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool,
+                                      &cell->task.context->streams[STREAM_ERR].spool)))
                 json_object_set_new(answer, "output", json_string(id));
         return 0;
 }

@@ -119,7 +119,7 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
         char made_up[32];
         struct context *c;
 
-        if (check_cwd(cwd, e) < 0 || (env && env_check(env, e) < 0))
+        if (check_cwd(cwd, e) < 0 || (env && sandbox_env_check(env, e) < 0))
                 return -(int)e->code;
         do
                 snprintf(made_up, sizeof(made_up), "context-%llu", (unsigned long long)++s->next_context);
@@ -205,13 +205,13 @@ int handle_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
 int handle_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e);
-        struct cell *cell = c ? cell_of(c) : NULL;
+        struct cell *cell = c ? context_cell_of(c) : NULL;
 
         if (!c)
                 return -(int)e->code;
         sandbox_request_result(request,
                                json_pack("{s:s, s:b}", "context", c->name, "interrupted",
-                                         cell ? cell_interrupt(cell) : 0),
+                                         cell ? context_cell_interrupt(cell) : 0),
                                NULL);
         return 0;
 }
@@ -219,13 +219,13 @@ int handle_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err 
 int handle_CONTEXT_INPUT(struct sandbox_request *request, struct cloche_err *e)
 {
         const struct context *c = context_of(request, e);
-        struct cell *cell = c ? cell_of(c) : NULL;
+        struct cell *cell = c ? context_cell_of(c) : NULL;
         int r;
 
         if (!c)
                 return -(int)e->code;
-        r = cell ? cell_input(cell, sandbox_request_count(request, "input", 0), sandbox_request_text(request, "value"),
-                              e)
+        r = cell ? context_cell_input(cell, sandbox_request_count(request, "input", 0),
+                                      sandbox_request_text(request, "value"), e)
                  : err_set(e, CLOCHE_E_NOT_FOUND, "no cell runs in the context \"%s\"", c->name);
         if (r == 0)
                 sandbox_request_result(request, json_object(), NULL);

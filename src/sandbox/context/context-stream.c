@@ -20,7 +20,7 @@ static void end(struct context_stream *s)
 
 static ssize_t read_some(struct context_stream *s, size_t most)
 {
-        struct cell *cell = cell_of(s->context);
+        struct cell *cell = context_cell_of(s->context);
         enum stream_index index = s == &s->context->streams[STREAM_OUT] ? STREAM_OUT : STREAM_ERR;
         char data[READ_BYTES];
         ssize_t n = read(s->fd, data, most < sizeof(data) ? most : sizeof(data));
@@ -29,7 +29,7 @@ static ssize_t read_some(struct context_stream *s, size_t most)
                 return n;
         (void)spool_append(&s->spool, data, (size_t)n); /* with a full disk output is lost, which the totals show */
         if (cell)
-                cell_bytes(cell, index, data, (size_t)n);
+                context_cell_bytes(cell, index, data, (size_t)n);
         return n;
 }
 

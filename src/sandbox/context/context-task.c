@@ -171,7 +171,7 @@ static int check_request(const struct context *c, const struct rpc_message *m, s
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = data;
-        struct cell *cell = cell_of(c);
+        struct cell *cell = context_cell_of(c);
         int r = m->kind == RPC_REQUEST ? check_request(c, m, e) : 0;
 
         if (r == 0 && m->kind != RPC_ERROR)
@@ -185,7 +185,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return r;
         }
         if (cell)
-                return cell_on_message(cell, m, f, e);
+                return context_cell_on_message(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
                 context_fork_failed(c->fork, m->params);
         return m->kind == RPC_NOTIFICATION

@@ -112,7 +112,7 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         struct template *template;
 
         if (context_name_check(name, e) < 0 ||
-            notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
+            context_notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
                 return NULL;
         return make(s, name, runtime, cwd, env, e);
 }
@@ -168,7 +168,7 @@ void context_free(struct context *c)
 
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the context was deleted");
         context_end(c, &e);
-        checkpoints_free(c);
+        context_checkpoints_free(c);
         TAILQ_REMOVE(&c->sandbox->contexts, c, link);
         c->sandbox->context_count--;
         for (int i = 0; i < STREAMS; i++)
@@ -222,7 +222,7 @@ void contexts_turn(struct sandbox *s)
 
 void contexts_on_box_closed(struct sandbox *s)
 {
-        prewarm_close(s);
+        context_prewarm_close(s);
         while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
@@ -314,7 +314,7 @@ static void on_program_exit(void *data, const struct init_answer *exit)
 {
         struct context *c = data;
 
-        copies_exited(c->sandbox, &c->control, exit);
+        sandbox_copies_exited(c->sandbox, &c->control, exit);
 }
 
 static void on_channel_end(void *data, const struct cloche_err *e)
@@ -484,11 +484,11 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
 static void make_seat(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
-        struct seat *prewarmed = c->is_forkable ? NULL : prewarm_take(c->sandbox, c->runtime);
+        struct seat *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime);
         struct cloche_err e;
 
         if (!c->is_forkable)
-                prewarm_schedule(c->sandbox, c->runtime);
+                context_prewarm_schedule(c->sandbox, c->runtime);
         if (prewarmed) {
                 c->seat = prewarmed;
                 prewarmed->told = on_seat;
@@ -513,8 +513,8 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
         if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e ||
-            notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
+        if (e || context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template,
+                                       &error) < 0)
                 context_end(c, &error);
         else
                 make_seat(c, template);
@@ -531,7 +531,8 @@ void context_start(struct context *c)
         context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
         c->wait.told = on_template;
-        if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)
+        if (context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) <
+            0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_seat(c, template);
@@ -570,11 +571,12 @@ static const char *state_of(const struct context *c)
 
 json_t *context_json(const struct context *c)
 {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name,
-                                   "language", c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c),
-                                   "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
-                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt",
-                                   time_json(c->used_ms), "checkpoints", (int)checkpoints_count(c));
+        json_t *object =
+                json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name, "language",
+                          c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c), "executionCount",
+                          (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs", (json_int_t)c->timeout_ms,
+                          "createdAt", sandbox_time_json(c->created_ms), "lastUsedAt", sandbox_time_json(c->used_ms),
+                          "checkpoints", (int)context_checkpoints_count(c));
 
         if (object && c->pid)
                 json_object_set_new(object, "pid", json_integer(c->pid));

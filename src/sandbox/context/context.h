@@ -153,13 +153,14 @@ void context_streams_close(struct context *c);
 
 struct cell;
 /* Return the cell that runs, or NULL. */
-struct cell *cell_of(const struct context *c);
-void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size);
+struct cell *context_cell_of(const struct context *c);
+void context_cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size);
 /* Handle a notification or request of the agent while a cell runs. -CLOCHE_E_PROTOCOL. */
-int cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+int context_cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f,
+                            struct cloche_err *e);
 /* context.input: 0, or -CLOCHE_E_NOT_FOUND. value NULL: the caller has no input. */
-int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e);
-int cell_interrupt(struct cell *cell);
+int context_cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e);
+int context_cell_interrupt(struct cell *cell);
 
 /* -- fork.c: forks, checkpoints */
 
@@ -168,7 +169,7 @@ void context_fork_opened(struct context_fork *fork, struct context *c);
 void context_fork_abort(struct context_fork *fork, struct context *c, const struct cloche_err *e);
 /* The context reported that it could not be forked. */
 void context_fork_failed(struct context_fork *fork, const json_t *about);
-void checkpoints_free(struct context *c);
-unsigned checkpoints_count(const struct context *c);
+void context_checkpoints_free(struct context *c);
+unsigned context_checkpoints_count(const struct context *c);
 
 #endif

@@ -58,9 +58,9 @@ static void resume_origin(struct context_fork *fork)
 
 static void fork_free(struct context_fork *fork)
 {
-        copy_cancel(fork->packing);
+        sandbox_copy_cancel(fork->packing);
         for (unsigned i = 0; i < fork->count; i++) {
-                copy_cancel(fork->children[i].copy);
+                sandbox_copy_cancel(fork->children[i].copy);
                 seat_free(fork->children[i].seat);
                 if (fork->children[i].to)
                         fork->children[i].to->fork = NULL;
@@ -127,7 +127,7 @@ void context_fork_abort(struct context_fork *fork, struct context *c, const stru
 
 static json_t *checkpoint_json(const struct context *k)
 {
-        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", time_json(k->created_ms),
+        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", sandbox_time_json(k->created_ms),
                          "executionCount", (json_int_t)k->count, "files", k->files_fd >= 0);
 }
 
@@ -213,8 +213,8 @@ static int fill(struct child *child, struct cloche_err *e)
         if (!child->is_made || child->copy || fork->packing)
                 return 0;
         if (fork->files_fd >= 0 && fork->kind != CHECKPOINT) /* a checkpoint keeps them packed */
-                return copy_in(s, is_apart ? &child->to->control : &s->control, fork->files_fd, !is_apart, on_filled,
-                               child, &child->copy, e);
+                return sandbox_copy_in(s, is_apart ? &child->to->control : &s->control, fork->files_fd, !is_apart,
+                                       on_filled, child, &child->copy, e);
         child->is_filled = 1;
         return enter_if_ready(child, e);
 }
@@ -413,8 +413,8 @@ static void on_prepared(struct context_task *task, const struct rpc_message *m, 
         }
         fork->is_prepared = 1;
         from->is_held = 1;
-        if ((fork->needs_files &&
-             copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, fork, &fork->packing, &e) < 0) ||
+        if ((fork->needs_files && sandbox_copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, fork,
+                                                   &fork->packing, &e) < 0) ||
             make_boxes(fork, &e) < 0)
                 cancel_fork(fork, &e);
 }
@@ -562,7 +562,7 @@ static struct context *checkpoint_find(const struct context *c, const char *name
         return found;
 }
 
-unsigned checkpoints_count(const struct context *c)
+unsigned context_checkpoints_count(const struct context *c)
 {
         const struct context *k;
         unsigned count = 0;
@@ -572,7 +572,7 @@ unsigned checkpoints_count(const struct context *c)
         return count;
 }
 
-void checkpoints_free(struct context *c)
+void context_checkpoints_free(struct context *c)
 {
         struct context *k, *next;
 
@@ -592,7 +592,7 @@ int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err
 
         if (!c || (name && context_name_check(name, e) < 0))
                 return -(int)e->code;
-        if (checkpoints_count(c) >= CHECKPOINTS_MAX)
+        if (context_checkpoints_count(c) >= CHECKPOINTS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
                                CHECKPOINTS_MAX);
         snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++request->sandbox->next_context);

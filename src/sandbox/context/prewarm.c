@@ -28,7 +28,7 @@ static void drop_seat(struct prewarm *prewarm)
         prewarm->seat = NULL;
 }
 
-void prewarm_close(struct sandbox *s)
+void context_prewarm_close(struct sandbox *s)
 {
         struct prewarm *prewarm = s->prewarm;
 
@@ -40,7 +40,7 @@ void prewarm_close(struct sandbox *s)
         free(prewarm);
 }
 
-void prewarm_tidy(struct sandbox *s, uint64_t now_ns)
+void context_prewarm_tidy(struct sandbox *s, uint64_t now_ns)
 {
         if (s->prewarm && s->prewarm->seat && now_ns - s->prewarm->wanted_ns > KEPT_NS)
                 drop_seat(s->prewarm);
@@ -63,7 +63,7 @@ static void make(struct prewarm *prewarm)
         struct cloche_err e;
 
         if (prewarm->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            notebook_find(s->all, s->principal, prewarm->runtime->name, &runtime, &template, &e) < 0 ||
+            context_notebook_find(s->all, s->principal, prewarm->runtime->name, &runtime, &template, &e) < 0 ||
             template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &prewarm->seat, &e) < 0)
                 return;
         prewarm->seat->told = on_seat;
@@ -75,7 +75,7 @@ static void on_timer(uv_timer_t *timer)
         make(timer->data);
 }
 
-void prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
+void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
 {
         struct prewarm *prewarm = s->prewarm;
 
@@ -107,7 +107,7 @@ static int is_well(const struct seat *seat, const struct keeper_box_limits *limi
                recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct seat *prewarm_take(struct sandbox *s, const struct runtime *runtime)
+struct seat *context_prewarm_take(struct sandbox *s, const struct runtime *runtime)
 {
         struct prewarm *prewarm = s->prewarm;
         struct keeper_box_limits limits = limits_of_box(&s->limits);

@@ -31,7 +31,7 @@ static void copy_free(struct copy *copy)
         free(copy);
 }
 
-void copy_cancel(struct copy *copy)
+void sandbox_copy_cancel(struct copy *copy)
 {
         if (!copy)
                 return;
@@ -69,7 +69,7 @@ static void conclude(struct copy *copy, int wait_status)
         done(data, fd, r < 0 ? &e : NULL);
 }
 
-void copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)
+void sandbox_copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)
 {
         struct copy *copy;
 
@@ -111,8 +111,8 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         return copy;
 }
 
-int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
-             struct cloche_err *e)
+int sandbox_copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
+                     struct cloche_err *e)
 {
         static const char *const argv[] = {"cloche-files", "--pack", WORKSPACE, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
@@ -130,8 +130,8 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
         return r;
 }
 
-int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
-            struct copy **ret, struct cloche_err *e)
+int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
+                    struct copy **ret, struct cloche_err *e)
 {
         const char *const argv[] = {"cloche-files", "--unpack", "/", empties ? WORKSPACE : NULL, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);

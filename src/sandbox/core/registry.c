@@ -68,14 +68,14 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
-        prewarm_tidy(s, now_ns);
+        context_prewarm_tidy(s, now_ns);
         if (s->network_is_lost) /* its gate was killed, perhaps for memory */
-                connections_restart(s);
+                sandbox_connections_restart(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
             now_ns >= s->save_retry_ns)
                 sandbox_stop(s, 1);
         else if (is_save_due(s, now_ns))
-                store_save(s, NULL, NULL);
+                sandbox_store_save(s, NULL, NULL);
 }
 
 static void on_tidy(uv_timer_t *timer)
@@ -90,7 +90,7 @@ static void on_tidy(uv_timer_t *timer)
         sandbox_pool_fill(all);
 }
 
-void registry_turn(struct sandboxes *all)
+void sandbox_registry_turn(struct sandboxes *all)
 {
         struct sandbox *s, *next;
 
@@ -117,7 +117,7 @@ static int open_state(struct sandboxes *all, struct cloche_err *e)
         all->state_fd = open(all->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return all->state_fd < 0
                        ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the state directory %s", all->state_dir)
-                       : store_load(all, e);
+                       : sandbox_store_load(all, e);
 }
 
 int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e)
@@ -186,7 +186,7 @@ void sandboxes_report_unsaved(struct sandboxes *all, const struct cloche_err *e)
         TAILQ_FOREACH (s, &all->list, link)
                 if (all->state_fd >= 0 && s->has_box && (s->is_dirty || s->store_job) && !s->is_deleted &&
                     s->state != SANDBOX_STARTING)
-                        store_failed(s, e);
+                        sandbox_store_failed(s, e);
 }
 
 void sandboxes_free(struct sandboxes *all)
@@ -199,7 +199,7 @@ void sandboxes_free(struct sandboxes *all)
                 sandbox_end(s);
         while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
-        notebooks_free(all);
+        context_notebooks_free(all);
         handle_close(all->turn_check);
         handle_close(all->refill_timer);
         handle_close(all->turn_timer);
@@ -309,7 +309,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
                                                             : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
-                r = s ? update_begin(s, request, request->params, created, e) : -(int)e->code;
+                r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;
                 if (s && r < 0)
                         sandbox_delete(s);
                 request->state = &is_new;
@@ -323,7 +323,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 create_runs(request);
                 return 0;
         }
-        request->is_waiting = 1;
+        sandbox_request_set_phase(request, REQUEST_WAITING);
         TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
         sandbox_start(s);
         return 0;
@@ -359,7 +359,7 @@ static void updated(struct sandbox_request *request, const struct cloche_err *e)
 
 int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = update_begin(request->sandbox, request, request->params, updated, e);
+        int r = sandbox_update_begin(request->sandbox, request, request->params, updated, e);
 
         if (r == 0)
                 updated(request, NULL);
@@ -380,7 +380,7 @@ int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 
 static void save_cancel(struct sandbox_request *request)
 {
-        store_detach(request->sandbox, request);
+        sandbox_store_detach(request->sandbox, request);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
@@ -408,7 +408,7 @@ int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
                 return 0;
         }
         request->cancel = save_cancel;
-        store_save(s, on_saved, request);
+        sandbox_store_save(s, on_saved, request);
         return 0;
 }
 
@@ -432,13 +432,13 @@ int handle_DELETE(struct sandbox_request *request, struct cloche_err *e)
 static void events_cancel(struct sandbox_request *request)
 {
         request->cancel = NULL;
-        port_watch_need(request->sandbox);
+        sandbox_port_watch_need(request->sandbox);
 }
 
 int handle_EVENTS(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
         request->cancel = events_cancel;
-        port_watch_need(request->sandbox);
+        sandbox_port_watch_need(request->sandbox);
         return 0;
 }

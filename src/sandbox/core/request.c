@@ -1,6 +1,7 @@
 /* The life of a request. Outcomes are delivered from a separate loop iteration, with nothing else
  * on the stack: the callback may begin a request that frees the object the outcome came from. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "state.h"
 #include "store.h"
 
 #include "base/clock.h"
@@ -58,20 +59,31 @@ static const struct method *find_method(const char *name)
         return NULL;
 }
 
+static const unsigned transitions[REQUEST_PHASES] = {
+        [REQUEST_OPEN] = STATE_TO(REQUEST_WAITING) | STATE_TO(REQUEST_ENDED),
+        [REQUEST_WAITING] = STATE_TO(REQUEST_OPEN),
+};
+
+void sandbox_request_set_phase(struct sandbox_request *request, enum sandbox_request_phase phase)
+{
+        STATE_CHECK(transitions, request->phase, phase);
+        request->phase = phase;
+}
+
 /* -- the end of a request ------------------------------------------------------------------------------------- */
 
 static void request_free(struct sandbox_request *request)
 {
-        if (request->is_ended)
+        if (request->phase == REQUEST_ENDED)
                 TAILQ_REMOVE(&request->all->ended, request, turn_link);
-        if (request->is_waiting)
+        if (request->phase == REQUEST_WAITING)
                 TAILQ_REMOVE(&request->sandbox->waiting, request, turn_link);
         if (request->is_to_release)
                 TAILQ_REMOVE(&request->all->released, request, turn_link);
         if (request->sandbox) {
                 TAILQ_REMOVE(&request->sandbox->requests, request, link);
                 request->sandbox->request_count--;
-                if (request->is_ended) /* it is delivered, and changed nothing since it ended */
+                if (request->phase == REQUEST_ENDED) /* it is delivered, and changed nothing since it ended */
                         sandbox_touch(request->sandbox);
                 else
                         use(request->sandbox, request->method);
@@ -112,7 +124,7 @@ static void turn(struct sandboxes *all)
         }
         while ((request = TAILQ_FIRST(&all->ended)))
                 deliver(request);
-        registry_turn(all);
+        sandbox_registry_turn(all);
         if (all->is_stopping && all->running == 0 && all->on_stopped) {
                 void (*on_stopped)(void *data) = all->on_stopped;
 
@@ -157,7 +169,7 @@ int sandbox_requests_watch(struct sandboxes *all)
 
 void sandbox_request_schedule_release(struct sandbox_request *request)
 {
-        if (request->is_to_release || request->is_ended)
+        if (request->is_to_release || request->phase == REQUEST_ENDED)
                 return;
         request->is_to_release = 1;
         TAILQ_INSERT_TAIL(&request->all->released, request, turn_link);
@@ -175,7 +187,7 @@ static void end(struct sandbox_request *request)
         request->is_to_release = 0;
         if (request->sandbox)
                 use(request->sandbox, request->method);
-        request->is_ended = 1;
+        sandbox_request_set_phase(request, REQUEST_ENDED);
         TAILQ_INSERT_TAIL(&request->all->ended, request, turn_link);
         sandboxes_schedule_turn(request->all);
 }
@@ -214,7 +226,7 @@ void sandbox_request_output(struct sandbox_request *request, const char *stream,
         struct buf attachments = BUF_INIT(SIZE_MAX / 2);
         json_t *about = json_pack("{s:s}", "stream", stream);
 
-        if (about && put_raw(about, "data", data, size, &attachments) == 0)
+        if (about && sandbox_put_raw(about, "data", data, size, &attachments) == 0)
                 sandbox_request_event(request, "output", about, &attachments);
         else
                 json_decref(about);
@@ -223,14 +235,14 @@ void sandbox_request_output(struct sandbox_request *request, const char *stream,
 
 void sandbox_request_cancel(struct sandbox_request *request)
 {
-        if (!request->is_ended && request->cancel)
+        if (request->phase != REQUEST_ENDED && request->cancel)
                 request->cancel(request);
         request_free(request);
 }
 
 void sandbox_request_flush(struct sandbox_request *request)
 {
-        if (!request->is_ended && request->flush)
+        if (request->phase != REQUEST_ENDED && request->flush)
                 request->flush(request);
 }
 
@@ -239,7 +251,7 @@ void sandbox_request_hold(struct sandbox_request *request, int hold)
         int was_held = request->is_held;
 
         request->is_held = hold;
-        if (was_held && !hold && !request->is_ended && request->release)
+        if (was_held && !hold && request->phase != REQUEST_ENDED && request->release)
                 request->release(request);
 }
 
@@ -281,7 +293,7 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 *ret = sandbox_new(all, principal, name, e);
         if (!*ret)
                 return -(int)e->code;
-        r = store_define(*ret, e);
+        r = sandbox_store_define(*ret, e);
         if (r < 0)
                 sandbox_delete(*ret);
         return r;
@@ -292,7 +304,7 @@ static int begin(struct sandbox_request *request, struct cloche_err *e)
         struct sandbox *s = request->sandbox;
 
         if (needs_of(request->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
-                request->is_waiting = 1;
+                sandbox_request_set_phase(request, REQUEST_WAITING);
                 TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
                 sandbox_start(s);
                 return 0;
@@ -309,7 +321,7 @@ void sandbox_requests_begin(struct sandbox *s)
                 struct cloche_err e = {0};
 
                 TAILQ_REMOVE(&s->waiting, request, turn_link);
-                request->is_waiting = 0;
+                sandbox_request_set_phase(request, REQUEST_OPEN);
                 if (begin(request, &e) < 0)
                         sandbox_request_fail(request, &e, NULL);
         }
@@ -321,7 +333,7 @@ void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e)
 
         while ((request = TAILQ_FIRST(&s->waiting))) {
                 TAILQ_REMOVE(&s->waiting, request, turn_link);
-                request->is_waiting = 0;
+                sandbox_request_set_phase(request, REQUEST_OPEN);
                 sandbox_request_fail(request, e, NULL);
         }
 }
@@ -334,7 +346,7 @@ void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e)
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 /* sandbox.events continues through a stop. */
-                if (request->is_ended || request->is_waiting || !request->cancel ||
+                if (request->phase != REQUEST_OPEN || !request->cancel ||
                     (request->method->handle == handle_EVENTS && !s->is_deleted))
                         continue;
                 request->cancel(request);
@@ -444,7 +456,7 @@ const char *sandbox_request_bytes(const struct sandbox_request *request, const c
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+int sandbox_put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
         json_int_t at = (json_int_t)attachments->size;
 
@@ -456,7 +468,7 @@ int put_raw(json_t *object, const char *name, const void *data, size_t size, str
                        : 0;
 }
 
-int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+int sandbox_put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
         /* JSON writes a NUL in six characters, and long texts take much longer than bytes to write
          * and parse. */
@@ -466,10 +478,10 @@ int put_bytes(json_t *object, const char *name, const void *data, size_t size, s
 
         if (text)
                 return json_object_set_new(object, name, text) < 0 ? -ENOMEM : 0;
-        return put_raw(object, name, data, size, attachments);
+        return sandbox_put_raw(object, name, data, size, attachments);
 }
 
-json_t *time_json(uint64_t real_ms)
+json_t *sandbox_time_json(uint64_t real_ms)
 {
         char text[CLOCK_TEXT_SIZE];
 

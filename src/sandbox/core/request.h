@@ -13,6 +13,13 @@
 
 struct sandbox;
 
+enum sandbox_request_phase {
+        REQUEST_OPEN,
+        REQUEST_WAITING, /* until its sandbox runs */
+        REQUEST_ENDED,   /* its outcome is to be delivered */
+        REQUEST_PHASES
+};
+
 struct sandbox_request {
         TAILQ_ENTRY(sandbox_request) link;      /* in the list of its sandbox, or of those without one */
         TAILQ_ENTRY(sandbox_request) turn_link; /* in waiting of its sandbox, in ended or in released */
@@ -29,7 +36,8 @@ struct sandbox_request {
         void (*cancel)(struct sandbox_request *request);
         void (*flush)(struct sandbox_request *request);   /* may be NULL */
         void (*release)(struct sandbox_request *request); /* the client accepts events again; may be NULL */
-        int is_held, is_waiting, is_ended, is_to_release;
+        enum sandbox_request_phase phase;                 /* set by sandbox_request_set_phase */
+        int is_held, is_to_release;
         /* The outcome, until it is delivered. */
         json_t *outcome;
         struct buf outcome_attachments;
@@ -46,6 +54,8 @@ struct method {
         int (*handle)(struct sandbox_request *request, struct cloche_err *e);
 };
 
+/* The transition must be legal; the caller moves the request between the lists. */
+void sandbox_request_set_phase(struct sandbox_request *request, enum sandbox_request_phase phase);
 /* Begin, or fail, the requests that waited for the sandbox to run; end those under way when it has
  * ended. */
 void sandbox_requests_begin(struct sandbox *s);
@@ -72,10 +82,10 @@ int sandbox_request_flag(const struct sandbox_request *request, const char *name
 /* Text or bytes; NULL: absent. Borrowed from the request. */
 const char *sandbox_request_bytes(const struct sandbox_request *request, const char *name, size_t *ret_size);
 /* Add data as text if it is UTF-8, else as bytes in attachments. Returns 0 or -ENOMEM. */
-int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
+int sandbox_put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
 /* The same, always as bytes. */
-int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
-json_t *time_json(uint64_t real_ms);
+int sandbox_put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
+json_t *sandbox_time_json(uint64_t real_ms);
 
 /* -- handlers, a file each area -------------------------------------------------------------------------------- */
 

@@ -167,9 +167,9 @@ void sandbox_free(struct sandbox *s)
 
         while ((session = TAILQ_FIRST(&s->sessions)))
                 session_end(session);
-        updates_free(s);
-        ports_free(s);
-        outputs_free(s);
+        sandbox_updates_free(s);
+        sandbox_ports_free(s);
+        context_outputs_free(s);
         json_decref(s->decisions);
         TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
         s->all->pool_count -= (unsigned)s->is_pooled;
@@ -212,8 +212,7 @@ void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
         struct sandbox_request *request;
 
         TAILQ_FOREACH (request, &s->requests, link)
-                if (request->method->handle == handle_EVENTS && !request->is_ended && !request->is_waiting &&
-                    request->cancel)
+                if (request->method->handle == handle_EVENTS && request->phase == REQUEST_OPEN && request->cancel)
                         sandbox_request_event(request, event, json_incref(about), NULL);
         json_decref(about);
 }
@@ -241,8 +240,8 @@ static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
-        if (!s->is_pooled && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
-                store_failed(s, &e);
+        if (!s->is_pooled && !s->is_deleted && sandbox_store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
+                sandbox_store_failed(s, &e);
 }
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
@@ -255,7 +254,7 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 if ((request->method->handle != handle_STOP && request->method->handle != handle_SAVE) ||
-                    request->cancel || request->is_ended)
+                    request->cancel || request->phase == REQUEST_ENDED)
                         continue;
                 if (e)
                         sandbox_request_fail(request, e, NULL);
@@ -269,7 +268,7 @@ static void is_stopped(struct sandbox *s)
         s->all->running--;
         set_state(s, SANDBOX_STOPPED);
         if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
-                store_lost(s);
+                sandbox_store_lost(s);
         else
                 define_state(s);
         s->is_dirty = 0;
@@ -307,10 +306,10 @@ void sandbox_drop_box(const struct sandboxes *all, uint32_t box)
 
 static void end_work(struct sandbox *s)
 {
-        store_on_box_closed(s);
-        ports_on_box_closed(s);
-        probes_on_box_closed(s);
-        tools_on_box_closed(s);
+        sandbox_store_on_box_closed(s);
+        sandbox_ports_on_box_closed(s);
+        sandbox_probes_on_box_closed(s);
+        sandbox_tools_on_box_closed(s);
         contexts_on_box_closed(s);
         processes_on_box_closed(s);
         sessions_on_box_closed(s);
@@ -320,7 +319,7 @@ static void end_work(struct sandbox *s)
 static void release(struct sandbox *s)
 {
         end_work(s);
-        connections_close(s);
+        sandbox_connections_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -374,7 +373,7 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
                  s->name);
         answer_stops(s, &why);
         set_state(s, SANDBOX_RUNNING);
-        port_watch_need(s);
+        sandbox_port_watch_need(s);
         sandbox_requests_begin(s);
 }
 
@@ -398,7 +397,7 @@ static void on_quiet(void *data, const struct init_answer *answer, int fd, const
         (void)e; /* programs that could not be ended end with the box */
         fd_close(&fd);
         if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
-                store_save(s, on_saved, s);
+                sandbox_store_save(s, on_saved, s);
 }
 
 /* End all other programs before a save, so that files do not change and no guest can stop the file
@@ -419,7 +418,7 @@ static void save_and_drop(struct sandbox *s)
         struct cloche_err e;
 
         if (quiesce(s, &e) < 0) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 stop_failed(s, &e);
         }
 }
@@ -435,8 +434,8 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
         if (s->is_deleted)
                 drop_stopped(s);
         /* The end of the daemon ends the box in any case, so a save is tried even without room. */
-        else if (!e && !s->all->is_stopping && store_check_room(s, answer->disk_bytes_used, &why) < 0) {
-                store_failed(s, &why);
+        else if (!e && !s->all->is_stopping && sandbox_store_check_room(s, answer->disk_bytes_used, &why) < 0) {
+                sandbox_store_failed(s, &why);
                 stop_failed(s, &why);
         } else
                 save_and_drop(s);
@@ -472,7 +471,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
         if (s->state == SANDBOX_STOPPING && s->wants_save) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
         }
         sandbox_requests_refuse(s, &e);
@@ -492,9 +491,9 @@ static void on_exit_of_program(void *data, const struct init_answer *exit)
 
         sessions_exited(s, exit);
         processes_exited(s, &s->control, exit);
-        tools_exited(s, exit);
-        stores_exited(s, exit);
-        copies_exited(s, &s->control, exit);
+        sandbox_tools_exited(s, exit);
+        sandbox_stores_exited(s, exit);
+        sandbox_copies_exited(s, &s->control, exit);
 }
 
 static void fail_start(struct sandbox *s, const struct cloche_err *e)
@@ -529,7 +528,7 @@ static void on_restored(void *data, const struct cloche_err *e)
 }
 
 /* Commands must find the network in force; without a network there is no wait. */
-void connections_ready(struct sandbox *s, const struct cloche_err *e)
+void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy;
 
@@ -540,7 +539,7 @@ void connections_ready(struct sandbox *s, const struct cloche_err *e)
                 fail_start(s, &copy);
                 return;
         }
-        store_restore(s, on_restored, s);
+        sandbox_store_restore(s, on_restored, s);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
@@ -564,11 +563,11 @@ static void on_made(void *data, struct keeper_reply *reply)
         s->control.data = s;
         r = control_open(&s->control, made.control_fd, &s->all->engine->loop, &e);
         if (r == 0)
-                r = connections_open(s, s->network_policy, &e);
+                r = sandbox_connections_open(s, s->network_policy, &e);
         if (r < 0)
                 fail_start(s, &e);
         else if (!s->network)
-                store_restore(s, on_restored, s);
+                sandbox_store_restore(s, on_restored, s);
 }
 
 void sandbox_start(struct sandbox *s)
@@ -593,7 +592,7 @@ void sandbox_start(struct sandbox *s)
 void sandbox_delete(struct sandbox *s)
 {
         s->is_deleted = 1;
-        store_remove(s);
+        sandbox_store_remove(s);
         if (s->state == SANDBOX_STOPPED) {
                 struct cloche_err e;
 
@@ -675,8 +674,8 @@ json_t *sandbox_json(struct sandbox *s)
                 sessions++;
         object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
                            s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ? "running" : "stopped",
-                           "createdAt", time_json(s->created_ms), "lastUsedAt", time_json(s->used_ms), "limits",
-                           limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
+                           "createdAt", sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms),
+                           "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
                            (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
                            (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object) /* NULL: no memory */
@@ -685,11 +684,11 @@ json_t *sandbox_json(struct sandbox *s)
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)
-                json_object_set_new(object, "savedAt", time_json(s->saved_ms));
+                json_object_set_new(object, "savedAt", sandbox_time_json(s->saved_ms));
         if (object && s->lost_to_ms)
                 json_object_set_new(object, "lost",
-                                    json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to",
-                                              time_json(s->lost_to_ms)));
+                                    json_pack("{s:o, s:o}", "from", sandbox_time_json(s->lost_from_ms), "to",
+                                              sandbox_time_json(s->lost_to_ms)));
         if (object && s->state == SANDBOX_RUNNING)
                 add_usage(s, object);
         return object;

@@ -102,8 +102,8 @@ struct sandbox {
 
 /* Set the requested limits; 0 stands for the default of sandboxes. */
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e);
-/* sandbox.c: called once after connections_open for a box that had no network. */
-void connections_ready(struct sandbox *s, const struct cloche_err *e);
+/* sandbox.c: called once after sandbox_connections_open for a box that had no network. */
+void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e);
 void sandbox_drop_box(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
 /* End it at once, without saving and without callbacks of its requests. */
@@ -121,7 +121,7 @@ void sandbox_pool_failed(struct sandbox *s);
 void sandbox_turn(struct sandbox *s);
 void sandbox_schedule_turn(struct sandbox *s);
 extern const char *const limits_of_runs[]; /* names; NULL-terminated */
-void registry_turn(struct sandboxes *all);
+void sandbox_registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
 /* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have one more. */

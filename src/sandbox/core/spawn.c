@@ -25,14 +25,14 @@ static const char *const own_env[] = {
 
 /* -- environments -------------------------------------------------------------------------------------------------- */
 
-int env_is_name(const char *name)
+int sandbox_env_is_name(const char *name)
 {
         size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 
         return size > 0 && name[size] == '\0' && !(name[0] >= '0' && name[0] <= '9');
 }
 
-int env_check(const json_t *env, struct cloche_err *e)
+int sandbox_env_check(const json_t *env, struct cloche_err *e)
 {
         const char *name;
         json_t *value;
@@ -43,7 +43,7 @@ int env_check(const json_t *env, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken",
                                json_object_size(env), SANDBOX_ENV_MAX);
         json_object_foreach ((json_t *)env, name, value) {
-                if (!env_is_name(name))
+                if (!sandbox_env_is_name(name))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                        "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
                 if (!json_is_null(value) && !json_is_string(value))
@@ -55,7 +55,7 @@ int env_check(const json_t *env, struct cloche_err *e)
         return 0;
 }
 
-int env_check_of_all(const json_t *env, struct cloche_err *e)
+int sandbox_env_check_of_all(const json_t *env, struct cloche_err *e)
 {
         static const char *const names[] = {"BASH_ENV", "SHELLOPTS", "BASHOPTS"};
 
@@ -65,7 +65,7 @@ int env_check_of_all(const json_t *env, struct cloche_err *e)
                                        "env: %s cannot be set for a sandbox or session, as its shells could not begin "
                                        "by it",
                                        names[i]);
-        return env_check(env, e);
+        return sandbox_env_check(env, e);
 }
 
 struct env {
@@ -141,7 +141,7 @@ static int put_all(struct env *env, const json_t *object)
         return r;
 }
 
-char **env_list(const struct sandbox *s, const json_t *more)
+char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
         int r = 0;
@@ -154,11 +154,11 @@ char **env_list(const struct sandbox *s, const json_t *more)
                 r = put_all(&env, more);
         if (r == 0)
                 return env.rows;
-        env_free(env.rows);
+        sandbox_env_free(env.rows);
         return NULL;
 }
 
-char **env_from(char *const *exported, const json_t *more)
+char **sandbox_env_from(char *const *exported, const json_t *more)
 {
         struct env env = {0};
         int r = 0;
@@ -169,11 +169,11 @@ char **env_from(char *const *exported, const json_t *more)
                 r = put_all(&env, more);
         if (r == 0 && env.rows)
                 return env.rows;
-        env_free(env.rows);
+        sandbox_env_free(env.rows);
         return NULL;
 }
 
-void env_free(char **env)
+void sandbox_env_free(char **env)
 {
         for (char **row = env; row && *row; row++)
                 free(*row);
@@ -216,7 +216,7 @@ int sandbox_start_files(struct sandbox *s, struct control *control, const char *
                         control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
+        char **env = sandbox_env_list(s, NULL);
         int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
         struct spawn spawn = {.control = control,
                               .cwd = "/",
@@ -228,7 +228,7 @@ int sandbox_start_files(struct sandbox *s, struct control *control, const char *
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
                                 : sandbox_send_spawn(&spawn, done, data, e);
-        env_free(env);
+        sandbox_env_free(env);
         return r;
 }
 

@@ -23,14 +23,14 @@ int sandbox_start_files(struct sandbox *s, struct control *control, const char *
 int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
                       size_t spared_count, control_done done, void *data, struct cloche_err *e);
 /* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
- * unset; more may be NULL). Free it with env_free(). */
-char **env_list(const struct sandbox *s, const json_t *more);
+ * unset; more may be NULL). Free it with sandbox_env_free(). */
+char **sandbox_env_list(const struct sandbox *s, const json_t *more);
 /* The same, on top of the variables that a shell had exported. */
-char **env_from(char *const *exported, const json_t *more);
-void env_free(char **env);
-int env_is_name(const char *name);
-int env_check(const json_t *env, struct cloche_err *e);
+char **sandbox_env_from(char *const *exported, const json_t *more);
+void sandbox_env_free(char **env);
+int sandbox_env_is_name(const char *name);
+int sandbox_env_check(const json_t *env, struct cloche_err *e);
 /* For env of a sandbox or session, which apply to all programs. */
-int env_check_of_all(const json_t *env, struct cloche_err *e);
+int sandbox_env_check_of_all(const json_t *env, struct cloche_err *e);
 
 #endif

@@ -129,7 +129,7 @@ static json_t *ports_json(const struct sandbox *s)
 }
 
 /* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After a
- * power cut the file may have its old content, or on some file systems none; store_load accepts
+ * power cut the file may have its old content, or on some file systems none; sandbox_store_load accepts
  * both. A save flushes it with the files. */
 static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
@@ -144,7 +144,7 @@ static int write_definition(int dir_fd, const char *sandbox, const char *text, s
                      : 0;
 }
 
-int store_define(struct sandbox *s, struct cloche_err *e)
+int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = -EBADF;
         json_t *object;
@@ -179,7 +179,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
         return r;
 }
 
-void store_lost(struct sandbox *s)
+void sandbox_store_lost(struct sandbox *s)
 {
         const struct sandboxes_options *options = &s->all->options;
 
@@ -187,7 +187,8 @@ void store_lost(struct sandbox *s)
         s->lost_to_ms = clock_real_ms();
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
-        (void)store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss again */
+        (void)sandbox_store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss
+                                                again */
 }
 
 static void load_session(struct sandbox *s, const json_t *row)
@@ -196,7 +197,7 @@ static void load_session(struct sandbox *s, const json_t *row)
         json_t *env = json_object_get(row, "env");
         struct session *session;
 
-        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && env_check(env, NULL) < 0))
+        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && sandbox_env_check(env, NULL) < 0))
                 return;
         session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env,
                               json_is_true(json_object_get(row, "isolation")),
@@ -282,7 +283,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         json_array_foreach (json_object_get(object, "ports"), i, row)
                 load_port(s, row);
         if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
-                store_lost(s);
+                sandbox_store_lost(s);
         json_decref(object);
         return sandbox_set_limits(s, &s->requested_limits, e);
 }
@@ -324,7 +325,7 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
         return r;
 }
 
-int store_load(struct sandboxes *all, struct cloche_err *e)
+int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
 {
         int list_fd = openat(all->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
@@ -343,7 +344,7 @@ int store_load(struct sandboxes *all, struct cloche_err *e)
         return r;
 }
 
-void store_remove(struct sandbox *s)
+void sandbox_store_remove(struct sandbox *s)
 {
         static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
@@ -401,7 +402,7 @@ static void job_done(struct store_job *job, int is_lost, const struct cloche_err
         complete_waiters(&waiters, e);
 }
 
-void store_on_box_closed(struct sandbox *s)
+void sandbox_store_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -412,7 +413,7 @@ void store_on_box_closed(struct sandbox *s)
         job_done(s->store_job, 1, &e);
 }
 
-void store_detach(struct sandbox *s, const void *data)
+void sandbox_store_detach(struct sandbox *s, const void *data)
 {
         struct store_waiter *waiter;
 
@@ -426,7 +427,7 @@ void store_detach(struct sandbox *s, const void *data)
                         waiter->done = NULL;
 }
 
-void store_failed(struct sandbox *s, const struct cloche_err *e)
+void sandbox_store_failed(struct sandbox *s, const struct cloche_err *e)
 {
         const struct sandboxes_options *options = &s->all->options;
 
@@ -452,7 +453,7 @@ static void conclude(struct store_job *job)
                         job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
                         WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
         if (!job->is_restore && e.code) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 unlinkat(job->dir_fd, FILES_NEW, 0);
         } else if (!job->is_restore) {
                 s->save_error[0] = '\0';
@@ -533,7 +534,7 @@ static void keep(struct store_job *job)
 
         if (r == 0) {
                 s->saved_ms = job->begun_ms;
-                r = store_define(s, &job->error);
+                r = sandbox_store_define(s, &job->error);
         }
         if (r == 0) {
                 principal_name(s, principal, sizeof(principal));
@@ -559,7 +560,7 @@ static void look(struct store_job *job)
                 conclude(job);
 }
 
-void stores_exited(struct sandbox *s, const struct init_answer *exit)
+void sandbox_stores_exited(struct sandbox *s, const struct init_answer *exit)
 {
         struct store_job *job = s->store_job;
 
@@ -679,18 +680,18 @@ static void begin_queued(struct sandbox *s, struct store_waiters *waiters)
                 return;
         if (!job) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 complete_waiters(waiters, &e);
                 return;
         }
         TAILQ_CONCAT(&job->waiters, waiters, link);
         if (begin_save(job, &e) < 0) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 job_done(job, 0, &e);
         }
 }
 
-void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         struct cloche_err e = {0};
         struct store_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
@@ -716,7 +717,7 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
 
 /* Reserve the bytes in an unnamed file for a moment. File systems without such files or without
  * fallocate(2) are not checked. */
-int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
+int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
         uint64_t most = s->limits.disk_bytes;
@@ -735,7 +736,7 @@ int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err 
         return 0;
 }
 
-void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);

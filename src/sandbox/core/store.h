@@ -5,23 +5,23 @@
 #include "sandboxes.h"
 
 /* Write the definition; 0 without a state directory. */
-int store_define(struct sandbox *s, struct cloche_err *e);
-int store_load(struct sandboxes *all, struct cloche_err *e);
-void store_remove(struct sandbox *s);
+int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
+int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
+void sandbox_store_remove(struct sandbox *s);
 /* Report the changes since the last save as lost, and record that in the definition. */
-void store_lost(struct sandbox *s);
-/* Save the files; done is called once, also without a state directory. store_restore does the
+void sandbox_store_lost(struct sandbox *s);
+/* Save the files; done is called once, also without a state directory. sandbox_store_restore does the
  * reverse, into a new box. */
-void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Drop the callbacks of waiters with this data. */
-void store_detach(struct sandbox *s, const void *data);
-void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+void sandbox_store_detach(struct sandbox *s, const void *data);
+void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Fail with -CLOCHE_E_RESOURCE if this many bytes of files would not fit. It does not disturb
  * programs in the box. */
-int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
+int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
 /* Record a failed save, and report it once. */
-void store_failed(struct sandbox *s, const struct cloche_err *e);
-void store_on_box_closed(struct sandbox *s);
-void stores_exited(struct sandbox *s, const struct init_answer *exit);
+void sandbox_store_failed(struct sandbox *s, const struct cloche_err *e);
+void sandbox_store_on_box_closed(struct sandbox *s);
+void sandbox_stores_exited(struct sandbox *s, const struct init_answer *exit);
 
 #endif

@@ -76,7 +76,7 @@ static void end(struct tool *tool, const struct cloche_err *e)
         tool_free(tool);
 }
 
-void tools_exited(struct sandbox *s, const struct init_answer *exit)
+void sandbox_tools_exited(struct sandbox *s, const struct init_answer *exit)
 {
         struct tool *tool;
         struct cloche_err e;
@@ -92,7 +92,7 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-void tools_on_box_closed(struct sandbox *s)
+void sandbox_tools_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -214,7 +214,7 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
         static const char *const argv[] = {"cloche-files", NULL};
         struct sandbox *s = tool->sandbox;
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
+        char **env = sandbox_env_list(s, NULL);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->files_fd}, r;
         struct spawn spawn = {.control = &s->control,
                               .cwd = "/",
@@ -226,7 +226,7 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
                                 : sandbox_send_spawn(&spawn, on_spawned, tool, e);
-        env_free(env);
+        sandbox_env_free(env);
         return r;
 }
 
@@ -280,10 +280,10 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-int tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-                 void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
-                                 const struct cloche_err *e),
-                 void *data, struct tool_job **ret, struct cloche_err *e)
+int sandbox_tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+                         void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                                         const struct cloche_err *e),
+                         void *data, struct tool_job **ret, struct cloche_err *e)
 {
         struct tool *tool = tool_of(s, e);
         struct tool_job *job = tool ? calloc(1, sizeof(*job)) : NULL;
@@ -310,7 +310,7 @@ int tool_request(struct sandbox *s, const char *method, json_t *params, const st
         return 0;
 }
 
-void tool_cancel(struct tool_job *job)
+void sandbox_tool_cancel(struct tool_job *job)
 {
         struct tool *tool = job->tool;
 
@@ -334,7 +334,7 @@ static void request_flush(struct sandbox_request *request)
 
 static void request_cancel(struct sandbox_request *request)
 {
-        tool_cancel(request->state);
+        sandbox_tool_cancel(request->state);
 }
 
 static void on_done(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
@@ -352,7 +352,7 @@ static void on_done(void *data, const json_t *result, const struct buf *attachme
         buf_done(&copy);
 }
 
-int tool_handle(struct sandbox_request *request, struct cloche_err *e)
+int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *params = json_copy(request->params);
         struct tool_job *job;
@@ -361,8 +361,8 @@ int tool_handle(struct sandbox_request *request, struct cloche_err *e)
         if (!params)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to the file program");
         json_object_del(params, "sandbox");
-        r = tool_request(request->sandbox, request->method->name, params, &request->attachments, on_done, request, &job,
-                         e);
+        r = sandbox_tool_request(request->sandbox, request->method->name, params, &request->attachments, on_done,
+                                 request, &job, e);
         if (r < 0)
                 return r;
         job->request = request;
@@ -375,7 +375,7 @@ int tool_handle(struct sandbox_request *request, struct cloche_err *e)
 #define HANDED_ON(symbol)                                                          \
         int handle_##symbol(struct sandbox_request *request, struct cloche_err *e) \
         {                                                                          \
-                return tool_handle(request, e);                                    \
+                return sandbox_tool_handle(request, e);                            \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

@@ -5,15 +5,15 @@
 #include "sandboxes.h"
 
 /* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
-int tool_handle(struct sandbox_request *request, struct cloche_err *e);
-/* The same for our own use. on_done: result or e. Cancel it with tool_cancel. */
+int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e);
+/* The same for our own use. on_done: result or e. Cancel it with sandbox_tool_cancel. */
 struct tool_job;
-int tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-                 void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
-                                 const struct cloche_err *e),
-                 void *data, struct tool_job **ret, struct cloche_err *e);
-void tool_cancel(struct tool_job *job);
-void tools_exited(struct sandbox *s, const struct init_answer *exit);
-void tools_on_box_closed(struct sandbox *s);
+int sandbox_tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+                         void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                                         const struct cloche_err *e),
+                         void *data, struct tool_job **ret, struct cloche_err *e);
+void sandbox_tool_cancel(struct tool_job *job);
+void sandbox_tools_exited(struct sandbox *s, const struct init_answer *exit);
+void sandbox_tools_on_box_closed(struct sandbox *s);
 
 #endif

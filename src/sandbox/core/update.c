@@ -25,7 +25,7 @@ static void update_free(struct update *u)
         free(u);
 }
 
-void updates_free(struct sandbox *s)
+void sandbox_updates_free(struct sandbox *s)
 {
         struct update *u;
 
@@ -86,7 +86,7 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
         int r = check_names(limits, e);
 
         if (r == 0 && env)
-                r = env_check_of_all(env, e);
+                r = sandbox_env_check_of_all(env, e);
         if (r == 0 && json_object_size(network) > 0)
                 r = network_policy_check(network, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
@@ -139,15 +139,15 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
 
         define(s, &after);
         if (r == 0)
-                r = store_define(s, e);
+                r = sandbox_store_define(s, e);
         if (r == 0 && network && s->state == SANDBOX_RUNNING)
-                r = connections_open(s, network, e);
+                r = sandbox_connections_open(s, network, e);
         if (r < 0) {
                 define(s, &before);
                 s->requested_limits = requested_limits;
                 s->limits = limits;
-                (void)store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the next
-                                                change writes it */
+                (void)sandbox_store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the
+                                                next change writes it */
         }
         definition_done(&before);
         return r;
@@ -182,8 +182,9 @@ static void cancel(struct sandbox_request *request)
                         u->request = NULL;
 }
 
-int update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
-                 void (*done)(struct sandbox_request *request, const struct cloche_err *e), struct cloche_err *e)
+int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
+                         void (*done)(struct sandbox_request *request, const struct cloche_err *e),
+                         struct cloche_err *e)
 {
         struct keeper_box_limits box;
         struct cloche_limits wanted;

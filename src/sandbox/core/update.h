@@ -9,9 +9,10 @@
  * with e or NULL. A cancelled request is carried out, without the callback. A failure changes
  * nothing, with one exception: if the state directory is full, the box that runs keeps the new
  * limits until it stops. */
-int update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
-                 void (*done)(struct sandbox_request *request, const struct cloche_err *e), struct cloche_err *e);
+int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
+                         void (*done)(struct sandbox_request *request, const struct cloche_err *e),
+                         struct cloche_err *e);
 /* Drop pending updates: the sandbox ends. */
-void updates_free(struct sandbox *s);
+void sandbox_updates_free(struct sandbox *s);
 
 #endif

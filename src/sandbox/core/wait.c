@@ -36,7 +36,7 @@ static void wait_free(struct process_wait *w)
                 process_unpin(w->process);
         }
         if (w->probe)
-                probe_cancel(w->probe);
+                sandbox_probe_cancel(w->probe);
         handle_close(w->timer);
         pcre2_code_free(w->pattern);
         pcre2_match_context_free(w->bounds);
@@ -82,7 +82,8 @@ static json_t *groups(const char *line, const PCRE2_SIZE *at, int count, struct 
         for (int i = 0; i < count && i < GROUPS_MAX; i++) {
                 if (at[2 * i] == PCRE2_UNSET) {
                         json_array_append_new(list, json_null());
-                } else if (put_bytes(holder, "g", line + at[2 * i], at[2 * i + 1] - at[2 * i], attachments) == 0) {
+                } else if (sandbox_put_bytes(holder, "g", line + at[2 * i], at[2 * i + 1] - at[2 * i], attachments) ==
+                           0) {
                         json_array_append(list, json_object_get(holder, "g"));
                 }
         }
@@ -109,7 +110,7 @@ static int look_at(struct process_wait *w, enum stream_index stream, const char 
                 return 0;
         }
         answer = answer_of(w);
-        if (answer && put_bytes(answer, "line", line, size, &attachments) == 0) {
+        if (answer && sandbox_put_bytes(answer, "line", line, size, &attachments) == 0) {
                 json_object_set_new(answer, "stream", json_string(stream == STREAM_OUT ? "stdout" : "stderr"));
                 if (match)
                         json_object_set(answer, "match", match);
@@ -142,7 +143,7 @@ static int take(struct process_wait *w, enum stream_index stream, const char *da
         return line->size > 0 && look_at(w, stream, line->data, line->size);
 }
 
-void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size)
+void sandbox_waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size)
 {
         struct process_wait *w, *next;
 
@@ -153,7 +154,7 @@ void waits_bytes(struct process *p, enum stream_index stream, const char *data, 
         }
 }
 
-void waits_ended(struct process *p)
+void sandbox_waits_ended(struct process *p)
 {
         struct process_wait *w, *next;
         struct cloche_err e;
@@ -281,9 +282,9 @@ static int start_probe(struct process_wait *w, struct cloche_err *e)
         int first, last, r = read_range(json_object_get(request->params, "status"), &first, &last, e);
 
         return r < 0 ? r
-                     : probe_start(request->sandbox, (unsigned)sandbox_request_count(request, "port", 0),
-                                   sandbox_request_text(request, "path"), first, last,
-                                   sandbox_request_count(request, "timeoutMs", 0), on_probe, w, &w->probe, e);
+                     : sandbox_probe_start(request->sandbox, (unsigned)sandbox_request_count(request, "port", 0),
+                                           sandbox_request_text(request, "path"), first, last,
+                                           sandbox_request_count(request, "timeoutMs", 0), on_probe, w, &w->probe, e);
 }
 
 static int start_timer(struct process_wait *w, uint64_t ms, struct cloche_err *e)
@@ -330,7 +331,7 @@ int handle_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
         if (w->needs_line && replay(w))
                 return 0;
         if (process_is_ended(p))
-                waits_ended(p);
+                sandbox_waits_ended(p);
         return 0;
 }
 

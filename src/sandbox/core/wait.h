@@ -5,7 +5,7 @@
 #include "sandbox/process/process.h"
 
 /* wait.c: bytes came; the process ended. */
-void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size);
-void waits_ended(struct process *p);
+void sandbox_waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size);
+void sandbox_waits_ended(struct process *p);
 
 #endif

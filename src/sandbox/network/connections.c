@@ -19,7 +19,7 @@ static void on_decision(void *data, const json_t *decision)
         if (!copy)
                 return;
         json_object_set_new(copy, "number", json_integer((json_int_t)++s->decision_count));
-        json_object_set_new(copy, "time", time_json(clock_real_ms()));
+        json_object_set_new(copy, "time", sandbox_time_json(clock_real_ms()));
         if (json_array_size(s->decisions) == DECISIONS_MAX)
                 json_array_remove(s->decisions, 0);
         json_array_append(s->decisions, copy);
@@ -36,15 +36,15 @@ static void on_end(void *data, const struct cloche_err *e)
                 on_decision(s, decision);
         json_decref(decision);
         s->network_is_lost = 1;
-        connections_ready(s, e);
+        sandbox_connections_ready(s, e);
 }
 
 static void on_ready(void *data)
 {
-        connections_ready(data, NULL);
+        sandbox_connections_ready(data, NULL);
 }
 
-int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
+int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
 {
         static const struct network_face template = {.on_ready = on_ready,
                                                      .on_decision = on_decision,
@@ -62,15 +62,15 @@ int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err 
         return network_start(s->all->engine->keeper, s->box, &s->all->engine->loop, policy, &face, &s->network, e);
 }
 
-void connections_restart(struct sandbox *s)
+void sandbox_connections_restart(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
-        if (connections_open(s, s->network_policy, &e) < 0)
+        if (sandbox_connections_open(s, s->network_policy, &e) < 0)
                 s->network_is_lost = 1; /* tried again in the next round */
 }
 
-void connections_close(struct sandbox *s)
+void sandbox_connections_close(struct sandbox *s)
 {
         network_stop(s->network);
         s->network = NULL;

@@ -200,7 +200,7 @@ void sandbox_preview_close(struct sandbox_dial *dial)
         free(dial);
 }
 
-void dials_hang_up(struct sandbox *s, unsigned port)
+void sandbox_dials_hang_up(struct sandbox *s, unsigned port)
 {
         struct sandbox_dial *dial, *next;
         struct cloche_err e;
@@ -213,7 +213,7 @@ void dials_hang_up(struct sandbox *s, unsigned port)
         }
 }
 
-void dials_close(struct sandbox *s)
+void sandbox_dials_close(struct sandbox *s)
 {
         struct cloche_err e;
 

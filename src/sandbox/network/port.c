@@ -40,7 +40,7 @@ static void port_free(struct sandbox *s, struct port *port)
         free(port);
 }
 
-void ports_free(struct sandbox *s)
+void sandbox_ports_free(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->ports))
                 port_free(s, TAILQ_FIRST(&s->ports));
@@ -81,11 +81,11 @@ static char *url_of(const struct sandbox *s, const struct port *port)
         return url;
 }
 
-json_t *port_json(const struct sandbox *s, const struct port *port)
+json_t *sandbox_port_json(const struct sandbox *s, const struct port *port)
 {
         char *url = url_of(s, port);
         json_t *object = json_pack("{s:i, s:s, s:o}", "port", (int)port->number, "token", port->token, "exposedAt",
-                                   time_json(port->exposed_at_ms));
+                                   sandbox_time_json(port->exposed_at_ms));
 
         if (port->name)
                 json_object_set_new(object, "name", json_string(port->name));
@@ -167,19 +167,19 @@ int handle_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
         if (!port)
                 return -(int)e->code;
         replace(s, old, port);
-        if (store_define(s, e) < 0) { /* restore the old row */
+        if (sandbox_store_define(s, e) < 0) { /* restore the old row */
                 if (old)
                         TAILQ_INSERT_AFTER(&s->ports, port, old, link);
                 port_free(s, port);
                 return -(int)e->code;
         }
         if (old && strcmp(old->token, port->token) != 0)
-                dials_hang_up(s, number);
+                sandbox_dials_hang_up(s, number);
         if (old) {
                 free(old->name);
                 free(old);
         }
-        sandbox_request_result(request, port_json(s, port), NULL);
+        sandbox_request_result(request, sandbox_port_json(s, port), NULL);
         return 0;
 }
 
@@ -191,8 +191,8 @@ int handle_PORT_UNEXPOSE(struct sandbox_request *request, struct cloche_err *e)
 
         if (port) {
                 port_free(s, port);
-                dials_hang_up(s, number);
-                if (store_define(s, e) < 0)
+                sandbox_dials_hang_up(s, number);
+                if (sandbox_store_define(s, e) < 0)
                         return -(int)e->code;
         }
         sandbox_request_result(request, json_pack("{s:i, s:b}", "port", (int)number, "exposed", port != NULL), NULL);
@@ -277,7 +277,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         read_ports(fd, &now);
         fd_close(&fd);
         TAILQ_FOREACH (port, &request->sandbox->ports, link) {
-                json_t *object = port_json(request->sandbox, port);
+                json_t *object = sandbox_port_json(request->sandbox, port);
 
                 json_object_set_new(object, "open", json_boolean(has_port(&now, port->number)));
                 json_array_append_new(exposed, object);
@@ -358,7 +358,7 @@ static int is_followed(const struct sandbox *s)
         return 0;
 }
 
-void port_watch_need(struct sandbox *s)
+void sandbox_port_watch_need(struct sandbox *s)
 {
         struct port_watch *w;
 
@@ -380,8 +380,8 @@ void port_watch_need(struct sandbox *s)
         uv_timer_start(w->timer, on_look, 0, LOOK_EVERY_MS);
 }
 
-void ports_on_box_closed(struct sandbox *s)
+void sandbox_ports_on_box_closed(struct sandbox *s)
 {
         stop_watch(s);
-        dials_close(s);
+        sandbox_dials_close(s);
 }

@@ -49,7 +49,7 @@ static void probe_free(struct probe *probe)
         free(probe);
 }
 
-void probe_cancel(struct probe *probe)
+void sandbox_probe_cancel(struct probe *probe)
 {
         probe_free(probe);
 }
@@ -63,7 +63,7 @@ static void finish(struct probe *probe, int status, const struct cloche_err *e)
         done(data, status, e);
 }
 
-void probes_on_box_closed(struct sandbox *s)
+void sandbox_probes_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -208,9 +208,9 @@ static int check_path(const char *path, struct cloche_err *e)
         return 0;
 }
 
-int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
-                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret,
-                struct cloche_err *e)
+int sandbox_probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
+                        void (*done)(void *data, int status, const struct cloche_err *e), void *data,
+                        struct probe **ret, struct cloche_err *e)
 {
         struct probe *probe;
 

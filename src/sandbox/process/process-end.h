@@ -13,9 +13,9 @@ void process_kill_hard(struct process *p);
 void process_arm_timeout(struct process *p);
 void process_stop_timers(struct process *p);
 /* Drop the oldest outputs of exec if there are too many. */
-void outputs_drop_old(struct sandbox *s);
+void process_outputs_drop_old(struct sandbox *s);
 /* process-request.c: the process and all that it started have ended; or this cannot be determined. */
-void killings_ended(struct process *p);
-void killings_failed(struct process *p, const struct cloche_err *e);
+void process_killings_ended(struct process *p);
+void process_killings_failed(struct process *p, const struct cloche_err *e);
 
 #endif

@@ -37,7 +37,7 @@ static void fail_all(struct process *p, int code)
                 finish(p, code);
 }
 
-void input_close(struct process *p)
+void process_input_close(struct process *p)
 {
         handle_close(p->input_poll);
         p->input_poll = NULL;
@@ -71,12 +71,12 @@ static void on_writable(uv_poll_t *poll, int status, int events)
                 if (r == -EAGAIN)
                         return;
                 if (r < 0) {
-                        input_close(p); /* its readers are gone */
+                        process_input_close(p); /* its readers are gone */
                         return;
                 }
                 finish(p, 0);
                 if (is_end && !p->is_terminal) {
-                        input_close(p);
+                        process_input_close(p);
                         return;
                 }
         }

@@ -89,7 +89,7 @@ int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
         if (!opt.command)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.start needs the field \"command\": text");
         r = process_start(request->sandbox, &opt, &p, e);
-        if (r == 0 && !request->is_ended) {
+        if (r == 0 && request->phase != REQUEST_ENDED) {
                 request->state = p;
                 request->cancel = start_cancel;
         }
@@ -146,8 +146,8 @@ int handle_PROCESS_LOGS(struct sandbox_request *request, struct cloche_err *e)
                 const struct spool *spool = &p->streams[i].spool;
                 uint64_t next;
 
-                if (put_page(answer, rows[i].name, spool, sandbox_request_count(request, "offset", 0),
-                             sandbox_request_count(request, "limit", LOG_BYTES), &attachments, &next) < 0) {
+                if (session_put_page(answer, rows[i].name, spool, sandbox_request_count(request, "offset", 0),
+                                     sandbox_request_count(request, "limit", LOG_BYTES), &attachments, &next) < 0) {
                         json_decref(answer);
                         answer = NULL;
                         break;
@@ -171,7 +171,7 @@ struct following {
 
 static void following_free(struct following *f)
 {
-        unfollow(&f->follower);
+        process_unfollow(&f->follower);
         process_unpin(f->process);
         free(f);
 }
@@ -193,7 +193,7 @@ static void follow_complete(struct follower *follower)
 
 static void follow_release(struct sandbox_request *request)
 {
-        follower_feed(&((struct following *)request->state)->follower);
+        process_follower_feed(&((struct following *)request->state)->follower);
 }
 
 int handle_PROCESS_FOLLOW(struct sandbox_request *request, struct cloche_err *e)
@@ -211,7 +211,8 @@ int handle_PROCESS_FOLLOW(struct sandbox_request *request, struct cloche_err *e)
         request->state = f;
         request->cancel = follow_cancel;
         request->release = follow_release;
-        follow(&f->follower, p, request, sandbox_request_flag(request, "replay", 1) ? 0 : UINT64_MAX, follow_complete);
+        process_follow(&f->follower, p, request, sandbox_request_flag(request, "replay", 1) ? 0 : UINT64_MAX,
+                       follow_complete);
         sandbox_request_schedule_release(request);
         return 0;
 }
@@ -274,7 +275,7 @@ static void killing_done(struct killing *k)
         sandbox_request_result(request, answer, NULL);
 }
 
-void killings_ended(struct process *p)
+void process_killings_ended(struct process *p)
 {
         struct killing_row *row;
 
@@ -286,7 +287,7 @@ void killings_ended(struct process *p)
         }
 }
 
-void killings_failed(struct process *p, const struct cloche_err *e)
+void process_killings_failed(struct process *p, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
         struct killing_row *row;

@@ -112,7 +112,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         if (!e && p->is_terminal) {
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
                 r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
-                                              : stream_open(p, STREAM_OUT, fd, &failure);
+                                              : process_stream_open(p, STREAM_OUT, fd, &failure);
                 fd = r < 0 ? fd : -EBADF;
         }
         fd_close(&fd);
@@ -152,7 +152,7 @@ static int open_pipes(struct process *p, int wants_input, int fds[3], struct clo
         for (int i = 0; r == 0 && i < STREAMS; i++) {
                 r = open_pipe(&our_fd, &fds[1 + i], e);
                 if (r == 0)
-                        r = stream_open(p, (enum stream_index)i, our_fd, e);
+                        r = process_stream_open(p, (enum stream_index)i, our_fd, e);
         }
         return r;
 }
@@ -204,8 +204,8 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
         const struct session *session = p->session;
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", p->command, NULL};
         const char *here = session->cwd ? session->cwd : session->start_cwd;
-        char **base = session->exported ? NULL : env_list(p->sandbox, session->env);
-        char **env = env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
+        char **base = session->exported ? NULL : sandbox_env_list(p->sandbox, session->env);
+        char **env = sandbox_env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
         int fds[3] = {-EBADF, -EBADF, -EBADF}, r = env ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
         struct spawn spawn = {.control = p->control,
                               .cwd = p->cwd ? p->cwd : here,
@@ -226,8 +226,8 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
                 r = sandbox_send_spawn(&spawn, on_spawned, p, e);
         for (int i = 0; i < 3; i++)
                 fd_close(&fds[i]);
-        env_free(base);
-        env_free(env);
+        sandbox_env_free(base);
+        sandbox_env_free(env);
         return r;
 }
 
@@ -248,7 +248,7 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");
         if (opt->id && process_find(s, opt->id, NULL))
                 return err_set(e, CLOCHE_E_STATE, "there is a process \"%.64s\" already", opt->id);
-        return opt->env ? env_check(opt->env, e) : 0;
+        return opt->env ? sandbox_env_check(opt->env, e) : 0;
 }
 
 static struct process *process_new(struct sandbox *s, const struct process_options *opt, struct session *session,
@@ -323,7 +323,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         p = session ? process_new(s, opt, session, e) : NULL;
         if (!p)
                 return -(int)e->code;
-        outputs_drop_old(s);
+        process_outputs_drop_old(s);
         *ret = p;
         p->pins++;
         /* A copy of a busy shell would have to wait for it. */

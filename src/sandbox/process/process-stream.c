@@ -66,7 +66,7 @@ static void resume(struct process *p)
         }
 }
 
-void follower_feed(struct follower *f)
+void process_follower_feed(struct follower *f)
 {
         struct process *p = f->process;
 
@@ -79,18 +79,18 @@ void follower_feed(struct follower *f)
                 f->complete(f);
 }
 
-void followers_feed(struct process *p)
+void process_followers_feed(struct process *p)
 {
         struct follower *f, *next;
 
         for (f = TAILQ_FIRST(&p->followers); f; f = next) {
                 next = TAILQ_NEXT(f, link);
-                follower_feed(f);
+                process_follower_feed(f);
         }
 }
 
-void follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
-            void (*complete)(struct follower *f))
+void process_follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
+                    void (*complete)(struct follower *f))
 {
         f->process = p;
         f->request = request;
@@ -100,7 +100,7 @@ void follow(struct follower *f, struct process *p, struct sandbox_request *reque
         TAILQ_INSERT_TAIL(&p->followers, f, link);
 }
 
-void unfollow(struct follower *f)
+void process_unfollow(struct follower *f)
 {
         struct process *p = f->process;
 
@@ -132,7 +132,7 @@ static void take(struct stream_of *s, const char *data, size_t size)
                         f->at[index] = s->spool.total;
                         send_piece(f, index, data, size);
                 }
-        waits_bytes(s->process, index, data, size);
+        sandbox_waits_bytes(s->process, index, data, size);
 }
 
 static void end(struct stream_of *s)
@@ -182,7 +182,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
         end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
 }
 
-int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
+int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
 {
         struct stream_of *s = &p->streams[index];
         int r;
@@ -213,7 +213,7 @@ static void take_rest(struct stream_of *s)
         }
 }
 
-void streams_drain(struct process *p, int is_last)
+void process_streams_drain(struct process *p, int is_last)
 {
         for (int i = 0; i < STREAMS; i++) {
                 take_rest(&p->streams[i]);
@@ -272,7 +272,7 @@ static void leave_to_drain(struct stream_of *s)
         TAILQ_INSERT_TAIL(&sandbox->drains, d, link);
 }
 
-void streams_close(struct process *p)
+void process_streams_close(struct process *p)
 {
         for (int i = 0; i < STREAMS; i++) {
                 if (p->streams[i].poll)
@@ -281,7 +281,7 @@ void streams_close(struct process *p)
         }
 }
 
-void drains_close(struct sandbox *s)
+void process_drains_close(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->drains))
                 drain_free(TAILQ_FIRST(&s->drains));

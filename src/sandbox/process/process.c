@@ -49,8 +49,8 @@ static void process_free(struct process *p)
                 s->output_count--;
         else
                 s->process_count--;
-        streams_close(p);
-        input_close(p);
+        process_streams_close(p);
+        process_input_close(p);
         handle_close(p->status_poll);
         fd_close(&p->status_fd);
         handle_close(p->timer);
@@ -100,10 +100,10 @@ static uint64_t spooled(const struct sandbox *s)
         TAILQ_FOREACH (p, &s->processes, link)
                 for (int i = 0; i < STREAMS; i++)
                         bytes += spool_bytes(&p->streams[i].spool);
-        return bytes + outputs_bytes(s);
+        return bytes + context_outputs_bytes(s);
 }
 
-void outputs_drop_old(struct sandbox *s)
+void process_outputs_drop_old(struct sandbox *s)
 {
         struct process *p;
 
@@ -163,7 +163,7 @@ static void sweep_done(struct process *p)
         process_set_state(p, PROCESS_ENDED);
         handle_close(p->sweep_timer);
         p->sweep_timer = NULL;
-        killings_ended(p);
+        process_killings_ended(p);
         process_unpin(p);
 }
 
@@ -173,7 +173,7 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
 
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_TIMEOUT)
-                killings_failed(p, e);
+                process_killings_failed(p, e);
         if (e || answer->pid == 0)
                 sweep_done(p);
         else
@@ -220,15 +220,15 @@ void process_ended(struct process *p, int exit_code, int signal)
         handle_close(p->status_poll);
         p->status_poll = NULL;
         fd_close(&p->status_fd);
-        input_close(p);
+        process_input_close(p);
         p->pins++;
-        streams_drain(p, p->is_hidden);
-        waits_ended(p);
-        followers_feed(p);
+        process_streams_drain(p, p->is_hidden);
+        sandbox_waits_ended(p);
+        process_followers_feed(p);
         if (is_swept && sweep(p) == 0)
                 process_set_state(p, PROCESS_SWEEPING);
         else
-                killings_ended(p);
+                process_killings_ended(p);
         if (!p->is_hidden)
                 sandbox_send_event(p->sandbox, "processEnded", process_json(p));
         if (p->on_end)
@@ -270,7 +270,7 @@ static void on_killed(void *data, const struct init_answer *answer, int fd, cons
         (void)answer;
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_TIMEOUT) /* other errors: it has ended, or its box has */
-                killings_failed(data, e);
+                process_killings_failed(data, e);
 }
 
 static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloche_err *e)
@@ -319,8 +319,8 @@ static void on_timeout(uv_timer_t *timer)
         struct process *p = timer->data;
 
         p->timed_out = 1;
-        streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was killed
-                                depends on timing */
+        process_streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was
+                                killed depends on timing */
         process_kill_hard(p);
 }
 
@@ -383,7 +383,7 @@ int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloch
         return 0;
 }
 
-json_t *signal_json(int signal)
+json_t *process_signal_json(int signal)
 {
         return json_sprintf("SIG%s", sigabbrev_np(signal) ? sigabbrev_np(signal) : "KILL");
 }
@@ -398,8 +398,8 @@ static const char *status_name(const struct process *p)
 json_t *process_json(const struct process *p)
 {
         json_t *object = json_pack("{s:s, s:i, s:s, s:s, s:o, s:b}", "process", p->id, "pid", (int)p->pid, "status",
-                                   status_name(p), "session", p->session->name, "startedAt", time_json(p->started_ms),
-                                   "timedOut", p->timed_out);
+                                   status_name(p), "session", p->session->name, "startedAt",
+                                   sandbox_time_json(p->started_ms), "timedOut", p->timed_out);
         json_t *command = json_stringn(p->command, p->command_size);
 
         if (!object) {
@@ -408,11 +408,11 @@ json_t *process_json(const struct process *p)
         }
         json_object_set_new(object, "command", command ? command : json_string("(not UTF-8)"));
         if (process_is_ended(p)) {
-                json_object_set_new(object, "endedAt", time_json(p->ended_ms));
+                json_object_set_new(object, "endedAt", sandbox_time_json(p->ended_ms));
                 json_object_set_new(object, "exitCode", json_integer(p->exit_code));
         }
         if (p->signal)
-                json_object_set_new(object, "signal", signal_json(p->signal));
+                json_object_set_new(object, "signal", process_signal_json(p->signal));
         if (p->is_terminal)
                 json_object_set_new(object, "terminal",
                                     json_pack("{s:i, s:i}", "cols", (int)p->cols, "rows", (int)p->rows));
@@ -436,5 +436,5 @@ void processes_on_box_closed(struct sandbox *s)
                 p->pins = 0;
                 process_free(p);
         }
-        drains_close(s);
+        process_drains_close(s);
 }

@@ -118,31 +118,31 @@ void process_remove(struct process *p); /* must have ended; freed after the last
 void process_pin(struct process *p);
 void process_unpin(struct process *p);
 void process_detach(struct process *p); /* its owner gets no callback; it is killed and removed */
-json_t *signal_json(int signal);
+json_t *process_signal_json(int signal);
 json_t *process_json(const struct process *p);
 int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code),
                   void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
 /* -- process-stream.c: its output */
 /* Take over our end of a pipe or terminal. */
-int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
+int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
 /* The process has ended: read the bytes that are in the pipes now. is_last: drop all that come
  * later. */
-void streams_drain(struct process *p, int is_last);
-void streams_close(struct process *p);
+void process_streams_drain(struct process *p, int is_last);
+void process_streams_close(struct process *p);
 /* f belongs to the caller, until unfollow. from: offset in each stream; UINT64_MAX: only new
  * bytes. */
-void follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
-            void (*complete)(struct follower *f));
-void unfollow(struct follower *f);
+void process_follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
+                    void (*complete)(struct follower *f));
+void process_unfollow(struct follower *f);
 /* Send it the output since f->at, unless its request is held. */
-void follower_feed(struct follower *f);
-void followers_feed(struct process *p);
+void process_follower_feed(struct follower *f);
+void process_followers_feed(struct process *p);
 /* -- process-input.c */
-void input_close(struct process *p);
+void process_input_close(struct process *p);
 /* Drop the callback with this done_data. */
 void process_unwrite(struct process *p, const void *done_data);
-void drains_close(struct sandbox *s);
+void process_drains_close(struct sandbox *s);
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
 void processes_on_box_closed(struct sandbox *s);
 unsigned processes_running(const struct sandbox *s);

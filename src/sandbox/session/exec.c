@@ -28,7 +28,7 @@ struct exec {
 
 static void exec_free(struct exec *x)
 {
-        unfollow(&x->follower);
+        process_unfollow(&x->follower);
         if (x->is_pinned) {
                 x->process->on_end = NULL; /* followers are fed before on_end, and one of them called us */
                 process_unpin(x->process);
@@ -40,8 +40,8 @@ static void exec_cancel(struct sandbox_request *request)
 {
         struct exec *x = request->state;
 
-        unfollow(&x->follower); /* detaching a command that has not begun calls back at once, which would deliver an
-                                   outcome */
+        process_unfollow(&x->follower); /* detaching a command that has not begun calls back at once, which would
+                                   deliver an outcome */
         if (x->process)
                 process_detach(x->process);
         exec_free(x);
@@ -73,14 +73,14 @@ static int put_stream(json_t *answer, const char *name, const struct spool *spoo
                 return -ENOMEM;
         if (offset + size < end)
                 size = cut_character(data, size);
-        r = put_bytes(answer, name, data, size, attachments);
+        r = sandbox_put_bytes(answer, name, data, size, attachments);
         free(data);
         *ret_put = size;
         return r;
 }
 
-int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
-             struct buf *attachments, uint64_t *ret_next)
+int session_put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+                     struct buf *attachments, uint64_t *ret_next)
 {
         uint64_t begin = spool_begin(spool), put = 0;
         int r;
@@ -91,7 +91,7 @@ int put_page(json_t *answer, const char *name, const struct spool *spool, uint64
         return r;
 }
 
-uint64_t output_most(const struct sandbox_request *request)
+uint64_t session_output_most(const struct sandbox_request *request)
 {
         uint64_t most = sandbox_request_count(request, "outputBytes", OUTPUT_BYTES);
 
@@ -120,7 +120,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
 {
         const struct process *p = x->process;
         const struct spool *out = &p->streams[STREAM_OUT].spool, *err = &p->streams[STREAM_ERR].spool;
-        uint64_t most = output_most(x->request), next_out = 0, next_err = 0;
+        uint64_t most = session_output_most(x->request), next_out = 0, next_err = 0;
         const char *cwd = p->session->cwd ? p->session->cwd : p->session->start_cwd;
         json_t *answer;
 
@@ -129,8 +129,8 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
                            "stderrBytes", (json_int_t)err->total, "timedOut", p->timed_out, "durationMs",
                            (json_int_t)((p->ended_ns - p->started_ns) / 1000000), "session", p->session->name,
                            "sessionEnded", p->session_ended);
-        if (!answer || put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
-            put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
+        if (!answer || session_put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
+            session_put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
                 json_decref(answer);
                 return NULL;
         }
@@ -138,7 +138,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         json_object_set_new(answer, "truncated", json_boolean(next_out < out->total || next_err < err->total));
         json_object_set_new(answer, "output", json_string(p->id));
         if (p->signal)
-                json_object_set_new(answer, "signal", signal_json(p->signal));
+                json_object_set_new(answer, "signal", process_signal_json(p->signal));
         warn_of_network(x, answer);
         return answer;
 }
@@ -164,7 +164,7 @@ static void on_release(struct sandbox_request *request)
         struct exec *x = request->state;
 
         if (x->follower.process)
-                follower_feed(&x->follower);
+                process_follower_feed(&x->follower);
 }
 
 static void on_begin(struct process *p, const struct cloche_err *e)
@@ -228,7 +228,7 @@ int handle_EXEC(struct sandbox_request *request, struct cloche_err *e)
         process_pin(x->process);
         x->is_pinned = 1;
         if (sandbox_request_flag(request, "stream", 0))
-                follow(&x->follower, x->process, request, 0, on_complete);
+                process_follow(&x->follower, x->process, request, 0, on_complete);
         return 0;
 }
 
@@ -237,7 +237,7 @@ int handle_OUTPUT_READ(struct sandbox_request *request, struct cloche_err *e)
         const char *id = sandbox_request_text(request, "output"), *stream = sandbox_request_text(request, "stream");
         enum stream_index index = stream && strcmp(stream, "stderr") == 0 ? STREAM_ERR : STREAM_OUT;
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        const struct spool *spool = id ? output_find(request->sandbox, id, index) : NULL;
+        const struct spool *spool = id ? context_output_find(request->sandbox, id, index) : NULL;
         uint64_t offset = sandbox_request_count(request, "offset", 0), next;
         json_t *answer;
 
@@ -248,8 +248,9 @@ int handle_OUTPUT_READ(struct sandbox_request *request, struct cloche_err *e)
         if (!stream || (strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "stream must be stdout or stderr");
         answer = json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "total", (json_int_t)spool->total);
-        if (answer && put_page(answer, "data", spool, offset, sandbox_request_count(request, "limit", OUTPUT_BYTES),
-                               &attachments, &next) == 0) {
+        if (answer &&
+            session_put_page(answer, "data", spool, offset, sandbox_request_count(request, "limit", OUTPUT_BYTES),
+                             &attachments, &next) == 0) {
                 json_object_set_new(answer, "next", json_integer((json_int_t)next));
                 json_object_set_new(answer, "end", json_boolean(next >= spool_end(spool)));
         }

@@ -5,9 +5,9 @@
 #include "sandbox/process/process.h"
 
 /* exec.c: add a page of output, cut between characters. Returns 0 or -ENOMEM. */
-int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
-             struct buf *attachments, uint64_t *ret_next);
+int session_put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+                     struct buf *attachments, uint64_t *ret_next);
 /* Return the maximum of bytes of each stream in the answer. */
-uint64_t output_most(const struct sandbox_request *request);
+uint64_t session_output_most(const struct sandbox_request *request);
 
 #endif

@@ -189,7 +189,7 @@ static void why_of(const char *text, char *ret, size_t size)
 
 static void checkout_free(struct checkout *c)
 {
-        unfollow(&c->follower);
+        process_unfollow(&c->follower);
         if (c->process)
                 process_unpin(c->process);
         if (c->password)
@@ -264,7 +264,7 @@ static void checkout_cancel(struct sandbox_request *request)
 {
         struct checkout *c = request->state;
 
-        unfollow(&c->follower);
+        process_unfollow(&c->follower);
         process_detach(c->process);
         checkout_free(c);
 }
@@ -292,7 +292,7 @@ static void on_release(struct sandbox_request *request)
         struct checkout *c = request->state;
 
         if (c->follower.process)
-                follower_feed(&c->follower);
+                process_follower_feed(&c->follower);
 }
 
 /* git clones a bundle by its path, but takes a file:// URL for a repository. */
@@ -408,7 +408,7 @@ int handle_GIT_CHECKOUT(struct sandbox_request *request, struct cloche_err *e)
         if (request->state != c)
                 return 0; /* it could not begin; the outcome is set */
         process_pin(c->process);
-        follow(&c->follower, c->process, request, 0, on_complete);
+        process_follow(&c->follower, c->process, request, 0, on_complete);
         c->follower.at[STREAM_OUT] = UINT64_MAX; /* output of our own script */
         return 0;
 }

@@ -38,7 +38,7 @@ static int create(struct sandbox_request *request, const char *name, struct cloc
 
 static void creation_cancel(struct sandbox_request *request)
 {
-        tool_cancel(request->state);
+        sandbox_tool_cancel(request->state);
 }
 
 static void on_directory(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
@@ -59,8 +59,9 @@ static void on_directory(void *data, const json_t *result, const struct buf *att
 static int make_directory(struct sandbox_request *request, const char *cwd, struct cloche_err *e)
 {
         struct tool_job *job;
-        int r = tool_request(request->sandbox, "file.mkdir", json_pack("{s:s, s:b}", "path", cwd, "recursive", 1), NULL,
-                             on_directory, request, &job, e);
+        int r = sandbox_tool_request(request->sandbox, "file.mkdir",
+                                     json_pack("{s:s, s:b}", "path", cwd, "recursive", 1), NULL, on_directory, request,
+                                     &job, e);
 
         if (r < 0)
                 return r;
@@ -79,7 +80,7 @@ int handle_SESSION_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (cwd && (cwd[0] != '/' || strlen(cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes",
                                SHELL_CWD_MAX - 1);
-        if (env && env_check_of_all(env, e) < 0)
+        if (env && sandbox_env_check_of_all(env, e) < 0)
                 return -(int)e->code;
         if (!name) {
                 snprintf(made_up, sizeof(made_up), "session-%llu", (unsigned long long)++s->next_session);
@@ -102,7 +103,7 @@ int handle_SESSION_LIST(struct sandbox_request *request, struct cloche_err *e)
                         json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:o}", "session", session->name,
                                                               "cwd", cwd_of(session), "isolation", session->is_isolated,
                                                               "busy", session_is_busy(session), "createdAt",
-                                                              time_json(session->created_ms)));
+                                                              sandbox_time_json(session->created_ms)));
         sandbox_request_result(request, json_pack("{s:o}", "sessions", list), NULL);
         return 0;
 }
@@ -192,7 +193,7 @@ int handle_SESSION_ENV(struct sandbox_request *request, struct cloche_err *e)
         struct session *session;
         struct export *x;
 
-        if (!env || env_check(env, e) < 0)
+        if (!env || sandbox_env_check(env, e) < 0)
                 return env ? -(int)e->code
                            : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session.env needs the field \"env\"");
         session = session_find(request->sandbox, sandbox_request_text(request, "session"), e);

@@ -155,7 +155,7 @@ static int has_row(char *const *rows, const char *row)
 /* Record the exported variables that differ from the sandbox's. */
 static void remember_exported(struct session *session)
 {
-        char **base = env_list(session->sandbox, NULL);
+        char **base = sandbox_env_list(session->sandbox, NULL);
         json_t *env = base && session->exported ? json_object() : NULL;
 
         for (char **row = session->exported; env && *row; row++) {
@@ -164,11 +164,11 @@ static void remember_exported(struct session *session)
                 if (is_own(*row) || has_row(base, *row))
                         continue;
                 *equals = '\0';
-                if (env_is_name(*row)) /* skips functions; json_string fails unless it is UTF-8 */
+                if (sandbox_env_is_name(*row)) /* skips functions; json_string fails unless it is UTF-8 */
                         json_object_set_new(env, *row, json_string(equals + 1));
                 *equals = '=';
         }
-        env_free(base);
+        sandbox_env_free(base);
         if (!env)
                 return;
         json_decref(session->env);

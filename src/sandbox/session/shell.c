@@ -52,7 +52,7 @@ void shell_close(struct session *session)
         session->job_count = 0;
         free(session->cwd);
         session->cwd = NULL;
-        env_free(session->exported);
+        sandbox_env_free(session->exported);
         session->exported = NULL;
 }
 
@@ -144,7 +144,7 @@ static void take_exported(struct session *session, int fd)
         free(text);
         if (!rows)
                 return;
-        env_free(session->exported);
+        sandbox_env_free(session->exported);
         shrunk = reallocarray(rows, count + 1, sizeof(*rows));
         session->exported = shrunk ? shrunk : rows;
 }
@@ -287,7 +287,7 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", script, "bash", session->start_cwd, NULL};
         struct sandbox *s = session->sandbox;
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, session->env);
+        char **env = sandbox_env_list(s, session->env);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->shell_fd}, r;
         struct spawn spawn = {.control = session->control,
                               .cwd = "/",
@@ -299,7 +299,7 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell")
                                 : sandbox_send_spawn(&spawn, on_spawned, session, e);
-        env_free(env);
+        sandbox_env_free(env);
         return r;
 }
 
