@@ -94,7 +94,7 @@ static int leave_files(struct daemon *d, struct cloche_err *e)
         places.rows =
                 calloc(2 + engine->runtimes.count + sizeof(places.fds) / sizeof(places.fds[0]), sizeof(*places.rows));
         if (!places.rows)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list what the daemon may open");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the paths that the daemon may open");
         add(&places, d->state_lock_fd, LANDLOCK_TREE);
         add(&places, engine->artifacts_fd, 1);
         for (size_t i = 0; i < engine->runtimes.count; i++)

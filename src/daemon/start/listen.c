@@ -76,7 +76,8 @@ static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
         if (lstat(address->sun_path, &st) < 0)
                 return 0;
         if (!S_ISSOCK(st.st_mode))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is there and is no socket", address->sun_path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s exists and is not a socket: remove it, or name another path", address->sun_path);
         r = try_connect(address);
         if (r == 0 || r == -EAGAIN)
                 return err_set(e, CLOCHE_E_STATE, "another program listens on %s already", address->sun_path);
@@ -194,7 +195,8 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
 
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
             getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is not a listening socket",
+                               fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         if (d->options.link_fd >= 0 && strncmp(name, HANDED_CONTAINER, strlen(HANDED_CONTAINER)) == 0)

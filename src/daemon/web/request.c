@@ -227,7 +227,7 @@ static int read_params(const struct web_request *web, const json_t *from_path, j
         json_object_foreach ((json_t *)from_path, key, value) {
                 if (json_object_get(*ret, key))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "\"%.60s\" stands in the path, and must not stand in the body", key);
+                                       "\"%.60s\" is in the path already: leave it out of the body", key);
                 json_object_set(*ret, key, value);
         }
         return 0;

@@ -142,7 +142,7 @@ static int read_params(const struct request_socket *s, const char *text, size_t 
                                "the first message must be a JSON object: the parameters of %s", s->operation->method);
         if (json_object_get(*ret, "sandbox"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "\"sandbox\" stands in the path, and must not stand in the message");
+                               "\"sandbox\" is in the path already: leave it out of the message");
         json_object_set(*ret, "sandbox", s->sandbox);
         if (s->operation->symbol == OPERATION_SANDBOX_EXEC && !json_object_get(*ret, "stream"))
                 json_object_set_new(*ret, "stream", json_true());

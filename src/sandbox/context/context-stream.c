@@ -60,7 +60,7 @@ int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_e
                 s->fd = fd_take(&stdio->our_fds[i + 1]);
                 r = handle_poll(&c->sandbox->all->engine->loop, s->fd, s, &s->poll);
                 if (r < 0)
-                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a context prints");
+                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a context");
                 uv_poll_start(s->poll, UV_READABLE, on_readable);
         }
         fd_close(&stdio->our_fds[0]); /* standard input is empty */

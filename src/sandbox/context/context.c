@@ -65,8 +65,9 @@ int context_name_check(const char *name, struct cloche_err *e)
 
         if (size == 0 || size >= SANDBOX_NAME_MAX || name[size])
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name,
-                               SANDBOX_NAME_MAX - 1);
+                               "\"%.64s\" is not a valid name of a context or checkpoint: expected 1 to %d of A-Z a-z "
+                               "0-9 . _ -",
+                               name, SANDBOX_NAME_MAX - 1);
         return 0;
 }
 

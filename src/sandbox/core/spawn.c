@@ -45,7 +45,9 @@ int sandbox_env_check(const json_t *env, struct cloche_err *e)
         json_object_foreach ((json_t *)env, name, value) {
                 if (!sandbox_env_is_name(name))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
+                                       "env: \"%.60s\" is not a valid name of a variable, expected "
+                                       "([A-Za-z_][A-Za-z0-9_]*)",
+                                       name);
                 if (!json_is_null(value) && !json_is_string(value))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it",
                                        name);

@@ -92,7 +92,7 @@ static int watch(struct process *p, struct cloche_err *e)
                 return 0;
         r = handle_poll(&p->sandbox->all->engine->loop, p->input_fd, p, &p->input_poll);
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command reads");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the input of a command");
         return 0;
 }
 
@@ -113,7 +113,7 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
                 return r;
         piece = malloc(sizeof(*piece) + size);
         if (!piece)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold what a command is to read");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold input for a command");
         *piece = (struct input_piece){.done = done, .done_data = done_data, .size = size, .is_end = is_end};
         if (size > 0)
                 memcpy(piece->data, data, size);

@@ -230,8 +230,8 @@ static int signal_of(const char *name, struct cloche_err *e)
         for (int i = 1; i < NSIG; i++)
                 if (sigabbrev_np(i) && strcmp(sigabbrev_np(i), bare) == 0)
                         return i;
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.30s\" is no signal: expected SIGTERM, TERM, 15 and the like",
-                       name);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                       "\"%.30s\" is not a signal: expected SIGTERM, TERM, 15 and the like", name);
 }
 
 /* A request that waits for the end of processes. */

@@ -191,7 +191,7 @@ int process_stream_open(struct process *p, enum stream_index index, int fd, stru
         r = handle_poll(&p->sandbox->all->engine->loop, fd, s, &s->poll);
         if (r < 0) {
                 fd_close(&s->fd);
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command prints");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a command");
         }
         uv_poll_start(s->poll, UV_READABLE, on_output);
         return 0;

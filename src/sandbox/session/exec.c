@@ -98,7 +98,7 @@ uint64_t session_output_most(const struct sandbox_request *request)
         return most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
 }
 
-/* Say who can allow the connection for want of which a command failed. */
+/* Add a line that names who can allow the connection that a command lacked. */
 static void warn_of_network(const struct exec *x, json_t *answer)
 {
         const struct spool *printed = &x->process->streams[STREAM_ERR].spool;

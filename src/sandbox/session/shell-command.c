@@ -161,13 +161,13 @@ void session_kill(struct session *session, struct shell_command *command)
         command->on_end(command->data, 128 + SIGKILL, SIGKILL, 0, 1);
 }
 
-static void nobody_begins(void *data, int32_t pid)
+static void ignore_begin(void *data, int32_t pid)
 {
         (void)data;
         (void)pid;
 }
 
-static void nobody_ends(void *data, int exit_code, int signal, int session_ended, int interrupted)
+static void ignore_end(void *data, int exit_code, int signal, int session_ended, int interrupted)
 {
         (void)data;
         (void)exit_code;
@@ -176,7 +176,7 @@ static void nobody_ends(void *data, int exit_code, int signal, int session_ended
         (void)interrupted;
 }
 
-static void nobody_fails(void *data, const struct cloche_err *e)
+static void ignore_fail(void *data, const struct cloche_err *e)
 {
         (void)data;
         (void)e;
@@ -185,9 +185,9 @@ static void nobody_fails(void *data, const struct cloche_err *e)
 /* A command of our own takes its place, as the shell will still answer it. */
 void session_detach(struct session *session, struct shell_command *command)
 {
-        static const struct shell_command nobody = {.on_begin = nobody_begins,
-                                                    .on_end = nobody_ends,
-                                                    .on_fail = nobody_fails};
+        static const struct shell_command ignored = {.on_begin = ignore_begin,
+                                                     .on_end = ignore_end,
+                                                     .on_fail = ignore_fail};
         struct shell_command *stand_in;
 
         close_fds(command);
@@ -196,7 +196,7 @@ void session_detach(struct session *session, struct shell_command *command)
                 return;
         }
         stand_in = &session->stand_in;
-        *stand_in = nobody;
+        *stand_in = ignored;
         for (int i = 0; i < 3; i++)
                 stand_in->fds[i] = -EBADF;
         stand_in->status_fd = -EBADF;

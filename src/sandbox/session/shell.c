@@ -74,7 +74,7 @@ static void shell_ended(struct session *session, int exit_code, int signal)
 }
 
 /* The shell sent an invalid answer or closed its socket: the process is no longer our shell. */
-static void give_up(struct session *session, int was_closed)
+static void lose_shell(struct session *session, int was_closed)
 {
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
         /* After `exec PROGRAM` that program is in its place: the command ends when it exits. */
@@ -254,7 +254,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
                 fd_close(&fd);
                 if (n != sizeof(answer) || answered(session, &answer) < 0) {
                         if (session->poll == poll)
-                                give_up(session, n == 0);
+                                lose_shell(session, n == 0);
                         break;
                 }
         }
@@ -274,7 +274,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         }
         session->pid = answer->pid;
         if (session->state == SHELL_LOST)
-                give_up(session, 0);
+                lose_shell(session, 0);
         begin_idle(session);
 }
 
