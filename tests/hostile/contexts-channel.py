@@ -84,7 +84,7 @@ def what_is_broken_ends_the_context(n):
     for i, (code, word) in enumerate(BROKEN):
         answer = attacked(n, code + "\ntime.sleep(1000)", f"c{i}")
         assert answer["ended"] and answer["error"]["name"] == "ContextEnded", (code, answer)
-        assert "may not come" in answer["error"]["message"] and word in answer["error"]["message"], (code, answer["error"])
+        assert "invalid message" in answer["error"]["message"] and word in answer["error"]["message"], (code, answer["error"])
 
 
 # Messages sent in the agent's place, and the answer to each.

@@ -69,8 +69,8 @@ static int decodes(const char *text, const char *expected)
 
 static int query_is(const char *query, const char *name, const char *expected)
 {
-        const struct container_ask a = {.query = (char *)query};
-        char *value = container_query(&a, name);
+        const struct container_request q = {.query = (char *)query};
+        char *value = container_query(&q, name);
         int good = value && expected ? strcmp(value, expected) == 0 : value == expected;
 
         free(value);

@@ -1,3 +1,5 @@
+/* Backups of directories of a sandbox: create, restore, upload. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -31,9 +33,9 @@
         "-- \"$CLOCHE_NEW\" && "                                                                                      \
         "find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- \"$CLOCHE_NEW\""
 
-static void run(struct container_ask *a, const char *command, json_t *env, container_then then)
+static void run(struct container_request *q, const char *command, json_t *env, container_then then)
 {
-        container_call(a, "exec",
+        container_call(q, "exec",
                        json_pack("{s:s, s:b, s:i, s:o}", "command", command, "fork", 1, "outputBytes",
                                  CONTAINER_OUTPUT_BYTES, "env", env),
                        NULL, then);
@@ -44,14 +46,14 @@ static int has_failed(const struct container_reply *reply)
         return json_integer_value(json_object_get(reply->result, "exitCode")) != 0;
 }
 
-static void tool_failed(struct container_ask *a, const struct container_reply *reply, enum container_code code)
+static void tool_failed(struct container_request *q, const struct container_reply *reply, enum container_code code)
 {
-        json_t *said = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        json_t *printed = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
 
-        container_refuse(a, code, a->route->failed, NULL, "%s",
-                         json_string_value(said) && *json_string_value(said) ? json_string_value(said)
-                                                                             : a->route->failed);
-        json_decref(said);
+        container_refuse(q, code, q->route->failed, NULL, "%s",
+                         json_string_value(printed) && *json_string_value(printed) ? json_string_value(printed)
+                                                                                   : q->route->failed);
+        json_decref(printed);
 }
 
 /* -- create ---------------------------------------------------------------------------------------------------- */
@@ -70,69 +72,69 @@ static void release(void *data)
         free(creation);
 }
 
-static void measured(struct container_ask *a, const struct container_reply *reply)
+static void measured(struct container_request *q, const struct container_reply *reply)
 {
-        const struct creation *creation = a->state;
+        const struct creation *creation = q->state;
 
-        container_answer(a, json_pack("{s:b, s:O, s:O, s:s}", "success", 1, "sizeBytes",
+        container_answer(q, json_pack("{s:b, s:O, s:O, s:s}", "success", 1, "sizeBytes",
                                       json_object_get(reply->result, "size"), "archivePath",
-                                      container_field(a, "archivePath"), "format",
+                                      container_field(q, "archivePath"), "format",
                                       creation->is_squashed ? "squashfs" : "tar.zst"));
 }
 
-static void squashed(struct container_ask *a, const struct container_reply *reply)
+static void squashed(struct container_request *q, const struct container_reply *reply)
 {
         if (has_failed(reply))
-                tool_failed(a, reply, CONTAINER_BACKUP_CREATE_FAILED);
+                tool_failed(q, reply, CONTAINER_BACKUP_CREATE_FAILED);
         else
-                container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "archivePath")), NULL,
+                container_call(q, "file.stat", json_pack("{s:O}", "path", container_field(q, "archivePath")), NULL,
                                measured);
 }
 
 /* Return the path of the tar archive that is converted to squashfs. */
-static json_t *tar_path(const struct container_ask *a)
+static json_t *tar_path(const struct container_request *q)
 {
-        const struct creation *creation = a->state;
+        const struct creation *creation = q->state;
 
-        return json_sprintf("%s.%s.tar", container_text(a, "archivePath"), creation->random);
+        return json_sprintf("%s.%s.tar", container_text(q, "archivePath"), creation->random);
 }
 
-static void packed(struct container_ask *a, const struct container_reply *reply)
+static void packed(struct container_request *q, const struct container_reply *reply)
 {
-        const struct creation *creation = a->state;
-        const char *format = json_string_value(json_object_get(container_field(a, "compression"), "format"));
+        const struct creation *creation = q->state;
+        const char *format = json_string_value(json_object_get(container_field(q, "compression"), "format"));
 
         (void)reply;
         if (creation->is_squashed)
-                run(a, SQUASH,
-                    json_pack("{s:O, s:o, s:s}", "CLOCHE_ARCHIVE", container_field(a, "archivePath"), "CLOCHE_TAR",
-                              tar_path(a), "CLOCHE_COMPRESSION", format ? format : "zstd"),
+                run(q, SQUASH,
+                    json_pack("{s:O, s:o, s:s}", "CLOCHE_ARCHIVE", container_field(q, "archivePath"), "CLOCHE_TAR",
+                              tar_path(q), "CLOCHE_COMPRESSION", format ? format : "zstd"),
                     squashed);
         else
-                container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "archivePath")), NULL,
+                container_call(q, "file.stat", json_pack("{s:O}", "path", container_field(q, "archivePath")), NULL,
                                measured);
 }
 
-static void pack(struct container_ask *a, const struct container_reply *reply)
+static void pack(struct container_request *q, const struct container_reply *reply)
 {
-        const struct creation *creation = a->state;
+        const struct creation *creation = q->state;
 
         (void)reply;
-        container_call(a, "archive.create",
-                       json_pack("{s:O, s:o, s:s, s:O}", "path", container_field(a, "dir"), "to",
-                                 creation->is_squashed ? tar_path(a) : json_incref(container_field(a, "archivePath")),
+        container_call(q, "archive.create",
+                       json_pack("{s:O, s:o, s:s, s:O}", "path", container_field(q, "dir"), "to",
+                                 creation->is_squashed ? tar_path(q) : json_incref(container_field(q, "archivePath")),
                                  "format", creation->is_squashed ? "tar" : "tar.zst", "exclude", creation->excludes),
                        NULL, packed);
 }
 
-static void make_parent(struct container_ask *a)
+static void make_parent(struct container_request *q)
 {
-        const char *path = container_text(a, "archivePath"), *slash = strrchr(path, '/');
+        const char *path = container_text(q, "archivePath"), *slash = strrchr(path, '/');
 
         if (!slash || slash == path)
-                pack(a, NULL);
+                pack(q, NULL);
         else
-                container_call(a, "file.mkdir",
+                container_call(q, "file.mkdir",
                                json_pack("{s:s%, s:b}", "path", path, (size_t)(slash - path), "recursive", 1), NULL,
                                pack);
 }
@@ -149,14 +151,14 @@ static json_t *glob_of(const char *path, size_t size)
         return r == 0 ? json_stringn(glob.data ? glob.data : "", glob.size) : NULL;
 }
 
-static void ignored(struct container_ask *a, const struct container_reply *reply)
+static void ignored(struct container_request *q, const struct container_reply *reply)
 {
-        struct creation *creation = a->state;
+        struct creation *creation = q->state;
         const char *bytes = "";
         size_t size = 0;
 
         if (has_failed(reply)) {
-                tool_failed(a, reply, CONTAINER_BACKUP_CREATE_FAILED);
+                tool_failed(q, reply, CONTAINER_BACKUP_CREATE_FAILED);
                 return;
         }
         (void)container_bytes(json_object_get(reply->result, "stdout"), reply->attachments, &bytes, &size);
@@ -169,100 +171,100 @@ static void ignored(struct container_ask *a, const struct container_reply *reply
                                               glob_of(bytes + at, bare)); /* names that are not UTF-8 are left out */
                 at += n + 1;
         }
-        make_parent(a);
+        make_parent(q);
 }
 
-static void can_squash(struct container_ask *a, const struct container_reply *reply)
+static void can_squash(struct container_request *q, const struct container_reply *reply)
 {
-        struct creation *creation = a->state;
+        struct creation *creation = q->state;
 
         creation->is_squashed = !has_failed(reply);
-        if (container_flag(a, "gitignore"))
-                run(a, IGNORED, json_pack("{s:O}", "CLOCHE_DIR", container_field(a, "dir")), ignored);
+        if (container_flag(q, "gitignore"))
+                run(q, IGNORED, json_pack("{s:O}", "CLOCHE_DIR", container_field(q, "dir")), ignored);
         else
-                make_parent(a);
+                make_parent(q);
 }
 
-void container_backup_create(struct container_ask *a)
+void container_backup_create(struct container_request *q)
 {
-        const char *format = json_string_value(json_object_get(container_field(a, "compression"), "format"));
+        const char *format = json_string_value(json_object_get(container_field(q, "compression"), "format"));
         struct creation *creation;
 
         if (format && strcmp(format, "gzip") != 0 && strcmp(format, "lz4") != 0 && strcmp(format, "zstd") != 0) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->failed, NULL,
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, q->route->failed, NULL,
                                  "\"compression.format\" is \"%.40s\", expected gzip, lz4 or zstd", format);
                 return;
         }
         creation = malloc(sizeof(*creation));
         if (!creation) {
-                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
-        *creation = (struct creation){.excludes = container_field(a, "excludes")
-                                                          ? json_deep_copy(container_field(a, "excludes"))
+        *creation = (struct creation){.excludes = container_field(q, "excludes")
+                                                          ? json_deep_copy(container_field(q, "excludes"))
                                                           : json_array()};
         container_random(creation->random, sizeof(creation->random) - 1);
-        a->state = creation;
-        a->state_done = release;
-        run(a, CAN_SQUASH, json_object(), can_squash);
+        q->state = creation;
+        q->state_done = release;
+        run(q, CAN_SQUASH, json_object(), can_squash);
 }
 
 /* -- restore --------------------------------------------------------------------------------------------------- */
 
-static void restored(struct container_ask *a, const struct container_reply *reply)
+static void restored(struct container_request *q, const struct container_reply *reply)
 {
         if (has_failed(reply))
-                tool_failed(a, reply, CONTAINER_BACKUP_RESTORE_FAILED);
+                tool_failed(q, reply, CONTAINER_BACKUP_RESTORE_FAILED);
         else
-                container_answer(a, json_pack("{s:b, s:O}", "success", 1, "dir", container_field(a, "dir")));
+                container_answer(q, json_pack("{s:b, s:O}", "success", 1, "dir", container_field(q, "dir")));
 }
 
-static void unpacked(struct container_ask *a, const struct container_reply *reply)
+static void unpacked(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        run(a, EXCHANGE,
-            json_pack("{s:O, s:s}", "CLOCHE_DIR", container_field(a, "dir"), "CLOCHE_NEW", (const char *)a->state),
+        run(q, EXCHANGE,
+            json_pack("{s:O, s:s}", "CLOCHE_DIR", container_field(q, "dir"), "CLOCHE_NEW", (const char *)q->state),
             restored);
 }
 
-static void unsquashed(struct container_ask *a, const struct container_reply *reply)
+static void unsquashed(struct container_request *q, const struct container_reply *reply)
 {
         if (has_failed(reply))
-                tool_failed(a, reply, CONTAINER_BACKUP_RESTORE_FAILED);
+                tool_failed(q, reply, CONTAINER_BACKUP_RESTORE_FAILED);
         else
-                unpacked(a, reply);
+                unpacked(q, reply);
 }
 
 /* Unpack the archive, now that its kind is known, as a whole before any old file is removed. */
-static void looked(struct container_ask *a, const struct container_reply *reply)
+static void looked(struct container_request *q, const struct container_reply *reply)
 {
         json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
 
         if (code > 1)
-                tool_failed(a, reply, CONTAINER_BACKUP_RESTORE_FAILED);
+                tool_failed(q, reply, CONTAINER_BACKUP_RESTORE_FAILED);
         else if (code == 1)
-                container_call(a, "archive.extract",
-                               json_pack("{s:O, s:o}", "path", container_field(a, "archivePath"), "to",
-                                         json_sprintf("%s/%s", container_text(a, "dir"), (const char *)a->state)),
+                container_call(q, "archive.extract",
+                               json_pack("{s:O, s:o}", "path", container_field(q, "archivePath"), "to",
+                                         json_sprintf("%s/%s", container_text(q, "dir"), (const char *)q->state)),
                                NULL, unpacked);
         else
-                run(a, UNSQUASH,
-                    json_pack("{s:O, s:s, s:O}", "CLOCHE_DIR", container_field(a, "dir"), "CLOCHE_NEW",
-                              (const char *)a->state, "CLOCHE_ARCHIVE", container_field(a, "archivePath")),
+                run(q, UNSQUASH,
+                    json_pack("{s:O, s:s, s:O}", "CLOCHE_DIR", container_field(q, "dir"), "CLOCHE_NEW",
+                              (const char *)q->state, "CLOCHE_ARCHIVE", container_field(q, "archivePath")),
                     unsquashed);
 }
 
-void container_backup_restore(struct container_ask *a)
+void container_backup_restore(struct container_request *q)
 {
         char *name = malloc(32);
 
         if (!name) {
-                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
         memcpy(name, ".cloche-restore-", 16);
         container_random(name + 16, 12);
-        a->state = name;
-        a->state_done = free;
-        run(a, IS_SQUASHED, json_pack("{s:O}", "CLOCHE_ARCHIVE", container_field(a, "archivePath")), looked);
+        q->state = name;
+        q->state_done = free;
+        run(q, IS_SQUASHED, json_pack("{s:O}", "CLOCHE_ARCHIVE", container_field(q, "archivePath")), looked);
 }

@@ -1,3 +1,5 @@
+/* The container API over HTTP: requests in, answers and streams out. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -11,46 +13,46 @@
 
 /* -- the transport HTTP ---------------------------------------------------------------------------------------- */
 
-static void web_answer(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size)
+static void web_answer(struct container_request *q, unsigned status, const char *type, const char *text, size_t size)
 {
-        http_answer(a->request, status, type, text, size);
+        http_answer(q->request, status, type, text, size);
 }
 
-static void web_begin(struct container_ask *a)
+static void web_begin(struct container_request *q)
 {
-        http_stream_raw(a->request, 200, "text/event-stream", -1);
+        http_stream_raw(q->request, 200, "text/event-stream", -1);
 }
 
-static void web_line(struct container_ask *a, const char *json, size_t size)
+static void web_line(struct container_request *q, const char *json, size_t size)
 {
         _cleanup_buf_ struct buf line = BUF_INIT(SIZE_MAX / 2);
-        const char *before = a->is_bare ? "" : "data: ", *behind = a->is_bare ? "\n" : "\n\n";
+        const char *before = q->is_bare ? "" : "data: ", *behind = q->is_bare ? "\n" : "\n\n";
 
-        if (a->is_broken)
+        if (q->is_broken)
                 return;
         /* One write for each line: clients of both versions decode each piece from the network
          * separately. A lost line ends the stream, without the event that marks it complete. */
         if (buf_append(&line, before, strlen(before)) < 0 || buf_append(&line, json, size) < 0 ||
-            buf_append(&line, behind, strlen(behind)) < 0 || http_stream_write(a->request, line.data, line.size) < 0) {
-                a->is_broken = 1;
-                http_stream_end(a->request);
+            buf_append(&line, behind, strlen(behind)) < 0 || http_stream_write(q->request, line.data, line.size) < 0) {
+                q->is_broken = 1;
+                http_stream_end(q->request);
         }
 }
 
-static void web_alive(struct container_ask *a)
+static void web_alive(struct container_request *q)
 {
-        if (!a->is_broken)
-                (void)http_stream_write(a->request, a->is_bare ? "\n" : ":\n\n", a->is_bare ? 1 : 3);
+        if (!q->is_broken)
+                (void)http_stream_write(q->request, q->is_bare ? "\n" : ":\n\n", q->is_bare ? 1 : 3);
 }
 
-static void web_end(struct container_ask *a)
+static void web_end(struct container_request *q)
 {
-        http_stream_end(a->request);
+        http_stream_end(q->request);
 }
 
-static size_t web_waiting(const struct container_ask *a)
+static size_t web_waiting(const struct container_request *q)
 {
-        return http_stream_waiting(a->request);
+        return http_stream_waiting(q->request);
 }
 
 static const struct container_carrier carrier = {
@@ -66,12 +68,12 @@ static const struct container_carrier carrier = {
 
 static void on_over(void *data)
 {
-        container_ask_free(data);
+        container_request_free(data);
 }
 
 static void on_taken(void *data)
 {
-        container_ask_taken(data);
+        container_request_taken(data);
 }
 
 static const struct http_handler handler = {.on_over = on_over, .on_taken = on_taken};
@@ -110,28 +112,28 @@ int container_takes_head(const struct http_request *request, const char *path)
         return strncmp(path, "/proxy/", 7) == 0 && strcmp(http_request_verb(request), "OPTIONS") != 0;
 }
 
-void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
-                       const char *path)
+void container_handle(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                      const char *path)
 {
         const struct buf *body = http_request_body(request);
-        struct container_ask *a;
+        struct container_request *q;
 
         add_cors(request);
         if (strcmp(http_request_verb(request), "OPTIONS") == 0) {
                 http_answer(request, 200, NULL, "", 0);
                 return;
         }
-        a = container_ask_new(d, &carrier, principal, sandbox, http_request_query(request));
-        if (!a) {
+        q = container_request_new(d, &carrier, principal, sandbox, http_request_query(request));
+        if (!q) {
                 http_answer(request, 500, "application/json", "{\"error\":\"out of memory\"}", 25);
                 return;
         }
-        a->request = request;
-        a->is_new = http_request_header(request, "X-Sandbox-Id") != NULL;
-        a->has_type = http_request_header(request, "Content-Type") != NULL;
-        a->takes_events = takes_events(request);
-        http_request_handle(request, &handler, a);
-        container_ask_handle(a, http_request_verb(request), path, body->data, body->size);
+        q->request = request;
+        q->is_new = http_request_header(request, "X-Sandbox-Id") != NULL;
+        q->has_type = http_request_header(request, "Content-Type") != NULL;
+        q->takes_events = takes_events(request);
+        http_request_handle(request, &handler, q);
+        container_request_handle(q, http_request_verb(request), path, body->data, body->size);
 }
 
 /* -- life ------------------------------------------------------------------------------------------------------ */
@@ -139,12 +141,12 @@ void container_request(struct daemon *d, struct http_request *request, int64_t p
 static void on_timer(uv_timer_t *timer)
 {
         struct container *c = timer->data;
-        struct container_ask *a;
+        struct container_request *q;
 
-        TAILQ_FOREACH (a, &c->asks, link) {
-                if (a->is_streaming && a->was_quiet)
-                        a->carrier->alive(a);
-                a->was_quiet = 1;
+        TAILQ_FOREACH (q, &c->requests, link) {
+                if (q->is_streaming && q->was_quiet)
+                        q->carrier->alive(q);
+                q->was_quiet = 1;
         }
         container_watchers_sweep(c, clock_now_ns());
         container_sockets_sweep(c, clock_now_ns());
@@ -165,7 +167,7 @@ int container_start(struct daemon *d, struct cloche_err *e)
                 free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the container API");
         }
-        TAILQ_INIT(&c->asks);
+        TAILQ_INIT(&c->requests);
         TAILQ_INIT(&c->sockets);
         TAILQ_INIT(&c->watchers);
         c->begun_ms = clock_real_ms();

@@ -14,13 +14,13 @@ int container_start(struct daemon *d, struct cloche_err *e);
  * was not started. */
 void container_stop(struct daemon *d);
 
-/* True if container_request takes the request as soon as its head is read: the body of a request to
+/* True if container_handle takes the request as soon as its head is read: the body of a request to
  * a port may have any size. It takes the others when they are complete. */
 int container_takes_head(const struct http_request *request, const char *path);
 /* Handle a request with any verb; Host, Origin and token are checked. It is answered now or later,
  * or becomes a WebSocket. path: after the base, from its slash on, as sent, without the query. */
-void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
-                       const char *path);
+void container_handle(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                      const char *path);
 
 /* Answer a request that was refused before it came here, with an error of this API. */
 void container_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e);

@@ -16,7 +16,7 @@
 #define CONTAINER_SESSIONLESS "__DISABLE_SESSION__" /* the session of clients of 0.12 that want none */
 #define CONTAINER_OUTPUT_BYTES (64u << 20)          /* of one answer: the core keeps no more */
 
-struct container_ask;
+struct container_request;
 
 /* -- routes ---------------------------------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ struct container_exception {
 struct container_route {
         const char *verb;
         const char *path; /* {id} stands for one part, {rest} for the remainder */
-        void (*handle)(struct container_ask *a);
+        void (*handle)(struct container_request *q);
         const char *failed;                           /* the error text for clients of 0.3 */
         const char *missing;                          /* their error text if a required field is missing */
         const struct container_field *fields;         /* ends with a row without a name; NULL: no body is read */
@@ -79,12 +79,12 @@ const struct container_route *container_route_find(const char *verb, const char 
 /* The transport of answers: HTTP (container.c) or frames of a WebSocket (socket.c).
  * answer and end may free the request. */
 struct container_carrier {
-        void (*answer)(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size);
-        void (*begin)(struct container_ask *a);
-        void (*line)(struct container_ask *a, const char *json, size_t size);
-        void (*alive)(struct container_ask *a); /* the stream was silent for a while */
-        void (*end)(struct container_ask *a);
-        size_t (*waiting)(const struct container_ask *a);
+        void (*answer)(struct container_request *q, unsigned status, const char *type, const char *text, size_t size);
+        void (*begin)(struct container_request *q);
+        void (*line)(struct container_request *q, const char *json, size_t size);
+        void (*alive)(struct container_request *q); /* the stream was silent for a while */
+        void (*end)(struct container_request *q);
+        size_t (*waiting)(const struct container_request *q);
 };
 
 struct container_reply {
@@ -95,10 +95,10 @@ struct container_reply {
         const json_t *about;
 };
 
-typedef void (*container_then)(struct container_ask *a, const struct container_reply *reply);
+typedef void (*container_then)(struct container_request *q, const struct container_reply *reply);
 
-struct container_ask {
-        TAILQ_ENTRY(container_ask) link;
+struct container_request {
+        TAILQ_ENTRY(container_request) link;
         struct daemon *daemon;
         const struct container_carrier *carrier;
         struct http_request *request;    /* NULL: came over a WebSocket */
@@ -116,11 +116,11 @@ struct container_ask {
                          long */
         int is_bare;  /* for its stream: lines of JSON without "data:" */
         /* The open request to the core, and its callbacks. */
-        struct sandbox_ask *ask;
+        struct sandbox_request *sandbox_request;
         container_then then, fail;
-        void (*on_event)(struct container_ask *a, const char *event, const json_t *about,
+        void (*on_event)(struct container_request *q, const char *event, const json_t *about,
                          const struct buf *attachments);
-        void (*on_room)(struct container_ask *a); /* a stream that pulls may continue */
+        void (*on_room)(struct container_request *q); /* a stream that pulls may continue */
         int is_streaming, is_held, was_quiet, is_broken;
         /* For the handler. */
         void *state;
@@ -128,7 +128,7 @@ struct container_ask {
 };
 
 struct container {
-        TAILQ_HEAD(container_asks, container_ask) asks;
+        TAILQ_HEAD(container_requests, container_request) requests;
         TAILQ_HEAD(container_sockets, container_socket) sockets;
         TAILQ_HEAD(container_watchers, container_watcher) watchers;
         uv_timer_t *timer;
@@ -137,34 +137,36 @@ struct container {
 };
 
 /* Make a request, in the list. path, query: as sent. NULL: out of memory. */
-struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal,
-                                        const char *sandbox, const char *query);
+struct container_request *container_request_new(struct daemon *d, const struct container_carrier *carrier,
+                                                int64_t principal, const char *sandbox, const char *query);
 /* Its open request to the core is cancelled. */
-void container_ask_free(struct container_ask *a);
+void container_request_free(struct container_request *q);
 /* Check the request and handle it, when its body is complete. text: the body, or NULL. */
-void container_ask_handle(struct container_ask *a, const char *verb, const char *path, const char *text, size_t size);
+void container_request_handle(struct container_request *q, const char *verb, const char *path, const char *text,
+                              size_t size);
 /* The client has read a part of the answer. */
-void container_ask_taken(struct container_ask *a);
+void container_request_taken(struct container_request *q);
 
 /* -- text ------------------------------------------------------------------------------------------------------ */
 
-const char *container_text(const struct container_ask *a, const char *name); /* from the body; NULL: absent */
-json_t *container_field(const struct container_ask *a, const char *name);    /* borrowed; NULL: absent */
-int container_flag(const struct container_ask *a, const char *name);
+const char *container_text(const struct container_request *q, const char *name); /* from the body; NULL: absent */
+json_t *container_field(const struct container_request *q, const char *name);    /* borrowed; NULL: absent */
+int container_flag(const struct container_request *q, const char *name);
 /* True if the body has both fields, in this order: clients of 0.3 and later ones write the same
  * fields in different orders. */
-int container_has_in_order(const struct container_ask *a, const char *first, const char *second);
+int container_has_in_order(const struct container_request *q, const char *first, const char *second);
 /* Return a parameter of the query, decoded; owned by the caller. NULL: absent or malformed. */
-char *container_query(const struct container_ask *a, const char *name);
+char *container_query(const struct container_request *q, const char *name);
 /* Decode %XX; owned by the caller. NULL: malformed, or the result is not UTF-8. */
 char *container_decode(const char *text, size_t size);
 /* True if the whole query can be decoded. */
-int container_query_is_good(const struct container_ask *a);
-int container_is_sessionless(const struct container_ask *a);  /* the client wants no session */
-const char *container_session(const struct container_ask *a); /* the session for the core; NULL: its default session */
+int container_query_is_good(const struct container_request *q);
+int container_is_sessionless(const struct container_request *q); /* the client wants no session */
+const char *container_session(const struct container_request
+                                      *q); /* the session for the core; NULL: its default session */
 /* Return the variables to set from a field, a new reference. Variables to unset are left out: none
  * is set yet. NULL: absent. */
-json_t *container_env(const struct container_ask *a, const char *name);
+json_t *container_env(const struct container_request *q, const char *name);
 json_t *container_now(void);
 void container_random(char *to, size_t digits); /* hexadecimal; digits: an even number, without the NUL */
 
@@ -187,54 +189,55 @@ json_t *container_words(const char *text);
 
 /* params: stolen; "sandbox" is added. then gets the result. A failure goes to a->fail if it is set,
  * else to the client. */
-void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+void container_call(struct container_request *q, const char *method, json_t *params, const struct buf *attachments,
                     container_then then);
 /* Continue if the session exists; else refuse the request with 404. */
-void container_call_session(struct container_ask *a, const char *session, void (*then)(struct container_ask *a));
+void container_call_session(struct container_request *q, const char *session,
+                            void (*then)(struct container_request *q));
 /* Continue in the session "sessionId" of the body, which is created if it does not exist. */
-void container_make_session(struct container_ask *a, container_then then);
+void container_make_session(struct container_request *q, container_then then);
 json_t *container_put(json_t *object, const char *name,
                       json_t *value); /* return object; value is stolen; NULL adds nothing */
-json_t *container_path(const struct container_ask *a,
+json_t *container_path(const struct container_request *q,
                        const char *name); /* a field of TYPE_PATH as an absolute path; a new reference */
-json_t *container_copy(const struct container_ask *a,
+json_t *container_copy(const struct container_request *q,
                        const char *name); /* a field of the body, a new reference; NULL: absent */
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
 /* body is stolen; "timestamp" is added. */
-void container_answer(struct container_ask *a, json_t *body);
-void container_answer_status(struct container_ask *a, unsigned status, json_t *body);
+void container_answer(struct container_request *q, json_t *body);
+void container_answer_status(struct container_request *q, unsigned status, json_t *body);
 /* Answer with a stream of events instead. Each event is stolen; "timestamp" is added if absent. */
-void container_begin(struct container_ask *a);
-void container_line(struct container_ask *a, json_t *event);
-void container_end(struct container_ask *a);
+void container_begin(struct container_request *q);
+void container_line(struct container_request *q, json_t *event);
+void container_end(struct container_request *q);
 /* True if too much is queued that the client has not read. */
-int container_is_full(const struct container_ask *a);
+int container_is_full(const struct container_request *q);
 
 /* short_text: the error text of clients of 0.3; NULL: the message. more: further members, stolen,
  * or NULL; the members of its "context" are added to the request's. */
-void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more,
+void container_refuse(struct container_request *q, enum container_code code, const char *short_text, json_t *more,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
-void container_fail(struct container_ask *a, const struct container_reply *reply);
-enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
+void container_fail(struct container_request *q, const struct container_reply *reply);
+enum container_code container_code_of(const struct container_request *q, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* for requests that match no route */
 /* -- network.c: failed connections ----------------------------------------------------------------- */
 
 struct container_network {
         struct network_words words;
-        int is_line_over; /* the line with the error is complete */
-        int is_in_line;   /* the last output does not end with a newline */
-        int is_explained; /* our line was sent */
+        int is_line_complete; /* the line with the error is complete */
+        int is_in_line;       /* the last output does not end with a newline */
+        int is_explained;     /* our line was sent */
 };
 /* Search the next piece of standard error. */
-void container_network_look(struct container_network *network, const struct buf *text);
+void container_network_search(struct container_network *network, const struct buf *text);
 /* Return a line that names who can allow the connection; owned by the caller. NULL: there is
  * none. */
-char *container_network_line(const struct container_ask *a);
+char *container_network_line(const struct container_request *q);
 /* Append that line to "stderr" of an answer, unless exit_code is 0. NULL: the process still
  * runs. */
-void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code);
+void container_network_explain(const struct container_request *q, json_t *outcome, const json_t *exit_code);
 
 /* Make the body of an error. short_text: NULL: the message. context: stolen. */
 json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context,
@@ -243,11 +246,11 @@ json_t *container_error_body(const char *short_text, const char *message, const 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 
 /* Return the environment variables of a request, from either of their field names. NULL: none. */
-json_t *container_code_env(const struct container_ask *a);
+json_t *container_code_env(const struct container_request *q);
 /* Return the timeout, from any of its field names. NULL: absent. */
-json_t *container_code_timeout(const struct container_ask *a);
+json_t *container_code_timeout(const struct container_request *q);
 /* language: the language that failed; NULL: unknown. */
-void container_code_fail(struct container_ask *a, const char *id, const char *language,
+void container_code_fail(struct container_request *q, const char *id, const char *language,
                          const struct container_reply *reply);
 /* Return a display of the core as the event "result", with all its forms. NULL: out of memory. */
 json_t *container_code_result(const json_t *display, const struct buf *attachments);
@@ -265,7 +268,7 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
         ROW(context_create) ROW(context_list) ROW(context_delete) ROW(execute_code) ROW(interpreter_health) \
         ROW(rpc) ROW(terminal) ROW(socket)
 /* clang-format on */
-#define ROW(name) void container_##name(struct container_ask *a);
+#define ROW(name) void container_##name(struct container_request *q);
 HANDLERS(ROW)
 #undef ROW
 

@@ -1,4 +1,5 @@
-/* Converts displays of the core to results of the clients: one event with all forms of a value. */
+/* Converts displays of the core to results of the clients: one event with all forms of a value.
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "wire/base64.h"
@@ -135,25 +136,25 @@ static void unfold_superchart(json_t *chart, const struct buf *attachments)
 static json_t *chart_of(const json_t *value, const struct buf *attachments)
 {
         static const char *const types[] = {"line", "bar", "scatter", "pie", "histogram", "heatmap", "superchart"};
-        json_t *chart = plain_of(value, attachments), *elements, *told = NULL;
+        json_t *chart = plain_of(value, attachments), *elements, *described = NULL;
         const char *type = json_string_value(json_object_get(chart, "type"));
 
         unfold_superchart(chart, attachments);
         elements = json_object_get(chart, "elements");
         for (size_t i = 0; type && elements && i < sizeof(types) / sizeof(types[0]); i++)
                 if (strcmp(type, types[i]) == 0)
-                        told = json_pack("{s:s, s:O}", "type", type, "data", elements);
-        if (!told)
-                told = json_pack("{s:s, s:O?}", "type", "unknown", "data", chart);
-        container_put(told, "title", json_incref(json_object_get(chart, "title")));
-        if (json_object_get(told, "data") == elements && json_is_object(chart)) {
+                        described = json_pack("{s:s, s:O}", "type", type, "data", elements);
+        if (!described)
+                described = json_pack("{s:s, s:O?}", "type", "unknown", "data", chart);
+        container_put(described, "title", json_incref(json_object_get(chart, "title")));
+        if (json_object_get(described, "data") == elements && json_is_object(chart)) {
                 json_object_del(chart, "type");
                 json_object_del(chart, "title");
                 json_object_del(chart, "elements");
-                json_object_set(told, "layout", chart);
+                json_object_set(described, "layout", chart);
         }
         json_decref(chart);
-        return told;
+        return described;
 }
 
 /* -- displays -------------------------------------------------------------------------------------------------- */

@@ -1,3 +1,5 @@
+/* The routes of the container API, with their fields and their errors. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdio.h>

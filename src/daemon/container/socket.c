@@ -2,7 +2,9 @@
  *   {type: "request", id, method, path, body?, headers?} and {type: "cancel", id};
  * ours:
  *   {type: "response", id, status, body?, done: true}, {type: "stream", id, data} and
- *   {type: "error", id?, code, message, status}. */
+ *   {type: "error", id?, code, message, status}.
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -13,7 +15,7 @@
 #include <string.h>
 
 #define MESSAGE_OVERHEAD (1u << 20)
-#define ASKS_MAX 1024 /* running on one connection */
+#define REQUESTS_MAX 1024 /* running on one connection */
 #define UNREAD_BYTES_MAX (256u << 20)
 #define STALL_NS UINT64_C(60000000000)
 
@@ -23,12 +25,12 @@ struct container_socket {
         struct websocket *socket; /* NULL before it is open, and after it is closed */
         int64_t principal;
         char *sandbox;
-        unsigned ask_count;
+        unsigned request_count;
 };
 
 /* -- sending --------------------------------------------------------------------------------------------------- */
 
-static void say(struct container_socket *s, const char *text, size_t size)
+static void send_text(struct container_socket *s, const char *text, size_t size)
 {
         if (s->socket && websocket_waiting(s->socket) > UNREAD_BYTES_MAX)
                 websocket_close(s->socket, 1008, "what is sent is not read");
@@ -37,13 +39,13 @@ static void say(struct container_socket *s, const char *text, size_t size)
 }
 
 /* message is stolen. */
-static void say_json(struct container_socket *s, json_t *message)
+static void send_json(struct container_socket *s, json_t *message)
 {
         char *text = json_dump_text(message, JSON_COMPACT);
 
         json_decref(message);
         if (text)
-                say(s, text, strlen(text));
+                send_text(s, text, strlen(text));
         free(text);
 }
 
@@ -52,54 +54,54 @@ static void complain(struct container_socket *s, const json_t *id, const char *m
         json_t *error = json_pack("{s:s, s:s, s:s, s:i}", "type", "error", "code", "INVALID_REQUEST", "message",
                                   message, "status", 400);
 
-        say_json(s, container_put(error, "id", json_incref((json_t *)id)));
+        send_json(s, container_put(error, "id", json_incref((json_t *)id)));
 }
 
 /* -- the transport of answers ---------------------------------------------------------------------------------- */
 
-static void ask_over(struct container_ask *a)
+static void request_closed(struct container_request *q)
 {
-        a->socket->ask_count--;
-        container_ask_free(a);
+        q->socket->request_count--;
+        container_request_free(q);
 }
 
-static void socket_answer(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size)
+static void socket_answer(struct container_request *q, unsigned status, const char *type, const char *text, size_t size)
 {
         json_t *body = strcmp(type, "application/json") == 0
                                ? json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
                                : json_stringn(text, size);
 
-        say_json(a->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", a->socket_id, "status",
-                                      (int)status, "body", body, "done", 1));
-        ask_over(a);
+        send_json(q->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", q->socket_id, "status",
+                                       (int)status, "body", body, "done", 1));
+        request_closed(q);
 }
 
-static void socket_begin(struct container_ask *a)
+static void socket_begin(struct container_request *q)
 {
-        (void)a;
+        (void)q;
 }
 
-static void socket_line(struct container_ask *a, const char *json, size_t size)
+static void socket_line(struct container_request *q, const char *json, size_t size)
 {
-        say_json(a->socket, json_pack("{s:s, s:O, s:s%}", "type", "stream", "id", a->socket_id, "data", json, size));
+        send_json(q->socket, json_pack("{s:s, s:O, s:s%}", "type", "stream", "id", q->socket_id, "data", json, size));
 }
 
 /* The protocol has no such message; the client waits for five minutes. */
-static void socket_alive(struct container_ask *a)
+static void socket_alive(struct container_request *q)
 {
-        (void)a;
+        (void)q;
 }
 
-static void socket_end(struct container_ask *a)
+static void socket_end(struct container_request *q)
 {
-        say_json(a->socket,
-                 json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", a->socket_id, "status", 200, "done", 1));
-        ask_over(a);
+        send_json(q->socket,
+                  json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", q->socket_id, "status", 200, "done", 1));
+        request_closed(q);
 }
 
-static size_t socket_waiting(const struct container_ask *a)
+static size_t socket_waiting(const struct container_request *q)
 {
-        return a->socket->socket ? websocket_waiting(a->socket->socket) : 0;
+        return q->socket->socket ? websocket_waiting(q->socket->socket) : 0;
 }
 
 static const struct container_carrier carrier = {
@@ -113,22 +115,22 @@ static const struct container_carrier carrier = {
 
 /* -- receiving ------------------------------------------------------------------------------------------------- */
 
-static struct container_ask *find(struct container_socket *s, const json_t *id)
+static struct container_request *find(struct container_socket *s, const json_t *id)
 {
-        struct container_ask *a;
+        struct container_request *q;
 
-        TAILQ_FOREACH (a, &s->daemon->container->asks, link)
-                if (a->socket == s && json_equal(a->socket_id, id))
-                        return a;
+        TAILQ_FOREACH (q, &s->daemon->container->requests, link)
+                if (q->socket == s && json_equal(q->socket_id, id))
+                        return q;
         return NULL;
 }
 
 static void on_cancel(struct container_socket *s, const json_t *id)
 {
-        struct container_ask *a = find(s, id);
+        struct container_request *q = find(s, id);
 
-        if (a)
-                ask_over(a);
+        if (q)
+                request_closed(q);
 }
 
 static void begin(struct container_socket *s, const json_t *id, const json_t *message)
@@ -137,20 +139,20 @@ static void begin(struct container_socket *s, const json_t *id, const json_t *me
                    *target = json_string_value(json_object_get(message, "path"));
         const json_t *body = json_object_get(message, "body");
         size_t path_size = strcspn(target, "?");
-        struct container_ask *a = container_ask_new(s->daemon, &carrier, s->principal, s->sandbox,
-                                                    target + path_size + (target[path_size] == '?'));
+        struct container_request *q = container_request_new(s->daemon, &carrier, s->principal, s->sandbox,
+                                                            target + path_size + (target[path_size] == '?'));
         char *path = strndup(target, path_size),
              *text = body && !json_is_null(body) ? json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
-        if (a && path) {
-                a->socket = s;
-                a->socket_id = json_incref((json_t *)id);
-                a->is_new = 1;
-                s->ask_count++;
-                container_ask_handle(a, verb, path, text, text ? strlen(text) : 0);
+        if (q && path) {
+                q->socket = s;
+                q->socket_id = json_incref((json_t *)id);
+                q->is_new = 1;
+                s->request_count++;
+                container_request_handle(q, verb, path, text, text ? strlen(text) : 0);
         } else {
-                if (a)
-                        container_ask_free(a);
+                if (q)
+                        container_request_free(q);
                 complain(s, id, "out of memory");
         }
         free(path);
@@ -163,7 +165,7 @@ static void on_request(struct container_socket *s, const json_t *id, const json_
                 complain(s, id, "a request needs 'method' and 'path', both strings");
         else if (find(s, id))
                 complain(s, id, "a request of this id is under way");
-        else if (s->ask_count >= ASKS_MAX)
+        else if (s->request_count >= REQUESTS_MAX)
                 complain(s, id, "too many requests are under way on this connection");
         else
                 begin(s, id, message);
@@ -205,12 +207,12 @@ static void on_message(void *data, char *bytes, size_t size)
 static void on_sent(void *data)
 {
         struct container_socket *s = data;
-        struct container_ask *a, *following;
+        struct container_request *q, *following;
 
-        for (a = TAILQ_FIRST(&s->daemon->container->asks); a; a = following) {
-                following = TAILQ_NEXT(a, link);
-                if (a->socket == s)
-                        container_ask_taken(a);
+        for (q = TAILQ_FIRST(&s->daemon->container->requests); q; q = following) {
+                following = TAILQ_NEXT(q, link);
+                if (q->socket == s)
+                        container_request_taken(q);
         }
 }
 
@@ -239,13 +241,13 @@ static void on_open(void *data, struct websocket *socket)
 static void on_closed(void *data)
 {
         struct container_socket *s = data;
-        struct container_ask *a, *following;
+        struct container_request *q, *following;
 
         s->socket = NULL;
-        for (a = TAILQ_FIRST(&s->daemon->container->asks); a; a = following) {
-                following = TAILQ_NEXT(a, link);
-                if (a->socket == s)
-                        ask_over(a);
+        for (q = TAILQ_FIRST(&s->daemon->container->requests); q; q = following) {
+                following = TAILQ_NEXT(q, link);
+                if (q->socket == s)
+                        request_closed(q);
         }
         TAILQ_REMOVE(&s->daemon->container->sockets, s, link);
         free(s->sandbox);
@@ -260,24 +262,24 @@ static const struct websocket_handler handler = {
         .on_closed = on_closed,
 };
 
-void container_socket(struct container_ask *a)
+void container_socket(struct container_request *q)
 {
-        struct container_socket *s = a->request ? calloc(1, sizeof(*s)) : NULL;
+        struct container_socket *s = q->request ? calloc(1, sizeof(*s)) : NULL;
         struct cloche_err e = {0};
 
         if (s)
-                s->sandbox = strdup(a->sandbox);
+                s->sandbox = strdup(q->sandbox);
         if (!s || !s->sandbox) {
                 free(s);
-                container_refuse(a, a->request ? CONTAINER_INTERNAL_ERROR : CONTAINER_VALIDATION_FAILED, NULL, NULL,
-                                 a->request ? "out of memory" : "this is that WebSocket already");
+                container_refuse(q, q->request ? CONTAINER_INTERNAL_ERROR : CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 q->request ? "out of memory" : "this is that WebSocket already");
                 return;
         }
-        s->daemon = a->daemon;
-        s->principal = a->principal;
-        TAILQ_INSERT_TAIL(&a->daemon->container->sockets, s, link);
-        if (http_upgrade(a->request, &handler, s, a->daemon->options.body_bytes_max + MESSAGE_OVERHEAD, &e) < 0) {
+        s->daemon = q->daemon;
+        s->principal = q->principal;
+        TAILQ_INSERT_TAIL(&q->daemon->container->sockets, s, link);
+        if (http_upgrade(q->request, &handler, s, q->daemon->options.body_bytes_max + MESSAGE_OVERHEAD, &e) < 0) {
                 on_closed(s);
-                container_refuse(a, container_code_of(a, e.code), NULL, NULL, "%s", e.msg);
+                container_refuse(q, container_code_of(q, e.code), NULL, NULL, "%s", e.msg);
         }
 }

@@ -1,3 +1,5 @@
+/* Text of requests and answers: queries, UTF-8 in pieces, times, random names. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -148,19 +150,19 @@ char *container_decode(const char *text, size_t size)
         return NULL;
 }
 
-int container_query_is_good(const struct container_ask *a)
+int container_query_is_good(const struct container_request *q)
 {
-        char *decoded = container_decode(a->query, strlen(a->query));
+        char *decoded = container_decode(q->query, strlen(q->query));
 
         free(decoded);
         return decoded != NULL;
 }
 
-char *container_query(const struct container_ask *a, const char *name)
+char *container_query(const struct container_request *q, const char *name)
 {
         size_t name_size = strlen(name);
 
-        for (const char *at = a->query; at && *at;) {
+        for (const char *at = q->query; at && *at;) {
                 size_t size = strcspn(at, "&");
 
                 if (size > name_size && strncmp(at, name, name_size) == 0 && at[name_size] == '=')

@@ -1,3 +1,5 @@
+/* Watches of files: streams of events, and versions to compare with later. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -13,29 +15,29 @@
 
 /* -- parameters of a watch ------------------------------------------------------------------------------------- */
 
-static json_t *params_of(const struct container_ask *a)
+static json_t *params_of(const struct container_request *q)
 {
-        json_t *params = json_pack("{s:O}", "path", container_field(a, "path"));
+        json_t *params = json_pack("{s:O}", "path", container_field(q, "path"));
 
-        container_put(params, "recursive", container_copy(a, "recursive"));
-        container_put(params, "include", container_copy(a, "include"));
-        return container_put(params, "exclude", container_copy(a, "exclude"));
+        container_put(params, "recursive", container_copy(q, "recursive"));
+        container_put(params, "include", container_copy(q, "include"));
+        return container_put(params, "exclude", container_copy(q, "exclude"));
 }
 
 /* True if the globs are permitted; else the request is refused. */
-static int check_globs(struct container_ask *a)
+static int check_globs(struct container_request *q)
 {
-        if (!container_field(a, "include") || !container_field(a, "exclude"))
+        if (!container_field(q, "include") || !container_field(q, "exclude"))
                 return 1;
-        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'include' and 'exclude' do not go together");
+        container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'include' and 'exclude' do not go together");
         return 0;
 }
 
 /* -- watch ----------------------------------------------------------------------------------------------------- */
 
-static int is_wanted(const struct container_ask *a, const char *type)
+static int is_wanted(const struct container_request *q, const char *type)
 {
-        const json_t *events = container_field(a, "events");
+        const json_t *events = container_field(q, "events");
 
         for (size_t i = 0; i < json_array_size(events); i++)
                 if (strcmp(json_string_value(json_array_get(events, i)), type) == 0)
@@ -43,16 +45,16 @@ static int is_wanted(const struct container_ask *a, const char *type)
         return json_array_size(events) == 0;
 }
 
-static void tell(struct container_ask *a, const char *type, const json_t *path, const json_t *about,
-                 const struct buf *attachments)
+static void send_event(struct container_request *q, const char *type, const json_t *path, const json_t *about,
+                       const struct buf *attachments)
 {
-        if (is_wanted(a, type))
-                container_line(a, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path",
+        if (is_wanted(q, type))
+                container_line(q, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path",
                                             container_string(path, attachments), "isDirectory",
                                             json_is_true(json_object_get(about, "isDirectory"))));
 }
 
-static void on_change(struct container_ask *a, const json_t *about, const struct buf *attachments)
+static void on_change(struct container_request *q, const json_t *about, const struct buf *attachments)
 {
         const char *type = json_string_value(json_object_get(about, "type"));
         const json_t *path = json_object_get(about, "path"), *from = json_object_get(about, "from");
@@ -60,62 +62,62 @@ static void on_change(struct container_ask *a, const json_t *about, const struct
         if (!type)
                 return;
         if (strcmp(type, "move") != 0) {
-                tell(a, type, path, about, attachments);
+                send_event(q, type, path, about, attachments);
                 return;
         }
         if (from)
-                tell(a, "move_from", from, about, attachments);
-        tell(a, "move_to", path, about, attachments);
+                send_event(q, "move_from", from, about, attachments);
+        send_event(q, "move_to", path, about, attachments);
 }
 
-static void over(struct container_ask *a, const char *reason)
+static void send_end(struct container_request *q, const char *reason)
 {
-        container_line(a, json_pack("{s:s, s:o}", "type", "stopped", "reason", container_words(reason)));
-        container_end(a);
+        container_line(q, json_pack("{s:s, s:o}", "type", "stopped", "reason", container_words(reason)));
+        container_end(q);
 }
 
-static void on_event(struct container_ask *a, const char *event, const json_t *about, const struct buf *attachments)
+static void on_event(struct container_request *q, const char *event, const json_t *about, const struct buf *attachments)
 {
         if (strcmp(event, "change") == 0) {
-                on_change(a, about, attachments);
+                on_change(q, about, attachments);
         } else if (strcmp(event, "ready") == 0) {
                 char id[17];
 
                 container_random(id, sizeof(id) - 1);
-                container_line(a, json_pack("{s:s, s:O, s:s}", "type", "watching", "path", container_field(a, "path"),
+                container_line(q, json_pack("{s:s, s:O, s:s}", "type", "watching", "path", container_field(q, "path"),
                                             "watchId", id));
         } else if (strcmp(event, "lost") == 0) {
-                container_line(a, json_pack("{s:s, s:s}", "type", "error", "error",
-                                            "changes came faster than they were taken: some were not told"));
+                container_line(q, json_pack("{s:s, s:s}", "type", "error", "error",
+                                            "changes came faster than they were read: some were lost"));
         }
 }
 
-static void watch_ended(struct container_ask *a, const struct container_reply *reply)
+static void watch_ended(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        over(a, "what was watched is gone");
+        send_end(q, "the watched path was removed");
 }
 
-static void watch_failed(struct container_ask *a, const struct container_reply *reply)
+static void watch_failed(struct container_request *q, const struct container_reply *reply)
 {
-        container_line(a, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
-        over(a, reply->e->msg);
+        container_line(q, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
+        send_end(q, reply->e->msg);
 }
 
-static void watch(struct container_ask *a, const struct container_reply *reply)
+static void watch(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        container_begin(a);
-        a->on_event = on_event;
-        a->fail = watch_failed;
-        container_call(a, "file.watch", params_of(a), NULL, watch_ended);
+        container_begin(q);
+        q->on_event = on_event;
+        q->fail = watch_failed;
+        container_call(q, "file.watch", params_of(q), NULL, watch_ended);
 }
 
 /* A missing path is an error, not a stream. */
-void container_watch(struct container_ask *a)
+void container_watch(struct container_request *q)
 {
-        if (check_globs(a))
-                container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "path")), NULL, watch);
+        if (check_globs(q))
+                container_call(q, "file.stat", json_pack("{s:O}", "path", container_field(q, "path")), NULL, watch);
 }
 
 /* -- watch/check: state between two checks --------------------------------------------------------------------- */
@@ -128,7 +130,7 @@ struct container_watcher {
         int64_t principal;
         char *sandbox, *key; /* key: the parameters of the watch */
         uint64_t number, begun_ms, changes, used_ns;
-        struct sandbox_ask *ask;
+        struct sandbox_request *sandbox_request;
         int is_ready, is_flushing;
 };
 
@@ -139,57 +141,57 @@ struct waiting_check {
         int is_behind; /* a flush was running already: it waits for the next one */
 };
 
-static struct waiting_check *waiting_of(const struct container_ask *a)
+static struct waiting_check *waiting_of(const struct container_request *q)
 {
-        return a->state_done == free && a->route->handle == container_watch_check ? a->state : NULL;
+        return q->state_done == free && q->route->handle == container_watch_check ? q->state : NULL;
 }
 
 /* Return a check that waits for this watcher, or NULL. */
-static struct container_ask *waiting_for(const struct container_watcher *w, int may_be_behind)
+static struct container_request *waiting_for(const struct container_watcher *w, int may_be_behind)
 {
-        struct container_ask *a;
+        struct container_request *q;
 
-        TAILQ_FOREACH (a, &w->container->asks, link) {
-                const struct waiting_check *waiting = waiting_of(a);
+        TAILQ_FOREACH (q, &w->container->requests, link) {
+                const struct waiting_check *waiting = waiting_of(q);
 
                 if (waiting && waiting->watcher == w && (may_be_behind || !waiting->is_behind))
-                        return a;
+                        return q;
         }
         return NULL;
 }
 
-static int wait_for(struct container_ask *a, struct container_watcher *w, int is_first)
+static int wait_for(struct container_request *q, struct container_watcher *w, int is_first)
 {
         struct waiting_check *waiting = malloc(sizeof(*waiting));
 
         if (!waiting) {
-                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return 0;
         }
         *waiting = (struct waiting_check){.watcher = w, .is_first = is_first, .is_behind = w->is_flushing};
-        a->state = waiting;
-        a->state_done = free;
+        q->state = waiting;
+        q->state_done = free;
         return 1;
 }
 
 static void watcher_free(struct container_watcher *w)
 {
-        if (w->ask)
-                sandbox_ask_cancel(w->ask);
+        if (w->sandbox_request)
+                sandbox_request_cancel(w->sandbox_request);
         TAILQ_REMOVE(&w->container->watchers, w, link);
         free(w->sandbox);
         free(w->key);
         free(w);
 }
 
-static void answer_check(struct container_ask *a, const struct container_watcher *w, const char *status,
+static void answer_check(struct container_request *q, const struct container_watcher *w, const char *status,
                          const char *reason)
 {
         json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "status", status, "version",
                                    json_sprintf("watch-%llu-%llu:%llu", (unsigned long long)w->number,
                                                 (unsigned long long)w->begun_ms, (unsigned long long)w->changes));
 
-        container_answer(a, container_put(answer, "reason", reason ? json_string(reason) : NULL));
+        container_answer(q, container_put(answer, "reason", reason ? json_string(reason) : NULL));
 }
 
 struct version {
@@ -217,67 +219,67 @@ static int read_version(const char *text, struct version *ret)
 }
 
 /* True if "since" is absent or a version; else the request is refused. */
-static int check_since(struct container_ask *a)
+static int check_since(struct container_request *q)
 {
-        const char *since = container_text(a, "since");
+        const char *since = container_text(q, "since");
         struct version version;
 
         if (!since || read_version(since, &version))
                 return 1;
-        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+        container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL,
                          "since must be a version returned by checkChanges()");
         return 0;
 }
 
 /* is_first: the watch began with this check. The count of another watcher is lost: it was idle too
  * long, or its daemon ended. */
-static void answer_since(struct container_ask *a, const struct container_watcher *w, int is_first)
+static void answer_since(struct container_request *q, const struct container_watcher *w, int is_first)
 {
-        const char *since = container_text(a, "since");
+        const char *since = container_text(q, "since");
         struct version version;
 
         if (!since || !read_version(since, &version))
-                answer_check(a, w, "unchanged", NULL);
+                answer_check(q, w, "unchanged", NULL);
         else if (version.number != w->number || version.begun_ms != w->begun_ms)
-                answer_check(a, w, "resync",
+                answer_check(q, w, "resync",
                              is_first && version.begun_ms >= w->container->begun_ms ? "expired" : "restarted");
         else if (version.changes > w->changes)
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL,
                                  "since refers to a newer version than the current watch state");
         else
-                answer_check(a, w, version.changes == w->changes ? "unchanged" : "changed", NULL);
+                answer_check(q, w, version.changes == w->changes ? "unchanged" : "changed", NULL);
 }
 
-static void stop_waiting(struct container_ask *a)
+static void stop_waiting(struct container_request *q)
 {
-        free(a->state);
-        a->state = NULL;
-        a->state_done = NULL;
+        free(q->state);
+        q->state = NULL;
+        q->state_done = NULL;
 }
 
-static void answer_waiting(struct container_ask *a, const struct container_watcher *w)
+static void answer_waiting(struct container_request *q, const struct container_watcher *w)
 {
-        int is_first = waiting_of(a)->is_first;
+        int is_first = waiting_of(q)->is_first;
 
-        stop_waiting(a);
-        answer_since(a, w, is_first);
+        stop_waiting(q);
+        answer_since(q, w, is_first);
 }
 
 static void flush(struct container_watcher *w)
 {
         w->is_flushing = 1;
-        sandbox_ask_flush(w->ask);
+        sandbox_request_flush(w->sandbox_request);
 }
 
 static void on_flushed(struct container_watcher *w)
 {
-        struct container_ask *a;
+        struct container_request *q;
 
         w->is_flushing = 0;
-        while ((a = waiting_for(w, 0)))
-                answer_waiting(a, w);
-        TAILQ_FOREACH (a, &w->container->asks, link) {
-                struct waiting_check *waiting = waiting_of(a);
+        while ((q = waiting_for(w, 0)))
+                answer_waiting(q, w);
+        TAILQ_FOREACH (q, &w->container->requests, link) {
+                struct waiting_check *waiting = waiting_of(q);
 
                 if (waiting && waiting->watcher == w)
                         waiting->is_behind = 0;
@@ -289,7 +291,7 @@ static void on_flushed(struct container_watcher *w)
 static void on_watcher_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
 {
         struct container_watcher *w = data;
-        struct container_ask *a;
+        struct container_request *q;
 
         (void)about;
         (void)attachments;
@@ -301,19 +303,19 @@ static void on_watcher_event(void *data, const char *event, const json_t *about,
         if (w->is_ready || strcmp(event, "ready") != 0)
                 return;
         w->is_ready = 1;
-        while ((a = waiting_for(w, 1)))
-                answer_waiting(a, w);
+        while ((q = waiting_for(w, 1)))
+                answer_waiting(q, w);
 }
 
 /* The watch ended: the waiting checks fail with its error. */
-static void watcher_over(struct container_watcher *w, const struct cloche_err *e)
+static void watcher_close(struct container_watcher *w, const struct cloche_err *e)
 {
-        struct container_ask *a;
+        struct container_request *q;
 
-        w->ask = NULL;
-        while ((a = waiting_for(w, 1))) {
-                stop_waiting(a);
-                container_fail(a, &(struct container_reply){.e = e});
+        w->sandbox_request = NULL;
+        while ((q = waiting_for(w, 1))) {
+                stop_waiting(q);
+                container_fail(q, &(struct container_reply){.e = e});
         }
         watcher_free(w);
 }
@@ -324,26 +326,26 @@ static void on_watcher_result(void *data, const json_t *result, const struct buf
 
         (void)result;
         (void)attachments;
-        err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "what is watched is gone");
-        watcher_over(data, &e);
+        err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "the watched path was removed");
+        watcher_close(data, &e);
 }
 
 static void on_watcher_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
         (void)about;
-        watcher_over(data, e);
+        watcher_close(data, e);
 }
 
 static const struct sandbox_face watcher_face = {.event = on_watcher_event,
                                                  .result = on_watcher_result,
                                                  .fail = on_watcher_fail};
 
-static struct container_watcher *watcher_find(struct container *c, const struct container_ask *a, const char *key)
+static struct container_watcher *watcher_find(struct container *c, const struct container_request *q, const char *key)
 {
         struct container_watcher *w;
 
         TAILQ_FOREACH (w, &c->watchers, link)
-                if (w->principal == a->principal && strcmp(w->sandbox, a->sandbox) == 0 && strcmp(w->key, key) == 0)
+                if (w->principal == q->principal && strcmp(w->sandbox, q->sandbox) == 0 && strcmp(w->key, key) == 0)
                         return w;
         return NULL;
 }
@@ -362,17 +364,17 @@ static void make_room(struct container *c)
                 watcher_free(oldest);
 }
 
-static struct container_watcher *watcher_new(struct container_ask *a, const char *key)
+static struct container_watcher *watcher_new(struct container_request *q, const char *key)
 {
-        struct container *c = a->daemon->container;
+        struct container *c = q->daemon->container;
         struct container_watcher *w = calloc(1, sizeof(*w));
 
         if (!w)
                 return NULL;
         make_room(c);
         w->container = c;
-        w->principal = a->principal;
-        w->sandbox = strdup(a->sandbox);
+        w->principal = q->principal;
+        w->sandbox = strdup(q->sandbox);
         w->key = strdup(key);
         w->number = ++c->next_watcher;
         w->begun_ms = clock_real_ms();
@@ -384,42 +386,42 @@ static struct container_watcher *watcher_new(struct container_ask *a, const char
         return NULL;
 }
 
-static void begin_watcher(struct container_ask *a, const char *key, json_t *params)
+static void begin_watcher(struct container_request *q, const char *key, json_t *params)
 {
         static const struct buf none = {0};
-        struct container_watcher *w = watcher_new(a, key);
+        struct container_watcher *w = watcher_new(q, key);
         struct cloche_err e = {0};
         int r;
 
         if (!w) {
-                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
-        json_object_set_new(params, "sandbox", json_string(a->sandbox));
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, "file.watch", params, &none, &watcher_face, w, &w->ask,
-                          &e);
+        json_object_set_new(params, "sandbox", json_string(q->sandbox));
+        r = sandboxes_request(q->daemon->sandboxes, q->principal, "file.watch", params, &none, &watcher_face, w,
+                              &w->sandbox_request, &e);
         if (r < 0) {
                 watcher_free(w);
-                container_fail(a, &(struct container_reply){.e = &e});
+                container_fail(q, &(struct container_reply){.e = &e});
                 return;
         }
-        (void)wait_for(a, w, 1);
+        (void)wait_for(q, w, 1);
 }
 
-void container_watch_check(struct container_ask *a)
+void container_watch_check(struct container_request *q)
 {
         struct container_watcher *w;
         json_t *params;
         char *key;
 
-        if (!check_globs(a) || !check_since(a))
+        if (!check_globs(q) || !check_since(q))
                 return;
-        params = params_of(a);
+        params = params_of(q);
         key = json_dumps(params, JSON_COMPACT | JSON_SORT_KEYS);
-        w = key ? watcher_find(a->daemon->container, a, key) : NULL;
+        w = key ? watcher_find(q->daemon->container, q, key) : NULL;
         if (!w) {
-                begin_watcher(a, key ? key : "", params);
-        } else if (wait_for(a, w, 0) && w->is_ready && !w->is_flushing) {
+                begin_watcher(q, key ? key : "", params);
+        } else if (wait_for(q, w, 0) && w->is_ready && !w->is_flushing) {
                 w->used_ns = clock_now_ns();
                 flush(w);
         }

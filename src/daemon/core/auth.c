@@ -1,3 +1,6 @@
+/* Authentication: the token, TLS, the users of unix sockets. Runs in: the supervisor and
+ * cloched-engine; secrets are read with the rights of their
+ * starter, callers are checked without them. */
 #include "auth.h"
 
 #include "base/err.h"
@@ -25,7 +28,7 @@
 static int check_token(const char *token, const char *path, struct cloche_err *e)
 {
         if (strlen(token) < TOKEN_MIN)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has less than %d characters", path,
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the token in %.150s has fewer than %d characters", path,
                                TOKEN_MIN);
         for (const char *at = token; *at; at++)
                 if (*at <= ' ' || *at > '~')

@@ -1,3 +1,5 @@
+/* Callers and their limits. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "caller.h"
 #include "log.h"
 

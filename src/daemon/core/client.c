@@ -1,3 +1,5 @@
+/* Clients: requests and answers as frames. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "client.h"
 #include "daemon/run/bridge.h"
 #include "daemon/run/changes.h"
@@ -36,19 +38,19 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
                                   .out = BUF_INIT(OUT_MAX_BYTES)};
         TAILQ_INIT(&client->jobs);
         TAILQ_INIT(&client->sandbox_jobs);
-        TAILQ_INIT(&client->asks);
+        TAILQ_INIT(&client->requests);
 }
 
-void client_over(struct client *client)
+void client_close(struct client *client)
 {
-        if (client->is_over)
+        if (client->is_closed)
                 return;
-        client->is_over = 1;
-        bridge_client_over(client);
-        run_client_over(client);
-        sandbox_client_over(client);
-        prefix_client_over(client);
-        changes_client_over(client);
+        client->is_closed = 1;
+        bridge_on_client_closed(client);
+        run_on_client_closed(client);
+        sandbox_jobs_on_client_closed(client);
+        prefix_on_client_closed(client);
+        changes_on_client_closed(client);
         if (client->is_unsent)
                 TAILQ_REMOVE(&client->daemon->unsent, client, unsent_link);
         client->is_unsent = 0;
@@ -56,7 +58,7 @@ void client_over(struct client *client)
 
 void client_done(struct client *client)
 {
-        client_over(client);
+        client_close(client);
         buf_done(&client->out);
 }
 
@@ -76,7 +78,7 @@ static void look_at_queue(struct client *client)
         if (hold != client->is_held) {
                 client->is_held = hold;
                 run_client_hold(client, hold);
-                sandbox_client_hold(client);
+                sandbox_jobs_hold(client);
         }
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;
@@ -114,8 +116,8 @@ static void sent(struct client *client, int r, const struct cloche_err *e)
                 client->carrier->close(client, e->msg);
 }
 
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
-                    const struct buf *attachments)
+void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                         const struct buf *attachments)
 {
         struct cloche_err e = {0};
         int r = rpc_request(json_integer(id), method, params, attachments->data, attachments->size, &client->out, &e);
@@ -211,7 +213,7 @@ static void frames_output(struct client *client, const json_t *id, int stream, c
         sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
 }
 
-static void frames_tell(struct client *client, const json_t *id, const char *event, const char *about)
+static void frames_notify(struct client *client, const json_t *id, const char *event, const char *about)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
@@ -253,7 +255,7 @@ const struct face client_frames = {
         .result = frames_result,
         .fail = frames_fail,
         .output = frames_output,
-        .tell = frames_tell,
+        .notify = frames_notify,
         .event = frames_event,
         .answer = frames_answer,
         .has_bridge = 1,
@@ -262,12 +264,13 @@ const struct face client_frames = {
 /* -- received messages ---------------------------------------------------------------------------------------- */
 
 /* Run an operation on sandboxes: its parameters are passed on in frame form. */
-static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int perform_as_it_is(struct client_request *request, const struct rpc_message *m, const struct frame *f,
+                            struct cloche_err *e)
 {
         const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
         json_t *value, *none = NULL;
         const char *key;
-        int r = operation_permit(ask, e);
+        int r = operation_permit(request, e);
 
         if (r < 0)
                 return r;
@@ -277,13 +280,13 @@ static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const 
                         e->code = CLOCHE_E_INVALID_ARGUMENT;
                         return -CLOCHE_E_INVALID_ARGUMENT;
                 }
-        ask->params = m->params ? m->params : (none = json_object());
-        r = sandbox_begin(ask, &attachments, e);
+        request->params = m->params ? m->params : (none = json_object());
+        r = sandbox_job_begin(request, &attachments, e);
         json_decref(none);
         return r;
 }
 
-static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret,
+static int perform(struct client_request *request, const struct rpc_message *m, const struct frame *f, json_t **ret,
                    struct cloche_err *e)
 {
         json_t *params = NULL;
@@ -291,19 +294,19 @@ static int perform(struct ask *ask, const struct rpc_message *m, const struct fr
 
         if (m->params && !json_is_object(m->params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
-        if (ask->operation->is_sandbox)
-                return perform_as_it_is(ask, m, f, e);
+        if (request->operation->is_sandbox)
+                return perform_as_it_is(request, m, f, e);
         r = request_hold_params(m->params, VALUE_FRAME, f->attachments, f->attachments_size, &params, e);
-        ask->params = params;
+        request->params = params;
         if (r == 0)
-                r = operation_run(ask, ret, e);
+                r = operation_run(request, ret, e);
         json_decref(params);
         return r;
 }
 
 static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
 {
-        struct ask ask = {
+        struct client_request request = {
                 .client = client,
                 .operation = operation_by_method(m->method),
                 .id = m->id,
@@ -314,14 +317,14 @@ static void answer(struct client *client, const struct rpc_message *m, const str
         int r;
 
         client->daemon->stats.requests_total++;
-        if (!ask.operation) {
+        if (!request.operation) {
                 err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\"", m->method);
                 send_error(client, m->id, -32601, &e, NULL);
                 return;
         }
-        r = perform(&ask, m, f, &result, &e);
+        r = perform(&request, m, f, &result, &e);
         if (r == 0)
-                client->face->result(client, ask.operation, m->id, result);
+                client->face->result(client, request.operation, m->id, result);
         else if (r < 0)
                 client->face->fail(client, m->id, &e, NULL);
         json_decref(result);

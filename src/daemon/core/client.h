@@ -6,7 +6,7 @@
 #include "daemon/http/operation.h"
 #include "wire/frame.h"
 
-struct bridge_ask;
+struct bridge_request;
 struct sandbox_job;
 struct client;
 
@@ -19,7 +19,7 @@ struct face {
         /* data: members beside name and fault, or NULL; stolen. */
         void (*fail)(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
         void (*output)(struct client *client, const json_t *id, int stream, const void *bytes, size_t size);
-        void (*tell)(struct client *client, const json_t *id, const char *event, const char *about);
+        void (*notify)(struct client *client, const json_t *id, const char *event, const char *about);
         /* For operations on sandboxes, in frame form; borrowed. */
         void (*event)(struct client *client, const json_t *id, const char *event, const json_t *about,
                       const struct buf *attachments);
@@ -45,19 +45,19 @@ struct client {
         uint64_t number;
         int64_t principal;
         int peer_fd; /* unix socket of the user whose rights decide about mounts; borrowed, negative: none */
-        int is_greeted, needs_token, is_over, is_unsent;
+        int is_greeted, needs_token, is_closed, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read from it */
         unsigned jobs_count;
         TAILQ_HEAD(client_jobs, job) jobs;
         TAILQ_HEAD(client_sandbox_jobs, sandbox_job) sandbox_jobs;
-        TAILQ_HEAD(bridge_asks, bridge_ask) asks;
-        json_int_t next_ask;
+        TAILQ_HEAD(bridge_requests, bridge_request) requests;
+        json_int_t next_request;
         struct buf out; /* unwritten frames, from out_at on */
         size_t out_at;
 };
 
-struct ask {
+struct client_request {
         struct client *client;
         const struct operation *operation;
         const json_t *id;     /* NULL for HTTP */
@@ -72,17 +72,17 @@ struct ask {
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
 /* Cancel its runs, release its prefixes, fail the calls of its host functions. */
-void client_over(struct client *client);
-/* Free its memory; after client_over. */
+void client_close(struct client *client);
+/* Free its memory; after client_close. */
 void client_done(struct client *client);
 
 /* -- frames */
 extern const struct face client_frames;
-/* Handle a received frame. The carrier checks client->is_over afterwards. */
+/* Handle a received frame. The carrier checks client->is_closed afterwards. */
 void client_receive(struct client *client, const struct frame *f);
 /* Send a request. params are in frame form, and stolen. */
-void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
-                    const struct buf *attachments);
+void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                         const struct buf *attachments);
 /* size bytes of out were written: continue the runs that waited for it. */
 void client_written(struct client *client, size_t size);
 size_t client_unwritten(const struct client *client);
@@ -92,8 +92,8 @@ json_t *client_error(const struct cloche_err *e, json_t *data);
 
 /* -- operations (operations.c) */
 /* Check that the client may call the operation in its present state. */
-int operation_permit(const struct ask *ask, struct cloche_err *e);
+int operation_permit(const struct client_request *request, struct cloche_err *e);
 /* 0: *ret is the answer. 1: the answer is sent separately, perhaps already. */
-int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int operation_run(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
 #endif

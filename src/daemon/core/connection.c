@@ -1,3 +1,5 @@
+/* Connections, from their first byte to their end. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "connection.h"
 #include "daemon/web/web.h"
 #include "log.h"
@@ -25,12 +27,12 @@
 #define STRANGER_BYTES_MAX (64u << 10) /* of a frame before hello */
 #define FRAME_OVERHEAD (1u << 20)
 
-static void poll_again(struct connection *c);
+static void update_poll(struct connection *c);
 
 /* -- closing -------------------------------------------------------------------------------------------------- */
 
 /* Connections are closed at the end of a loop iteration: the client may be in use on the stack. */
-static void close_later(struct connection *c, const char *why)
+static void schedule_close(struct connection *c, const char *why)
 {
         if (c->is_closing)
                 return;
@@ -42,7 +44,7 @@ static void close_later(struct connection *c, const char *why)
 static void carrier_close(struct client *client, const char *why)
 {
         log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)client->number, "why", why);
-        close_later(client->data, "cut");
+        schedule_close(client->data, "cut");
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -97,7 +99,7 @@ void connections_close_all(struct daemon *d)
 
         TAILQ_FOREACH (c, &d->connections, link)
                 if (c->kind != CONNECTION_WEB)
-                        close_later(c, "the daemon ends");
+                        schedule_close(c, "the daemon ends");
         connections_tidy(d);
 }
 
@@ -122,10 +124,10 @@ void connections_sweep(struct daemon *d, uint64_t now_ns)
                 if (c->kind == CONNECTION_WEB)
                         continue;
                 if (c->deadline_ns && now_ns > c->deadline_ns)
-                        close_later(c, "too slow");
+                        schedule_close(c, "too slow");
                 if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0 &&
                     now_ns > c->progress_ns + STALL_NS)
-                        close_later(c, "does not read");
+                        schedule_close(c, "does not read");
         }
 }
 
@@ -134,7 +136,7 @@ void connection_drop(struct caller *caller, const char *why)
         struct connection *c = (struct connection *)((char *)caller - offsetof(struct connection, caller));
 
         if (c->kind != CONNECTION_WEB)
-                close_later(c, why);
+                schedule_close(c, why);
         else if (c->web)
                 http_server_cut(c->daemon->http, c->web);
 }
@@ -160,10 +162,10 @@ static void carrier_flush(struct client *client)
                 } else if (n < 0 && errno == EAGAIN) {
                         break;
                 } else if (n < 0 && errno != EINTR) {
-                        close_later(c, "gone");
+                        schedule_close(c, "gone");
                 }
         }
-        poll_again(c);
+        update_poll(c);
 }
 
 /* -- reading -------------------------------------------------------------------------------------------------- */
@@ -189,7 +191,7 @@ static int take_frames(struct connection *c)
                 log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)c->client.number, "why",
                           e.msg);
                 c->client.face->fail(&c->client, NULL, &e, NULL);
-                close_later(c, "no frames");
+                schedule_close(c, "no frames");
         }
         return c->is_closing ? -1 : 0;
 }
@@ -226,7 +228,7 @@ static void carrier_hold(struct client *client, int hold)
         if (!hold)
                 (void)take_frames(c);
         set_deadline(c);
-        poll_again(c);
+        update_poll(c);
 }
 
 static const struct carrier carrier = {
@@ -244,7 +246,7 @@ static int take_greeting(struct connection *c)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n <= 0 || memcmp(bytes, &GREETING[c->greeting_at], (size_t)n) != 0) {
-                close_later(c, n <= 0 ? "end" : "no greeting");
+                schedule_close(c, n <= 0 ? "end" : "no greeting");
                 return 0;
         }
         c->greeting_at += (size_t)n;
@@ -260,7 +262,7 @@ static void read_frames(struct connection *c)
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return;
         if (n <= 0) {
-                close_later(c, !to ? "out of memory" : n == 0 ? "end" : "gone");
+                schedule_close(c, !to ? "out of memory" : n == 0 ? "end" : "gone");
                 return;
         }
         c->daemon->stats.bytes_read += (uint64_t)n;
@@ -290,17 +292,17 @@ static void on_poll_closed(uv_handle_t *handle)
         struct connection *c = handle->data;
 
         c->is_poll_closed = 1;
-        if (c->is_web_over)
+        if (c->is_web_closed)
                 free(c);
 }
 
-void connection_over(struct connection *c)
+void connection_on_closed(struct connection *c)
 {
         TAILQ_REMOVE(&c->daemon->connections, c, link);
         c->daemon->connection_count--;
         caller_remove(&c->daemon->callers, &c->caller);
         c->web = NULL;
-        c->is_web_over = 1;
+        c->is_web_closed = 1;
         if (c->is_poll_closed)
                 free(c);
 }
@@ -323,17 +325,17 @@ static void meet(struct connection *c)
                 return;
         c->caller.first_byte_ns = 0;
         if (n <= 0)
-                close_later(c, "end");
+                schedule_close(c, "end");
         else if (c->container)
                 become_web(c, 0);
         else if (c->is_tcp && first != TLS_HANDSHAKE && http_server_has_tls(c->daemon->http))
-                close_later(c, "TLS only"); /* the token would be sent in clear text */
+                schedule_close(c, "TLS only"); /* the token would be sent in clear text */
         else if (first == GREETING[0])
                 become_frames(c);
         else if (c->is_private)
-                close_later(c, "no frames");
+                schedule_close(c, "no frames");
         else if (first == TLS_HANDSHAKE && !(c->is_tcp && http_server_has_tls(c->daemon->http)))
-                close_later(c, "no TLS here");
+                schedule_close(c, "no TLS here");
         else
                 become_web(c, first == TLS_HANDSHAKE);
 }
@@ -345,7 +347,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         if (c->is_closing)
                 return;
         if (status < 0 || (events & UV_DISCONNECT)) {
-                close_later(c, "gone");
+                schedule_close(c, "gone");
                 return;
         }
         if (events & UV_WRITABLE)
@@ -362,7 +364,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 read_frames(c);
 }
 
-static void poll_again(struct connection *c)
+static void update_poll(struct connection *c)
 {
         int events = UV_DISCONNECT;
 
@@ -421,7 +423,7 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, con
         caller_add(&d->callers, &c->caller, c->progress_ns);
         if (is_tcp)
                 set_up_tcp(fd);
-        poll_again(c);
+        update_poll(c);
 }
 
 int connection_private(struct daemon *d, int fd, struct cloche_err *e)
@@ -441,6 +443,6 @@ int connection_private(struct daemon *d, int fd, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve --connect-fd %d", fd);
         c->is_private = 1;
         c->peer_fd = -EBADF; /* its caller started it, and has the same rights */
-        poll_again(c);
+        update_poll(c);
         return 0;
 }

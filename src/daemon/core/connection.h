@@ -12,7 +12,7 @@ struct connection {
         struct daemon *daemon;
         int fd;
         enum connection_kind kind;
-        int is_tcp, is_private, is_closing, is_poll_closed, is_web_over;
+        int is_tcp, is_private, is_closing, is_poll_closed, is_web_closed;
         const char *container; /* the sandbox, if it came by such a listener (listen.h) */
         int64_t principal;
         int peer_fd;        /* the same socket, while the connection lives, if it is a unix one; else -EBADF */
@@ -36,7 +36,7 @@ int connection_known(struct connection *c, enum caller_lane lane, struct cloche_
 /* Make the connection of a private daemon; it carries frames. */
 int connection_private(struct daemon *d, int fd, struct cloche_err *e);
 /* A connection that was handed to web.c is closed. */
-void connection_over(struct connection *c);
+void connection_on_closed(struct connection *c);
 /* Close the connections that are marked for it; once per loop iteration. */
 void connections_tidy(struct daemon *d);
 /* Close the connections that were too slow; now and then. */

@@ -69,9 +69,9 @@ struct daemon {
         } confinement;
         uint64_t idle_since_ns; /* 0: busy */
         int is_stopping, is_hurried, exit_code;
-        enum supervisor_message_kind state_told; /* last message to the supervisor */
-        uint64_t told_ns;                        /* during the start */
-        int is_abandoning; /* a second signal came: unsaved sandboxes are discarded, which is not a failure */
+        enum supervisor_message_kind state_sent; /* last message to the supervisor */
+        uint64_t sent_ns;                        /* during the start */
+        int is_discarding; /* a second signal came: unsaved sandboxes are discarded, which is not a failure */
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };
 
@@ -80,6 +80,6 @@ struct daemon {
 /* Accept no new work; running jobs have grace_ms to end. A second call with 0 ends them at once. */
 void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why);
 /* Check whether a stop can proceed, after a job that it may wait for has ended. */
-void daemon_look(struct daemon *d);
+void daemon_check_stop(struct daemon *d);
 
 #endif

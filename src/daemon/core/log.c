@@ -1,3 +1,5 @@
+/* The log: one JSON object per line. Runs in: the supervisor and cloched-engine, with the rights
+ * of each. */
 #include "log.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* The daemon's event loop, and its end. Runs in: cloched-engine, with the rights of the daemon's
+ * user once the engine exists. */
 #include "loop.h"
 #include "client.h"
 #include "connection.h"
@@ -73,12 +75,12 @@ static void on_turn(uv_prepare_t *prepare)
                 d->exit_code = 1;
                 daemon_stop(d, 0, "the keeper is gone");
         }
-        prefix_look(d);
-        changes_look(d);
+        prefix_reap(d);
+        changes_reap(d);
         flush_all(d);
         http_server_turn(d->http);
         connections_tidy(d);
-        daemon_look(d);
+        daemon_check_stop(d);
         timeout_ms = cloche_engine_timeout_ms(d->engine);
         if (timeout_ms >= 0)
                 uv_timer_start(&d->engine_timer, on_nothing, (uint64_t)timeout_ms, 0);
@@ -101,7 +103,7 @@ static void on_sweep(uv_timer_t *timer)
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
         peer_discard(NULL, 0);
-        supervised_tell(&d->options, d->state_told, NULL);
+        supervised_send(&d->options, d->state_sent, NULL);
         on_demand_tidy_log(&d->options);
 }
 
@@ -119,7 +121,7 @@ static void on_grace(uv_timer_t *timer)
         log_event(LEVEL_WARNING, "grace-over", "{s:i}", "runs", (int)d->stats.runs_now);
         d->is_hurried = 1;
         run_cancel_all(d);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 /* The sandbox's files are lost with the daemon, or stay in its box until they can be saved. */
@@ -129,7 +131,7 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
 
         log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal",
                   (json_int_t)principal, "error", cloche_code_name(e->code), "message", e->msg);
-        if (d->is_stopping && !d->is_abandoning)
+        if (d->is_stopping && !d->is_discarding)
                 d->exit_code = 1;
 }
 
@@ -145,18 +147,18 @@ static void on_load(void *data)
         struct daemon *d = data;
         uint64_t now_ns = clock_now_ns();
 
-        if (now_ns - d->told_ns < ALIVE_NS)
+        if (now_ns - d->sent_ns < ALIVE_NS)
                 return;
-        d->told_ns = now_ns;
-        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
+        d->sent_ns = now_ns;
+        supervised_send(&d->options, MESSAGE_ALIVE, NULL);
 }
 
-static void abandon_sandboxes(struct daemon *d, const char *why)
+static void discard_sandboxes(struct daemon *d, const char *why)
 {
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_STOPPING, "%s", why);
-        sandboxes_abandon(d->sandboxes, &e);
+        sandboxes_report_unsaved(d->sandboxes, &e);
 }
 
 static void on_sandboxes_saved(void *data)
@@ -165,27 +167,27 @@ static void on_sandboxes_saved(void *data)
 
         d->sandboxes_state = SANDBOXES_ENDED;
         uv_timer_stop(&d->grace_timer);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
-static void on_save_over(uv_timer_t *timer)
+static void on_save_timeout(uv_timer_t *timer)
 {
         struct daemon *d = timer->data;
 
         log_event(LEVEL_WARNING, "save-over", "{s:i}", "seconds", SAVE_MS / 1000);
-        abandon_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
+        discard_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
         on_sandboxes_saved(d);
 }
 
 static void stop_sandboxes(struct daemon *d)
 {
         d->sandboxes_state = SANDBOXES_STOP;
-        uv_timer_start(&d->grace_timer, on_save_over, SAVE_MS, 0);
+        uv_timer_start(&d->grace_timer, on_save_timeout, SAVE_MS, 0);
         sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
 }
 
 /* Running jobs end first, within their grace; then sandboxes are saved, then answers are read. */
-void daemon_look(struct daemon *d)
+void daemon_check_stop(struct daemon *d)
 {
         if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
                 return;
@@ -205,8 +207,8 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
                 /* Without its keeper the end is a crash: the supervisor restarts the engine. */
-                d->state_told = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
-                supervised_tell(&d->options, d->state_told, NULL);
+                d->state_sent = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
+                supervised_send(&d->options, d->state_sent, NULL);
                 d->is_stopping = 1;
                 listen_stop(d);
         }
@@ -215,7 +217,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
                 run_cancel_all(d);
         } else if (d->sandboxes_state == SANDBOXES_RUN)
                 uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 void loop_signal(struct daemon *d, int number)
@@ -223,8 +225,8 @@ void loop_signal(struct daemon *d, int number)
         if (d->is_stopping &&
             d->sandboxes_state !=
                     SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
-                d->is_abandoning = 1;
-                abandon_sandboxes(d, "the daemon was told twice to end");
+                d->is_discarding = 1;
+                discard_sandboxes(d, "the daemon received a second signal to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
                 uv_timer_stop(&d->grace_timer);
         }
@@ -388,8 +390,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
 int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
-        d->state_told = MESSAGE_READY;
-        supervised_tell(&d->options, d->state_told, NULL);
+        d->state_sent = MESSAGE_READY;
+        supervised_send(&d->options, d->state_sent, NULL);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;

@@ -1,5 +1,5 @@
 /* cloched: the supervisor, or the engine's process that it starts. The steps are in the order that
- * their privileges require. */
+ * their privileges require. Runs in: both, with the rights of their starter until privilege_drop. */
 #include "auth.h"
 #include "connection.h"
 #include "daemon/start/confine.h"
@@ -88,7 +88,7 @@ static int serve(struct daemon *d)
         if (has_loop)
                 loop_free(d);
         if (r < 0) /* last, when all resources are released */
-                supervised_tell(&d->options, MESSAGE_FAILED, &e);
+                supervised_send(&d->options, MESSAGE_FAILED, &e);
         return code;
 }
 

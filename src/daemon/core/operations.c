@@ -1,4 +1,5 @@
-/* Operations and their handlers. */
+/* Operations and their handlers. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "auth.h"
 #include "client.h"
 #include "connection.h"
@@ -31,49 +32,50 @@ static json_t *missing_guards(const cloche_engine *engine)
 }
 
 /* Return a notice to print, for callers that started this daemon for their user. NULL: none. */
-static json_t *notice(const struct ask *ask)
+static json_t *notice(const struct client_request *request)
 {
-        const struct daemon *d = ask->client->daemon;
+        const struct daemon *d = request->client->daemon;
         char text[NOTICE_BYTES];
 
-        if (!json_is_true(json_object_get(ask->params, "notice")) || d->options.engine.profile == CLOCHE_PROFILE_NONE ||
+        if (!json_is_true(json_object_get(request->params, "notice")) ||
+            d->options.engine.profile == CLOCHE_PROFILE_NONE ||
             !notice_take(d->notice_fd, notice_missing(d->engine), text))
                 return NULL;
         return json_string(text);
 }
 
-static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
+static int hello(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        struct client *client = ask->client;
+        struct client *client = request->client;
         int r;
 
         if (client->is_greeted)
-                return err_set(e, CLOCHE_E_STATE, "hello was said already");
-        if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(ask->params, "token")))
+                return err_set(e, CLOCHE_E_STATE, "hello was sent already: it is sent once per connection");
+        if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(request->params, "token")))
                 return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
         r = client->connection ? connection_known(client->connection, client->connection->caller.lane, e) : 0;
         if (r < 0)
                 return r;
         client->is_greeted = 1;
         *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1,
-                         "missing", missing_guards(client->daemon->engine), "notice", notice(ask));
+                         "missing", missing_guards(client->daemon->engine), "notice", notice(request));
         return not_packed(*ret, e);
 }
 
-static int languages(const struct ask *ask, json_t **ret, struct cloche_err *e)
+static int languages(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        *ret = json_pack("{s:O}", "languages", ask->client->daemon->languages.list);
+        *ret = json_pack("{s:O}", "languages", request->client->daemon->languages.list);
         return not_packed(*ret, e);
 }
 
-static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
+static int guards(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         json_t *list = json_array();
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
                 const char *reason;
                 enum cloche_guard_state state =
-                        cloche_engine_guard(ask->client->daemon->engine, (enum cloche_guard)g, &reason);
+                        cloche_engine_guard(request->client->daemon->engine, (enum cloche_guard)g, &reason);
 
                 json_array_append_new(list,
                                       json_pack("{s:s, s:s, s:s}", "name", cloche_guard_name((enum cloche_guard)g),
@@ -83,14 +85,15 @@ static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
         return not_packed(*ret, e);
 }
 
-static int stats(const struct ask *ask, json_t **ret, struct cloche_err *e)
+static int stats(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        *ret = stats_object(ask->client->daemon);
+        *ret = stats_object(request->client->daemon);
         return not_packed(*ret, e);
 }
 
 /* NULL: not available over frames. */
-static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **ret, struct cloche_err *e) = {
+static int (*const handlers[OPERATION_COUNT])(const struct client_request *request, json_t **ret,
+                                              struct cloche_err *e) = {
         [OPERATION_HELLO] = hello,
         [OPERATION_LANGUAGES] = languages,
         [OPERATION_GUARDS] = guards,
@@ -107,19 +110,19 @@ static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **re
         [OPERATION_STATS] = stats,
 };
 
-int operation_permit(const struct ask *ask, struct cloche_err *e)
+int operation_permit(const struct client_request *request, struct cloche_err *e)
 {
-        if (!ask->client->is_greeted && ask->operation->symbol != OPERATION_HELLO)
-                return err_set(e, ask->client->needs_token ? CLOCHE_E_UNAUTHORIZED : CLOCHE_E_STATE,
+        if (!request->client->is_greeted && request->operation->symbol != OPERATION_HELLO)
+                return err_set(e, request->client->needs_token ? CLOCHE_E_UNAUTHORIZED : CLOCHE_E_STATE,
                                "the first request of a connection must be hello");
         return 0;
 }
 
-int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int operation_run(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        int r = operation_permit(ask, e);
+        int r = operation_permit(request, e);
 
         if (r == 0)
-                r = operation_check(ask->operation, ask->params, e);
-        return r < 0 ? r : handlers[ask->operation->symbol](ask, ret, e);
+                r = operation_check(request->operation, request->params, e);
+        return r < 0 ? r : handlers[request->operation->symbol](request, ret, e);
 }

@@ -1,3 +1,5 @@
+/* Options from the command line and the environment. Runs in: the supervisor and cloched-engine,
+ * at their start, with the rights of their starter. */
 #include "options.h"
 #include "caller.h"
 
@@ -360,7 +362,7 @@ static const struct option_row {
         int (*set)(struct daemon_options *o, const char *value);
 } rows[] = {
         {"--socket", "PATH", "take connections on this unix socket", set_socket},
-        {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, said in the log", set_listen},
+        {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, named in the log", set_listen},
         {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
         {"--on-demand", NULL,
          "print the socket of the daemon that serves this user; start one in the background when there is none",
@@ -377,7 +379,7 @@ static const struct option_row {
         {"--allow-uid", "UID", "this user may use the socket too (root and the daemon's own may)", add_uid},
         {"--allow-gid", "GID", "this group may use the socket too", add_gid},
         {"--allow-host", "NAME", "HTTP for this host name is for us (IP addresses and localhost are)", add_host},
-        {"--allow-origin", "ORIGIN", "pages of this origin may ask", add_origin},
+        {"--allow-origin", "ORIGIN", "pages of this origin may send requests", add_origin},
         {"--max-connections", "N", "at one time, of each kind of caller (4096)", set_connections},
         {"--auth-timeout", "SECONDS", "from the connection to hello, or to a request that is let in (15)",
          set_auth_timeout},

@@ -1,3 +1,5 @@
+/* Requests about sandboxes, from check to answer. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "sandbox-request.h"
 #include "daemon/run/run.h"
 #include "log.h"
@@ -46,7 +48,7 @@ static void on_result(void *data, const json_t *result, const struct buf *attach
         log_end(job, "success");
         job->client->face->answer(job->client, job->operation, job->id, result, attachments);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
@@ -57,13 +59,13 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
         log_end(job, cloche_code_name(e->code));
         job->client->face->fail(job->client, job->id, e, about ? json_deep_copy(about) : NULL);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
 
 static int is_to_be_held(const struct sandbox_job *job);
-static void tell_held(struct sandbox_job *job);
+static void send_hold(struct sandbox_job *job);
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
@@ -80,44 +82,44 @@ static int check_room(const struct client *client, const json_t *id, size_t byte
         return 0;
 }
 
-static struct sandbox_job *job_new(const struct ask *ask)
+static struct sandbox_job *job_new(const struct client_request *request)
 {
         struct sandbox_job *job = calloc(1, sizeof(*job));
 
         if (!job)
                 return NULL;
-        *job = (struct sandbox_job){.client = ask->client,
-                                    .operation = ask->operation,
-                                    .id = json_incref((json_t *)ask->id),
-                                    .bytes = ask->bytes};
-        TAILQ_INSERT_TAIL(&ask->client->daemon->sandbox_jobs, job, link);
-        TAILQ_INSERT_TAIL(&ask->client->sandbox_jobs, job, client_link);
-        ask->client->jobs_count++;
-        ask->client->daemon->request_bytes += job->bytes;
+        *job = (struct sandbox_job){.client = request->client,
+                                    .operation = request->operation,
+                                    .id = json_incref((json_t *)request->id),
+                                    .bytes = request->bytes};
+        TAILQ_INSERT_TAIL(&request->client->daemon->sandbox_jobs, job, link);
+        TAILQ_INSERT_TAIL(&request->client->sandbox_jobs, job, client_link);
+        request->client->jobs_count++;
+        request->client->daemon->request_bytes += job->bytes;
         return job;
 }
 
-int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct cloche_err *e)
+int sandbox_job_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e)
 {
-        struct daemon *d = ask->client->daemon;
+        struct daemon *d = request->client->daemon;
         struct sandbox_job *job;
-        int r = operation_check(ask->operation, ask->params, e);
+        int r = operation_check(request->operation, request->params, e);
 
         if (r == 0)
-                r = check_room(ask->client, ask->id, ask->bytes, e);
+                r = check_room(request->client, request->id, request->bytes, e);
         if (r < 0)
                 return r;
-        job = job_new(ask);
+        job = job_new(request);
         if (!job)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
-        r = sandboxes_ask(d->sandboxes, ask->client->principal, ask->operation->method, ask->params, attachments, &face,
-                          job, &job->ask, e);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
+        r = sandboxes_request(d->sandboxes, request->client->principal, request->operation->method, request->params,
+                              attachments, &face, job, &job->sandbox_request, e);
         if (r < 0) {
                 job_free(job);
                 return r;
         }
         if (is_to_be_held(job))
-                tell_held(job);
+                send_hold(job);
         return 1;
 }
 
@@ -133,14 +135,14 @@ static struct sandbox_job *find(const struct client *client, const json_t *id)
         return NULL;
 }
 
-int sandbox_cancel(struct client *client, const json_t *id)
+int sandbox_job_cancel(struct client *client, const json_t *id)
 {
         struct sandbox_job *job = find(client, id);
         struct cloche_err e = {0};
 
         if (!job)
                 return 0;
-        sandbox_ask_cancel(job->ask);
+        sandbox_request_cancel(job->sandbox_request);
         err_set(&e, CLOCHE_E_CANCELLED, "%s was cancelled", job->operation->method);
         on_fail(job, &e, NULL);
         return 1;
@@ -152,48 +154,48 @@ static int is_to_be_held(const struct sandbox_job *job)
 }
 
 /* This may deliver queued events at once, and the job may end and be freed by that. */
-static void tell_held(struct sandbox_job *job)
+static void send_hold(struct sandbox_job *job)
 {
-        job->is_told_held = is_to_be_held(job);
-        sandbox_ask_hold(job->ask, job->is_told_held);
+        job->is_hold_sent = is_to_be_held(job);
+        sandbox_request_hold(job->sandbox_request, job->is_hold_sent);
 }
 
-int sandbox_hold(struct client *client, const json_t *id, int hold)
+int sandbox_job_hold(struct client *client, const json_t *id, int hold)
 {
         struct sandbox_job *job = find(client, id);
 
         if (!job)
                 return 0;
         job->is_held = hold;
-        if (is_to_be_held(job) != job->is_told_held)
-                tell_held(job);
+        if (is_to_be_held(job) != job->is_hold_sent)
+                send_hold(job);
         return 1;
 }
 
-static struct sandbox_job *first_to_be_told(const struct client *client)
+static struct sandbox_job *first_to_send(const struct client *client)
 {
         struct sandbox_job *job;
 
         TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
-                if (is_to_be_held(job) != job->is_told_held)
+                if (is_to_be_held(job) != job->is_hold_sent)
                         return job;
         return NULL;
 }
 
-void sandbox_client_hold(struct client *client)
+void sandbox_jobs_hold(struct client *client)
 {
         struct sandbox_job *job;
 
-        while ((job = first_to_be_told(client)))
-                tell_held(job);
+        while ((job = first_to_send(client)))
+                send_hold(job);
 }
 
-void sandbox_client_over(struct client *client)
+void sandbox_jobs_on_client_closed(struct client *client)
 {
         struct sandbox_job *job;
 
         while ((job = TAILQ_FIRST(&client->sandbox_jobs))) {
-                sandbox_ask_cancel(job->ask);
+                sandbox_request_cancel(job->sandbox_request);
                 job_free(job);
         }
 }

@@ -1,3 +1,5 @@
+/* The directory of saved sandboxes. Runs in: cloched-engine, at its start with the rights of its
+ * starter; state_check and state_close with those of the daemon's user. */
 #include "state.h"
 #include "daemon/start/own-user.h"
 #include "log.h"
@@ -241,7 +243,9 @@ int state_open(struct daemon *d, struct cloche_err *e)
         if (r == 1 &&
             d->options.has_state) /* taken between two engines: continuing without it would lose all saved sandboxes */
                 return err_set(e, CLOCHE_E_STATE,
-                               "another daemon saves its sandboxes in %.100s now, which were this one's", path);
+                               "another daemon has taken the directory %.100s, where this one saves its sandboxes: end "
+                               "one of them",
+                               path);
         if (r == 1)
                 log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",
                           *path ? "another daemon saves its sandboxes there" : "there is no home directory");

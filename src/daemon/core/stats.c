@@ -1,3 +1,5 @@
+/* The daemon's statistics, as JSON and for Prometheus. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "daemon.h"
 #include "daemon/run/prefix.h"
 
@@ -60,8 +62,8 @@ json_t *stats_object(const struct daemon *d)
                          "runs", "now", (int)s->runs_now, "waiting", (int)cloche_engine_waiting(d->engine), "total",
                          (json_int_t)s->runs_total, "refused", (json_int_t)s->runs_refused, "byStatus", by_status,
                          "sandboxes", "known", (int)boxes.sandboxes, "running", (int)boxes.running, "sessions",
-                         (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes",
-                         (int)prefixes_count(d), "requests", (json_int_t)s->requests_total, "bridgeCalls",
+                         (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.requests,
+                         "prefixes", (int)prefixes_count(d), "requests", (json_int_t)s->requests_total, "bridgeCalls",
                          (json_int_t)s->bridge_calls_total, "bytesRead", (json_int_t)s->bytes_read, "bytesWritten",
                          (json_int_t)s->bytes_written, "memoryBytes", (json_int_t)resident_bytes(s), "restarts",
                          (json_int_t)s->restarts, "confinement", "landlock", d->confinement.landlock_abi, "seccomp",
@@ -143,7 +145,7 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"sandboxes_running", "gauge", "Of these, those that run.", boxes.running},
                 {"sandbox_sessions", "gauge", "Sessions of sandboxes.", boxes.sessions},
                 {"sandbox_processes", "gauge", "Processes that run in sandboxes.", boxes.processes},
-                {"sandbox_asks", "gauge", "Requests of sandboxes that are under way.", boxes.asks},
+                {"sandbox_asks", "gauge", "Requests of sandboxes that are under way.", boxes.requests},
                 {"prefixes", "gauge", "Prefixes that are kept.", prefixes_count(d)},
                 {"read_bytes_total", "counter", "Bytes read from callers.", (double)s->bytes_read},
                 {"written_bytes_total", "counter", "Bytes written to callers.", (double)s->bytes_written},

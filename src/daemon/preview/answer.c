@@ -1,3 +1,5 @@
+/* A guest's answer to a forwarded request: parsed, limited, and sent on. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "answer.h"
 
 #include "base/err.h"
@@ -75,7 +77,7 @@ static const char *find_header(const struct answer *a, const char *wanted)
 }
 
 /* Our own HTTP server sets the length and the date. A guest may not announce other servers. */
-static int is_ours_to_say(const char *name)
+static int is_own_header(const char *name)
 {
         return strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Alt-Svc") == 0 ||
                strcasecmp(name, "Date") == 0;
@@ -83,7 +85,7 @@ static int is_ours_to_say(const char *name)
 
 static int is_passed_on(const struct answer *a, const char *name, const char *value, const char *connection)
 {
-        if (!forward_is_clean(value) || is_ours_to_say(name))
+        if (!forward_is_clean(value) || is_own_header(name))
                 return 0;
         if (forward_is_hop(name, connection))
                 return a->is_upgrade && strcasecmp(name, "Upgrade") == 0;
@@ -187,7 +189,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
 
         *size = framing_filter(&a->framing, bytes, 1, *size, *size + 1);
         if (a->framing.fault)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s",
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is not valid HTTP: %s",
                                framing_message(a->framing.fault));
         if (is_end || *size > 0) /* size 0 is the end of file for the parser */
                 a->read = http_parser_execute(&a->parser, &settings, bytes, *size);
@@ -195,7 +197,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
                 return 0;
         wrong = HTTP_PARSER_ERRNO(&a->parser);
         if (wrong != HPE_OK)
-                return err_set(e, CLOCHE_E_PROTOCOL, "what the port answers is no HTTP that is taken: %s",
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is not valid HTTP: %s",
                                http_errno_description(wrong));
         return is_end ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
 }

@@ -1,3 +1,5 @@
+/* Ports of sandboxes over HTTP. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "preview.h"
 #include "answer.h"
 #include "daemon/core/auth.h"
@@ -72,7 +74,7 @@ static void on_over(void *data)
 
         hang_up(p);
         if (p->dial)
-                sandbox_preview_over(p->dial);
+                sandbox_preview_close(p->dial);
         TAILQ_REMOVE(&p->daemon->proxies, p, link);
         answer_done(&p->answer);
         buf_done(&p->out);
@@ -129,7 +131,7 @@ static size_t most_waiting(const struct proxy *p)
         return p->is_whole ? ANSWER_HIGH_BYTES : ANSWER_EARLY_BYTES;
 }
 
-static void poll_again(struct proxy *p)
+static void update_poll(struct proxy *p)
 {
         int events = (unsent(p) > 0 && !p->is_deaf ? UV_WRITABLE : 0) |
                      (http_stream_waiting(p->request) < most_waiting(p) ? UV_READABLE : 0);
@@ -165,7 +167,7 @@ static void write_out(struct proxy *p)
         }
         if (unsent(p) <= OUT_LOW_BYTES && (p->fd >= 0 || p->answer.is_done))
                 http_body_hold(p->request, 0);
-        poll_again(p);
+        update_poll(p);
 }
 
 static void become_tunnel(struct proxy *p, const char *rest, size_t size)
@@ -209,7 +211,7 @@ static void read_in(struct proxy *p)
                         ANSWER_EARLY_BYTES);
                 fail(p, &e);
         } else {
-                poll_again(p);
+                update_poll(p);
         }
 }
 
@@ -319,7 +321,7 @@ static int write_head(struct proxy *p, const char *target, struct cloche_err *e)
 
         http_request_headers(p->request, on_header, &f);
         if (f.r == -CLOCHE_E_INVALID_ARGUMENT)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a header has a character that none may have");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a header has an invalid character");
         if (r == 0 && f.r == 0)
                 r = add_origin(p);
         if (r == 0 && f.r == 0)
@@ -368,7 +370,7 @@ static void on_whole(void *data)
 
 static void on_taken(void *data)
 {
-        poll_again(data);
+        update_poll(data);
 }
 
 static const struct http_handler handler = {.on_body = on_body,

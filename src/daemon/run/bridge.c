@@ -1,3 +1,5 @@
+/* Requests to a client: calls of its host functions, and questions about changes. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "bridge.h"
 #include "run.h"
 
@@ -13,8 +15,8 @@
 
 #define OPEN_MAX 4096 /* unanswered calls of one run */
 
-struct bridge_ask {
-        TAILQ_ENTRY(bridge_ask) link;
+struct bridge_request {
+        TAILQ_ENTRY(bridge_request) link;
         json_int_t number;
         const void *owner;
         unsigned *open;
@@ -27,23 +29,23 @@ static void refuse(cloche_bridge_call *call, const char *message)
         (void)cloche_bridge_fail(call, "Error", message, NULL, NULL);
 }
 
-static void ask_free(struct client *client, struct bridge_ask *ask)
+static void request_free(struct client *client, struct bridge_request *request)
 {
-        TAILQ_REMOVE(&client->asks, ask, link);
-        --*ask->open;
-        free(ask);
+        TAILQ_REMOVE(&client->requests, request, link);
+        --*request->open;
+        free(request);
 }
 
-static struct bridge_ask *ask_new(struct client *client, const void *owner, unsigned *open)
+static struct bridge_request *request_new(struct client *client, const void *owner, unsigned *open)
 {
-        struct bridge_ask *ask = calloc(1, sizeof(*ask));
+        struct bridge_request *request = calloc(1, sizeof(*request));
 
-        if (!ask)
+        if (!request)
                 return NULL;
-        *ask = (struct bridge_ask){.number = ++client->next_ask, .owner = owner, .open = open};
-        TAILQ_INSERT_TAIL(&client->asks, ask, link);
+        *request = (struct bridge_request){.number = ++client->next_request, .owner = owner, .open = open};
+        TAILQ_INSERT_TAIL(&client->requests, request, link);
         ++*open;
-        return ask;
+        return request;
 }
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
@@ -76,20 +78,20 @@ static int describe(const struct job *job, cloche_bridge_call *call, struct buf 
         return *ret ? 0 : r < 0 ? r : err_set(e, CLOCHE_E_INTERNAL, "describe a call of a host function");
 }
 
-void bridge_asked(void *data, cloche_bridge_call *call)
+void bridge_on_call(void *data, cloche_bridge_call *call)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct job *job = data;
         struct client *client = job->client;
-        struct bridge_ask *ask;
+        struct bridge_request *request;
         struct cloche_err e = {0};
         json_t *params;
 
         if (!client || !client->face->has_bridge) {
-                refuse(call, client ? "host functions need a connection of frames" : "the host is gone");
+                refuse(call, client ? "host functions need a connection of frames" : "the client has disconnected");
                 return;
         }
-        if (job->asks_open >= OPEN_MAX || client->is_stopped) {
+        if (job->requests_open >= OPEN_MAX || client->is_stopped) {
                 refuse(call, "too many calls of host functions wait for their answers");
                 return;
         }
@@ -97,46 +99,46 @@ void bridge_asked(void *data, cloche_bridge_call *call)
                 refuse(call, e.msg);
                 return;
         }
-        ask = ask_new(client, job, &job->asks_open);
-        if (!ask) {
+        request = request_new(client, job, &job->requests_open);
+        if (!request) {
                 json_decref(params);
                 refuse(call, "the host is out of memory");
                 return;
         }
-        ask->call = call;
+        request->call = call;
         client->daemon->stats.bridge_calls_total++;
-        client_request(client, ask->number, "bridge", params, &attachments);
+        client_send_request(client, request->number, "bridge", params, &attachments);
 }
 
-void bridge_ask_sync(struct client *client, const json_t *id, const void *owner, unsigned *open, const char *change,
-                     cloche_sync_question *question)
+void bridge_send_sync(struct client *client, const json_t *id, const void *owner, unsigned *open, const char *change,
+                      cloche_sync_question *question)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
-        struct bridge_ask *ask = NULL;
+        struct bridge_request *request = NULL;
         json_t *about = NULL;
 
         if (client && client->face->has_bridge && bridge_to_frame(change, &attachments, &about, &e) == 0)
-                ask = ask_new(client, owner, open);
-        if (!ask) {
+                request = request_new(client, owner, open);
+        if (!request) {
                 json_decref(about);
-                sync_unanswered(question, e.code ? e.msg : "there is nobody to ask");
+                sync_unanswered(question, e.code ? e.msg : "no client can answer it");
                 return;
         }
-        ask->question = question;
-        client_request(client, ask->number, "sync.before", json_pack("{s:O, s:o}", "run", id, "change", about),
-                       &attachments);
+        request->question = question;
+        client_send_request(client, request->number, "sync.before", json_pack("{s:O, s:o}", "run", id, "change", about),
+                            &attachments);
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-static struct bridge_ask *find(struct client *client, const json_t *id)
+static struct bridge_request *find(struct client *client, const json_t *id)
 {
-        struct bridge_ask *ask;
+        struct bridge_request *request;
 
-        TAILQ_FOREACH (ask, &client->asks, link)
-                if (json_is_integer(id) && json_integer_value(id) == ask->number)
-                        return ask;
+        TAILQ_FOREACH (request, &client->requests, link)
+                if (json_is_integer(id) && json_integer_value(id) == request->number)
+                        return request;
         return NULL;
 }
 
@@ -177,15 +179,15 @@ static void give_action(cloche_sync_question *question, const struct rpc_message
 {
         static const char *const names[] =
                 {[CLOCHE_SYNC_CONTINUE] = "continue", [CLOCHE_SYNC_SKIP] = "skip", [CLOCHE_SYNC_ABORT] = "abort"};
-        const char *said = json_string_value(json_object_get(m->result, "action"));
+        const char *action = json_string_value(json_object_get(m->result, "action"));
         const char *reason = json_string_value(json_object_get(m->result, "reason"));
 
         if (m->kind == RPC_ERROR) {
                 sync_unanswered(question, m->error_message);
                 return;
         }
-        for (int i = 0; said && i < 3; i++)
-                if (strcmp(said, names[i]) == 0) {
+        for (int i = 0; action && i < 3; i++)
+                if (strcmp(action, names[i]) == 0) {
                         (void)cloche_sync_answer(question, (enum cloche_sync_action)i, reason, NULL);
                         return;
                 }
@@ -194,13 +196,13 @@ static void give_action(cloche_sync_question *question, const struct rpc_message
 
 void bridge_answered(struct client *client, const struct rpc_message *m, const struct frame *f)
 {
-        struct bridge_ask *ask = find(client, m->id);
-        struct bridge_ask was;
+        struct bridge_request *request = find(client, m->id);
+        struct bridge_request was;
 
-        if (!ask)
+        if (!request)
                 return;
-        was = *ask;
-        ask_free(client, ask);
+        was = *request;
+        request_free(client, request);
         if (was.question)
                 give_action(was.question, m);
         else if (m->kind == RPC_RESULT)
@@ -211,25 +213,25 @@ void bridge_answered(struct client *client, const struct rpc_message *m, const s
 
 /* -- ends ----------------------------------------------------------------------------------------------------- */
 
-void bridge_owner_over(struct client *client, const void *owner)
+void bridge_on_owner_closed(struct client *client, const void *owner)
 {
-        struct bridge_ask *ask = client ? TAILQ_FIRST(&client->asks) : NULL, *next;
+        struct bridge_request *request = client ? TAILQ_FIRST(&client->requests) : NULL, *next;
 
-        for (; ask; ask = next) {
-                struct bridge_ask was = *ask;
+        for (; request; request = next) {
+                struct bridge_request was = *request;
 
-                next = TAILQ_NEXT(ask, link);
-                if (owner && ask->owner != owner)
+                next = TAILQ_NEXT(request, link);
+                if (owner && request->owner != owner)
                         continue;
-                ask_free(client, ask);
+                request_free(client, request);
                 if (was.question)
-                        sync_unanswered(was.question, "the host is gone");
+                        sync_unanswered(was.question, "the client has disconnected");
                 else
-                        refuse(was.call, "the host is gone");
+                        refuse(was.call, "the client has disconnected");
         }
 }
 
-void bridge_client_over(struct client *client)
+void bridge_on_client_closed(struct client *client)
 {
-        bridge_owner_over(client, NULL);
+        bridge_on_owner_closed(client, NULL);
 }

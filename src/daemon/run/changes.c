@@ -1,3 +1,5 @@
+/* Mounted directories: kept change sets, running syncs, their events. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "changes.h"
 #include "bridge.h"
 #include "run.h"
@@ -25,7 +27,7 @@ struct sync_job {
         struct kept_changeset *kept; /* the changes: this set, or */
         cloche_changeset *own;
         unsigned open; /* unanswered questions */
-        int is_over;
+        int is_ended;
 };
 
 /* -- mounts --------------------------------------------------------------------------------------------------- */
@@ -84,9 +86,9 @@ static void happened(struct client *client, const json_t *id, void *owner, unsig
                      const char *about, cloche_sync_question *question)
 {
         if (event == CLOCHE_SYNC_BEFORE)
-                bridge_ask_sync(client, id, owner, open, about, question);
+                bridge_send_sync(client, id, owner, open, about, question);
         else if (client)
-                client->face->tell(client, id, events[event].method, about);
+                client->face->notify(client, id, events[event].method, about);
 }
 
 void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
@@ -95,7 +97,7 @@ void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, c
         struct job *job = data;
 
         (void)run;
-        happened(job->client, job->id, job, &job->asks_open, event, about, question);
+        happened(job->client, job->id, job, &job->requests_open, event, about, question);
 }
 
 static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
@@ -169,14 +171,14 @@ static int find(const struct client *client, const char *id, struct kept_changes
         return err_set(e, CLOCHE_E_NOT_FOUND, "there is no change set \"%.60s\"", id);
 }
 
-int changes_drop(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int changes_drop(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct kept_changeset *k;
-        int r = find(ask->client, json_string_value(json_object_get(ask->params, "changeset")), &k, e);
+        int r = find(request->client, json_string_value(json_object_get(request->params, "changeset")), &k, e);
 
         if (r < 0)
                 return r;
-        kept_drop(ask->client->daemon, k);
+        kept_drop(request->client->daemon, k);
         *ret = json_object();
         return 0;
 }
@@ -185,7 +187,7 @@ int changes_drop(const struct ask *ask, json_t **ret, struct cloche_err *e)
 
 static void sync_job_free(struct sync_job *job)
 {
-        bridge_owner_over(job->client, job);
+        bridge_on_owner_closed(job->client, job);
         cloche_sync_free(job->sync);
         cloche_changeset_free(job->own);
         if (job->kept) {
@@ -206,7 +208,7 @@ static void on_end(void *data, cloche_sync *sync)
         json_t *result = NULL;
         int r = sync_result(sync, &result, &e);
 
-        job->is_over = 1; /* freed by changes_look, when nothing on the stack uses it */
+        job->is_ended = 1; /* freed by changes_reap, when nothing on the stack uses it */
         if (job->client && r == 0)
                 job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
@@ -215,11 +217,12 @@ static void on_end(void *data, cloche_sync *sync)
 }
 
 /* Get the changes: a kept set, or the list in the request. */
-static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *ret_events, struct cloche_err *e)
+static int read_changes(const struct client_request *request, struct sync_job *job, unsigned *ret_events,
+                        struct cloche_err *e)
 {
-        const json_t *changeset = json_object_get(ask->params, "changeset"),
-                     *changes = json_object_get(ask->params, "changes");
-        const json_t *mount = json_object_get(ask->params, "mount");
+        const json_t *changeset = json_object_get(request->params, "changeset"),
+                     *changes = json_object_get(request->params, "changes");
+        const json_t *mount = json_object_get(request->params, "mount");
         json_t *plain = NULL;
         char *changes_text, *mount_text;
         int r;
@@ -229,8 +232,8 @@ static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *r
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "sync needs either the field \"changeset\", or \"changes\" and \"mount\"");
         if (changeset)
-                return find(ask->client, json_string_value(changeset), &job->kept, e);
-        r = changes_read_mount(ask->client->daemon, mount, &plain, ret_events, e);
+                return find(request->client, json_string_value(changeset), &job->kept, e);
+        r = changes_read_mount(request->client->daemon, mount, &plain, ret_events, e);
         if (r < 0)
                 return r;
         changes_text = value_dump(changes, JSON_COMPACT);
@@ -244,11 +247,11 @@ static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *r
         return r;
 }
 
-static int sync_start(const struct ask *ask, struct sync_job *job, struct cloche_err *e)
+static int sync_start(const struct client_request *request, struct sync_job *job, struct cloche_err *e)
 {
-        const json_t *list = json_object_get(ask->params, "events");
+        const json_t *list = json_object_get(request->params, "events");
         unsigned wanted, more;
-        int r = read_changes(ask, job, &wanted, e);
+        int r = read_changes(request, job, &wanted, e);
 
         if (r == 0)
                 r = read_events(list, &more, e);
@@ -259,37 +262,37 @@ static int sync_start(const struct ask *ask, struct sync_job *job, struct cloche
         return cloche_sync_start(job->daemon->engine,
                                  &(struct cloche_sync_options){
                                          .changes = job->kept ? job->kept->set : job->own,
-                                         .on_error = json_string_value(json_object_get(ask->params, "onError")),
-                                         .conflict = json_string_value(json_object_get(ask->params, "conflict")),
-                                         .links = json_string_value(json_object_get(ask->params, "links")),
-                                         .dry_run = json_is_true(json_object_get(ask->params, "dryRun")),
+                                         .on_error = json_string_value(json_object_get(request->params, "onError")),
+                                         .conflict = json_string_value(json_object_get(request->params, "conflict")),
+                                         .links = json_string_value(json_object_get(request->params, "links")),
+                                         .dry_run = json_is_true(json_object_get(request->params, "dryRun")),
                                          .on_event = of_sync,
                                          .event_data = job,
                                          .events = wanted | more,
                                          .on_end = on_end,
                                          .data = job,
-                                         .has_caller = ask->client->peer_fd >= 0,
-                                         .caller_fd = ask->client->peer_fd,
+                                         .has_caller = request->client->peer_fd >= 0,
+                                         .caller_fd = request->client->peer_fd,
                                  },
                                  &job->sync, e);
 }
 
-int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int changes_sync(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct sync_job *job;
         int r;
 
         (void)ret;
-        if (ask->client->daemon->is_stopping)
+        if (request->client->daemon->is_stopping)
                 return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
         job = calloc(1, sizeof(*job));
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
-        *job = (struct sync_job){.daemon = ask->client->daemon,
-                                 .client = ask->client,
-                                 .id = json_incref((json_t *)ask->id)};
+        *job = (struct sync_job){.daemon = request->client->daemon,
+                                 .client = request->client,
+                                 .id = json_incref((json_t *)request->id)};
         TAILQ_INSERT_TAIL(&job->daemon->syncs, job, link);
-        r = sync_start(ask, job, e);
+        r = sync_start(request, job, e);
         if (r < 0) {
                 if (job->kept && job->kept->syncs == 0)
                         job->kept = NULL;
@@ -307,7 +310,7 @@ int changes_cancel(struct client *client, const json_t *id)
         struct sync_job *job;
 
         TAILQ_FOREACH (job, &client->daemon->syncs, link)
-                if (job->client == client && !job->is_over && json_equal(job->id, id)) {
+                if (job->client == client && !job->is_ended && json_equal(job->id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
                         client->face->fail(client, job->id, &e, NULL);
                         sync_job_free(job);
@@ -316,13 +319,13 @@ int changes_cancel(struct client *client, const json_t *id)
         return 0;
 }
 
-void changes_look(struct daemon *d)
+void changes_reap(struct daemon *d)
 {
         struct sync_job *job, *next;
 
         for (job = TAILQ_FIRST(&d->syncs); job; job = next) {
                 next = TAILQ_NEXT(job, link);
-                if (job->is_over)
+                if (job->is_ended)
                         sync_job_free(job);
         }
 }
@@ -338,7 +341,7 @@ void changes_tidy(struct daemon *d, uint64_t now_ns)
         }
 }
 
-void changes_client_over(struct client *client)
+void changes_on_client_closed(struct client *client)
 {
         struct sync_job *job, *next_job;
         struct kept_changeset *k, *next;

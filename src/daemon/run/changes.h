@@ -29,15 +29,15 @@ void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, c
  * long as the set, or is NULL. */
 int changes_keep(struct client *client, cloche_changeset *set, const char **ret_id, struct cloche_err *e);
 
-int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int changes_drop(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int changes_sync(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int changes_drop(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
 /* Cancel the sync with this request id; its changes are undone if possible. 1: there was one. */
 int changes_cancel(struct client *client, const json_t *id);
 /* Free syncs that have ended. Called at the end of a loop iteration. */
-void changes_look(struct daemon *d);
+void changes_reap(struct daemon *d);
 void changes_tidy(struct daemon *d, uint64_t now_ns);
-void changes_client_over(struct client *client);
+void changes_on_client_closed(struct client *client);
 void changes_drop_all(struct daemon *d);
 
 #endif

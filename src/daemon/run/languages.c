@@ -1,3 +1,5 @@
+/* The list of languages. Runs in: cloched-engine; the list is read at its start, with the rights
+ * of its starter. */
 #include "languages.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Prefixes that callers hold. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "prefix.h"
 #include "daemon/core/log.h"
 #include "request.h"
@@ -55,10 +57,10 @@ static int check_name(const struct client *client, const char *name, struct cloc
         return is_taken(client, name) ? err_set(e, CLOCHE_E_STATE, "there is a prefix \"%s\" already", name) : 0;
 }
 
-static struct kept_prefix *prefix_new(const struct ask *ask, const char *name)
+static struct kept_prefix *prefix_new(const struct client_request *request, const char *name)
 {
-        struct client *client = ask->client;
-        const json_t *idle = json_object_get(ask->params, "idleMs");
+        struct client *client = request->client;
+        const json_t *idle = json_object_get(request->params, "idleMs");
         struct kept_prefix *p = calloc(1, sizeof(*p));
 
         if (!p)
@@ -68,34 +70,35 @@ static struct kept_prefix *prefix_new(const struct ask *ask, const char *name)
         p->used_ns = clock_now_ns();
         p->idle_ms = idle ? (uint64_t)json_integer_value(idle) : IDLE_MS;
         p->name = name ? strdup(name) : NULL;
-        p->language = strdup(json_string_value(json_object_get(ask->params, "language")));
+        p->language = strdup(json_string_value(json_object_get(request->params, "language")));
         p->starting.client = client;
-        p->starting.id = json_incref((json_t *)ask->id);
+        p->starting.id = json_incref((json_t *)request->id);
         snprintf(p->id, sizeof(p->id), "p%llu", (unsigned long long)++client->daemon->next_prefix);
         TAILQ_INSERT_TAIL(&client->daemon->prefixes, p, link);
         return p;
 }
 
-int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int prefix_create(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        struct daemon *d = ask->client->daemon;
-        const char *name = json_string_value(json_object_get(ask->params, "name"));
+        struct daemon *d = request->client->daemon;
+        const char *name = json_string_value(json_object_get(request->params, "name"));
         cloche_prefix *prefix = NULL;
         struct kept_prefix *p;
-        int r = check_name(ask->client, name, e);
+        int r = check_name(request->client, name, e);
 
         (void)ret;
         if (r == 0 && d->is_stopping)
                 r = err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
-        if (r == 0 && !json_object_get(ask->params, "language"))
+        if (r == 0 && !json_object_get(request->params, "language"))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "prefix.create needs the field \"language\"");
         if (r == 0 && prefixes_count(d) >= PREFIXES_MAX)
-                r = err_set(e, CLOCHE_E_QUEUE_FULL, "%u prefixes are kept already", PREFIXES_MAX);
+                r = err_set(e, CLOCHE_E_QUEUE_FULL, "%u prefixes are kept already: dispose of one (prefix.dispose)",
+                            PREFIXES_MAX);
         if (r == 0)
-                r = request_prefix(d, ask->client->principal, ask->params, &prefix, e);
+                r = request_prefix(d, request->client->principal, request->params, &prefix, e);
         if (r < 0)
                 return r;
-        p = prefix_new(ask, name);
+        p = prefix_new(request, name);
         if (!p) {
                 cloche_prefix_free(prefix);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a prefix");
@@ -105,7 +108,7 @@ int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e)
         return 1;
 }
 
-static void tell_ready(struct kept_prefix *p)
+static void send_ready(struct kept_prefix *p)
 {
         json_t *result = json_pack("{s:s}", "prefix", p->id);
 
@@ -114,7 +117,7 @@ static void tell_ready(struct kept_prefix *p)
         json_decref(result);
 }
 
-static void tell_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
+static void send_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
 {
         json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
 
@@ -136,20 +139,20 @@ static void look_at(struct daemon *d, struct kept_prefix *p)
                 d->prefixes_starting--;
                 p->used_ns = clock_now_ns();
                 if (p->starting.client)
-                        tell_ready(p);
+                        send_ready(p);
                 p->starting.client = NULL;
         } else {
                 /* The guest is at fault whichever way its template failed. */
                 if (e.code == CLOCHE_E_TEMPLATE && failure)
                         e.code = CLOCHE_E_PREFIX;
                 if (p->starting.client)
-                        tell_failed(p, &e, failure);
+                        send_failed(p, &e, failure);
                 prefix_free(d, p);
         }
         free(failure);
 }
 
-void prefix_look(struct daemon *d)
+void prefix_reap(struct daemon *d)
 {
         struct kept_prefix *p, *next;
 
@@ -175,13 +178,13 @@ int prefix_find(const struct client *client, const char *id, struct kept_prefix 
         return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.60s\"", id);
 }
 
-int prefix_list(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int prefix_list(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         json_t *list = json_array();
         const struct kept_prefix *p;
 
-        TAILQ_FOREACH (p, &ask->client->daemon->prefixes, link)
-                if (p->prefix && is_visible(ask->client, p))
+        TAILQ_FOREACH (p, &request->client->daemon->prefixes, link)
+                if (p->prefix && is_visible(request->client, p))
                         json_array_append_new(list,
                                               json_pack("{s:s, s:s, s:s*, s:I}", "prefix", p->id, "language",
                                                         p->language, "name", p->name, "runs", (json_int_t)p->runs));
@@ -189,14 +192,14 @@ int prefix_list(const struct ask *ask, json_t **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the prefixes");
 }
 
-int prefix_dispose(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int prefix_dispose(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct kept_prefix *p;
-        int r = prefix_find(ask->client, json_string_value(json_object_get(ask->params, "prefix")), &p, e);
+        int r = prefix_find(request->client, json_string_value(json_object_get(request->params, "prefix")), &p, e);
 
         if (r < 0)
                 return r;
-        prefix_free(ask->client->daemon, p);
+        prefix_free(request->client->daemon, p);
         *ret = json_object();
         return 0;
 }
@@ -211,7 +214,7 @@ int prefix_cancel(struct client *client, const json_t *id)
         TAILQ_FOREACH (p, &client->daemon->prefixes, link)
                 if (p->starting.client == client && p->starting.prefix && json_equal(p->starting.id, id)) {
                         err_set(&e, CLOCHE_E_STATE, "the set-up was cancelled by the caller");
-                        tell_failed(p, &e, NULL);
+                        send_failed(p, &e, NULL);
                         prefix_free(client->daemon, p);
                         return 1;
                 }
@@ -231,7 +234,7 @@ void prefix_tidy(struct daemon *d, uint64_t now_ns)
         }
 }
 
-void prefix_client_over(struct client *client)
+void prefix_on_client_closed(struct client *client)
 {
         struct kept_prefix *p, *next;
 

@@ -19,9 +19,9 @@ struct kept_prefix {
         } starting;
 };
 
-int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int prefix_list(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int prefix_dispose(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int prefix_create(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int prefix_list(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int prefix_dispose(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
 /* Find a visible prefix by id or name. Fails with -CLOCHE_E_NOT_FOUND. */
 int prefix_find(const struct client *client, const char *id, struct kept_prefix **ret, struct cloche_err *e);
@@ -29,10 +29,10 @@ int prefix_find(const struct client *client, const char *id, struct kept_prefix 
 /* Cancel the set-up with this request id, which fails now. 1: there was one. */
 int prefix_cancel(struct client *client, const json_t *id);
 /* Report set-ups that have ended. Called after each turn of the engine. */
-void prefix_look(struct daemon *d);
+void prefix_reap(struct daemon *d);
 /* Free the user's prefixes that were idle for too long. */
 void prefix_tidy(struct daemon *d, uint64_t now_ns);
-void prefix_client_over(struct client *client);
+void prefix_on_client_closed(struct client *client);
 void prefix_drop_all(struct daemon *d);
 unsigned prefixes_count(const struct daemon *d);
 

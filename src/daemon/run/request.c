@@ -1,3 +1,5 @@
+/* Converts checked parameters to requests for the engine. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "request.h"
 #include "changes.h"
 
@@ -239,10 +241,10 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
 static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language,
                    int has_prefix)
 {
-        const json_t *said = json_object_get(params, "warm"), *known = languages_find(&d->languages, language);
+        const json_t *warm = json_object_get(params, "warm"), *known = languages_find(&d->languages, language);
 
-        if (said)
-                return json_is_true(said);
+        if (warm)
+                return json_is_true(warm);
         return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") &&
                !json_object_get(params, "network") && !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) &&
                json_object_size(json_object_get(params, "env")) == 0;

@@ -1,3 +1,5 @@
+/* Running jobs: call, script and evaluate. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "run.h"
 #include "bridge.h"
 #include "changes.h"
@@ -19,8 +21,8 @@ static void job_free(struct job *job)
 {
         struct daemon *d = job->daemon;
 
-        if (job->asks_open > 0)
-                bridge_owner_over(job->client, job);
+        if (job->requests_open > 0)
+                bridge_on_owner_closed(job->client, job);
         TAILQ_REMOVE(&d->jobs, job, link);
         d->stats.runs_now--;
         d->request_bytes -= job->bytes;
@@ -34,7 +36,7 @@ static void job_free(struct job *job)
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void tell_result(struct job *job, cloche_result *result)
+static void send_result(struct job *job, cloche_result *result)
 {
         struct cloche_err e = {0};
         const char *id;
@@ -48,10 +50,10 @@ static void tell_result(struct job *job, cloche_result *result)
                 job->client->face->fail(job->client, job->id, &e, NULL);
 }
 
-static void tell(struct job *job, cloche_result *result, const struct cloche_err *e)
+static void send_outcome(struct job *job, cloche_result *result, const struct cloche_err *e)
 {
         if (job->client && result)
-                tell_result(job, result);
+                send_result(job, result);
         else if (job->client)
                 job->client->face->fail(job->client, job->id, e, NULL);
 }
@@ -73,19 +75,19 @@ static void on_end(void *data, cloche_run *run)
         struct cloche_err e = {0};
         int r = cloche_run_wait(run, &result, &e);
 
-        if (job->asks_open > 0)
-                bridge_owner_over(job->client, job);
+        if (job->requests_open > 0)
+                bridge_on_owner_closed(job->client, job);
         if (r == 0)
                 stats_run(&d->stats, cloche_result_status(result), duration_ns);
         else
                 log_event(LEVEL_WARNING, "run-failed", "{s:s, s:s}", "error", cloche_code_name(e.code), "message",
                           e.msg);
         log_end(job, r == 0 ? cloche_status_name(cloche_result_status(result)) : cloche_code_name(e.code), duration_ns);
-        tell(job, r == 0 ? result : NULL, &e);
+        send_outcome(job, r == 0 ? result : NULL, &e);
         cloche_result_free(result);
         cloche_run_free(run);
         job_free(job);
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_output(void *data, cloche_run *run, int stream, const void *bytes, size_t size)
@@ -105,7 +107,8 @@ int run_check_room(const struct client *client, const json_t *id, size_t bytes, 
 
         if (client->daemon->request_bytes + bytes > REQUESTS_BYTES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "the runs under way were asked with %llu bytes, %llu are the most",
+                               "the parameters of the runs under way have %llu bytes, at most %llu may be: try again "
+                               "when some have ended",
                                (unsigned long long)client->daemon->request_bytes,
                                (unsigned long long)REQUESTS_BYTES_MAX);
         if (client->daemon->is_stopping)
@@ -127,38 +130,40 @@ static enum cloche_run_kind kind_of(const struct operation *operation)
                                                          : CLOCHE_CALL;
 }
 
-static int find_prefix(const struct ask *ask, struct kept_prefix **ret, const char **ret_language, struct cloche_err *e)
+static int find_prefix(const struct client_request *request, struct kept_prefix **ret, const char **ret_language,
+                       struct cloche_err *e)
 {
-        const char *name = json_string_value(json_object_get(ask->params, "prefix"));
+        const char *name = json_string_value(json_object_get(request->params, "prefix"));
         int r;
 
-        *ret_language = json_string_value(json_object_get(ask->params, "language"));
+        *ret_language = json_string_value(json_object_get(request->params, "language"));
         if (!name && !*ret_language)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"language\", or a prefix",
-                               ask->operation->method);
+                               request->operation->method);
         if (!name)
                 return 0;
-        if (json_is_true(json_object_get(ask->params, "warm")))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "warm is of runs without a prefix, which are warm anyway");
-        r = prefix_find(ask->client, name, ret, e);
+        if (json_is_true(json_object_get(request->params, "warm")))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "warm and prefix exclude each other: runs of a prefix are always warm");
+        r = prefix_find(request->client, name, ret, e);
         if (r == 0 && !*ret_language)
                 *ret_language = (*ret)->language;
         return r;
 }
 
-static struct job *job_new(const struct ask *ask)
+static struct job *job_new(const struct client_request *request)
 {
         struct job *job = calloc(1, sizeof(*job));
 
         if (!job)
                 return NULL;
         *job = (struct job){
-                .daemon = ask->client->daemon,
-                .client = ask->client,
-                .operation = ask->operation,
-                .id = json_incref((json_t *)ask->id),
+                .daemon = request->client->daemon,
+                .client = request->client,
+                .operation = request->operation,
+                .id = json_incref((json_t *)request->id),
                 .started_ns = clock_now_ns(),
-                .bytes = ask->bytes,
+                .bytes = request->bytes,
         };
         job->daemon->request_bytes += job->bytes;
         TAILQ_INSERT_TAIL(&job->daemon->jobs, job, link);
@@ -168,44 +173,45 @@ static struct job *job_new(const struct ask *ask)
         return job;
 }
 
-static int start(const struct ask *ask, struct kept_prefix *prefix, const char *language, struct job *job,
-                 struct cloche_err *e)
+static int start(const struct client_request *request, struct kept_prefix *prefix, const char *language,
+                 struct job *job, struct cloche_err *e)
 {
-        struct request request;
-        int r = request_run(job->daemon, kind_of(ask->operation), ask->params, language, prefix != NULL, &request, e);
+        struct request run;
+        int r = request_run(job->daemon, kind_of(request->operation), request->params, language, prefix != NULL, &run,
+                            e);
 
-        request.run.prefix = prefix ? prefix->prefix : NULL;
-        request.run.tenant = ask->client->principal;
-        request.run.on_bridge = bridge_asked;
-        request.run.bridge_data = request.run.data = job;
-        request.run.has_caller = ask->client->peer_fd >= 0;
-        request.run.caller_fd = ask->client->peer_fd;
-        request.run.on_file_event = changes_of_job;
-        request.run.file_event_data = job;
-        request.run.on_end = on_end;
-        request.run.on_output = json_is_true(json_object_get(ask->params, "stream")) ? on_output : NULL;
+        run.run.prefix = prefix ? prefix->prefix : NULL;
+        run.run.tenant = request->client->principal;
+        run.run.on_bridge = bridge_on_call;
+        run.run.bridge_data = run.run.data = job;
+        run.run.has_caller = request->client->peer_fd >= 0;
+        run.run.caller_fd = request->client->peer_fd;
+        run.run.on_file_event = changes_of_job;
+        run.run.file_event_data = job;
+        run.run.on_end = on_end;
+        run.run.on_output = json_is_true(json_object_get(request->params, "stream")) ? on_output : NULL;
         if (r == 0)
-                r = engine_run_start(job->daemon->engine, &request.run, &request.values, &job->run, e);
-        request_done(&request);
+                r = engine_run_start(job->daemon->engine, &run.run, &run.values, &job->run, e);
+        request_done(&run);
         return r;
 }
 
-int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int run_begin(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct kept_prefix *prefix = NULL;
         const char *language = NULL;
         struct job *job;
-        int r = run_check_room(ask->client, ask->id, ask->bytes, e);
+        int r = run_check_room(request->client, request->id, request->bytes, e);
 
         (void)ret;
         if (r == 0)
-                r = find_prefix(ask, &prefix, &language, e);
+                r = find_prefix(request, &prefix, &language, e);
         if (r < 0)
                 return r;
-        job = job_new(ask);
+        job = job_new(request);
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
-        r = start(ask, prefix, language, job, e);
+        r = start(request, prefix, language, job, e);
         if (r < 0) {
                 job->daemon->stats.runs_refused++;
                 job_free(job);
@@ -215,7 +221,7 @@ int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e)
                 prefix->runs++;
                 prefix->used_ns = job->started_ns;
         }
-        if (ask->client->is_held)
+        if (request->client->is_held)
                 cloche_run_hold_output(job->run, 1);
         return 1;
 }
@@ -230,14 +236,14 @@ static void cancel(struct job *job)
 }
 
 /* Cancelling a run that has just ended is no error. */
-int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int run_cancel(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        const json_t *id = json_object_get(ask->params, "id");
-        int found =
-                prefix_cancel(ask->client, id) || changes_cancel(ask->client, id) || sandbox_cancel(ask->client, id);
+        const json_t *id = json_object_get(request->params, "id");
+        int found = prefix_cancel(request->client, id) || changes_cancel(request->client, id) ||
+                    sandbox_job_cancel(request->client, id);
         struct job *job;
 
-        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
+        TAILQ_FOREACH (job, &request->client->jobs, client_link)
                 if (json_equal(job->id, id)) {
                         cancel(job);
                         found = 1;
@@ -246,7 +252,7 @@ int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "cancel");
 }
 
-void run_client_over(struct client *client)
+void run_on_client_closed(struct client *client)
 {
         struct job *job;
 
@@ -266,16 +272,17 @@ void run_client_hold(struct client *client, int hold)
                 cloche_run_hold_output(job->run, hold || job->is_held);
 }
 
-int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int run_hold(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
-        const json_t *id = json_object_get(ask->params, "id");
-        int hold = json_is_true(json_object_get(ask->params, "hold")), found = sandbox_hold(ask->client, id, hold);
+        const json_t *id = json_object_get(request->params, "id");
+        int hold = json_is_true(json_object_get(request->params, "hold")),
+            found = sandbox_job_hold(request->client, id, hold);
         struct job *job;
 
-        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
+        TAILQ_FOREACH (job, &request->client->jobs, client_link)
                 if (json_equal(job->id, id)) {
                         job->is_held = hold;
-                        cloche_run_hold_output(job->run, hold || ask->client->is_held);
+                        cloche_run_hold_output(job->run, hold || request->client->is_held);
                         found = 1;
                 }
         *ret = json_pack("{s:b}", "found", found);

@@ -13,19 +13,19 @@ struct job {
         json_t *id;
         cloche_run *run;
         uint64_t started_ns, bytes;
-        unsigned asks_open; /* calls of host functions, and questions, without an answer yet */
+        unsigned requests_open; /* calls of host functions, and questions, without an answer yet */
         int is_cancelled;
         int is_held; /* by a hold request for this job */
 };
 
 /* Start a call, script or evaluate. */
-int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e);
-int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int run_begin(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int run_cancel(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int run_hold(const struct client_request *request, json_t **ret, struct cloche_err *e);
 /* Check that the client may start another job. id: of its request, unique among jobs, or NULL. */
 int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e);
 
-void run_client_over(struct client *client);
+void run_on_client_closed(struct client *client);
 /* Hold or release the output of its runs. */
 void run_client_hold(struct client *client, int hold);
 void run_cancel_all(struct daemon *d);

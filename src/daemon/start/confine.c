@@ -1,3 +1,6 @@
+/* The engine's process gives up its rights before it reads untrusted input. Runs in:
+ * cloched-engine, at its start; it ends with the rights of the daemon's user, Landlocked and
+ * filtered. */
 #include "confine.h"
 #include "daemon/core/log.h"
 
@@ -91,7 +94,7 @@ static int leave_files(struct daemon *d, struct cloche_err *e)
         places.rows =
                 calloc(2 + engine->runtimes.count + sizeof(places.fds) / sizeof(places.fds[0]), sizeof(*places.rows));
         if (!places.rows)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list what the daemon may open");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the paths that the daemon may open");
         add(&places, d->state_lock_fd, LANDLOCK_TREE);
         add(&places, engine->artifacts_fd, 1);
         for (size_t i = 0; i < engine->runtimes.count; i++)
@@ -122,7 +125,7 @@ static int kernel_lacks_landlock(const struct cloche_err *e)
         return e->code == CLOCHE_E_GUARD_MISSING && (e->os_errno == ENOSYS || e->os_errno == EOPNOTSUPP);
 }
 
-static void say_missing(const char *guard, const struct cloche_err *e)
+static void log_missing(const char *guard, const struct cloche_err *e)
 {
         log_event(LEVEL_WARNING, "not-confined", "{s:s, s:s}", "by", guard, "why", e->msg);
 }
@@ -139,16 +142,16 @@ int confine(struct daemon *d, struct cloche_err *e)
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "keep others from tracing the daemon");
         if (!is_alone())
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the daemon has threads already, which cannot be confined");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the daemon has more than one thread, so it cannot be confined");
         r = leave_files(d, e);
         if (r < 0 && !kernel_lacks_landlock(e))
                 return r;
         if (r < 0)
-                say_missing("landlock", e);
+                log_missing("landlock", e);
         r = FILTER_ENTER(calls, e);
         d->confinement.is_filtered = r == 0;
         if (r < 0 && d->options.engine.optional_guards & 1u << CLOCHE_GUARD_SECCOMP) {
-                say_missing("seccomp", e);
+                log_missing("seccomp", e);
                 return 0;
         }
         return r;

@@ -1,3 +1,5 @@
+/* Exit of an idle daemon. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "idle.h"
 #include "on-demand.h"
 

@@ -1,3 +1,5 @@
+/* Listening sockets. Runs in: the supervisor, or a daemon without one, which open sockets with the
+ * rights of their starter; connections are accepted in cloched-engine, on its loop. */
 #include "listen.h"
 #include "daemon/core/auth.h"
 #include "daemon/core/connection.h"
@@ -74,10 +76,11 @@ static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
         if (lstat(address->sun_path, &st) < 0)
                 return 0;
         if (!S_ISSOCK(st.st_mode))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is there and is no socket", address->sun_path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s exists and is not a socket: remove it, or name another path", address->sun_path);
         r = try_connect(address);
         if (r == 0 || r == -EAGAIN)
-                return err_set(e, CLOCHE_E_STATE, "somebody listens on %s already", address->sun_path);
+                return err_set(e, CLOCHE_E_STATE, "another program listens on %s already", address->sun_path);
         return r == -ECONNREFUSED && unlink(address->sun_path) < 0
                        ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "remove what is left at %s", address->sun_path)
                        : 0;
@@ -109,7 +112,7 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
 
 /* -- TCP ------------------------------------------------------------------------------------------------------ */
 
-static void tell_port(int fd, const char *event)
+static void log_port(int fd, const char *event)
 {
         struct sockaddr_storage address;
         socklen_t size = sizeof(address);
@@ -149,7 +152,7 @@ static int open_address(struct daemon *d, const struct addrinfo *a, const char *
                 fd_close(&fd);
                 return r;
         }
-        tell_port(fd, container ? "container-listening" : "listening");
+        log_port(fd, container ? "container-listening" : "listening");
         return add(d, fd, 1, container, e);
 }
 
@@ -192,7 +195,8 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
 
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
             getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is not a listening socket",
+                               fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         if (d->options.link_fd >= 0 && strncmp(name, HANDED_CONTAINER, strlen(HANDED_CONTAINER)) == 0)
@@ -245,7 +249,7 @@ int listen_open(struct daemon *d, struct cloche_err *e)
                 r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "there is nothing to listen on: LISTEN_FDS is another process's");
+                            "there is nothing to listen on: LISTEN_FDS was set for another process (LISTEN_PID)");
         return r;
 }
 

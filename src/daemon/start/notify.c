@@ -1,3 +1,4 @@
+/* Messages to the service manager. Runs in: the supervisor, with the rights of its starter. */
 #include "notify.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* The user's own daemon, in the background. Runs in: the supervisor of a daemon on demand, before
+ * and after it forks, with the rights of its starter. */
 #include "on-demand.h"
 #include "daemon/core/log.h"
 
@@ -61,7 +63,7 @@ static int take_lock(struct place *place, struct cloche_err *e)
 /* -- the daemon ----------------------------------------------------------------------------------------------- */
 
 /* Clear the variables that systemd set for the starter's unit. */
-static void forget_service(void)
+static void unset_service_variables(void)
 {
         static const char *const names[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET",
                                             "STATE_DIRECTORY"};
@@ -106,7 +108,7 @@ static int become_daemon(struct daemon_options *o, const struct place *place, in
 
         o->on_demand.ready_fd = ready_fd;
         close(place->lock_fd); /* the starter's copy; the starter itself holds the lock */
-        forget_service();
+        unset_service_variables();
         if (asprintf(&o->on_demand.socket_path, "%s/socket", place->directory) < 0)
                 abort(); /* out of memory */
         o->socket_path = o->on_demand.socket_path;

@@ -1,3 +1,5 @@
+/* The user of one daemon of root. Runs in: cloched-engine, at its start, with the rights of its
+ * starter. */
 #include "own-user.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Dropping the rights that only the keeper needs. Runs in: cloched-engine, at its start: before it
+ * the rights of its starter, after it those of the daemon's user. */
 #include "privilege.h"
 
 #include "base/privilege.h"

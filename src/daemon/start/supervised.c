@@ -1,3 +1,5 @@
+/* The engine's end of the link to its supervisor. Runs in: cloched-engine, with the rights of the
+ * daemon's user. */
 #include "supervised.h"
 #include "daemon/core/daemon.h"
 #include "daemon/core/loop.h"
@@ -54,7 +56,7 @@ int supervised_bind(const struct daemon_options *o, struct cloche_err *e)
                        : 0;
 }
 
-void supervised_tell(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e)
+void supervised_send(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e)
 {
         struct supervisor_message message = {.kind = kind, .number = kind == MESSAGE_READY && o->has_state};
 

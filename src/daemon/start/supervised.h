@@ -16,6 +16,6 @@ int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_
 CLOCHE_MUST_CHECK int supervised_bind(const struct daemon_options *o, struct cloche_err *e);
 CLOCHE_MUST_CHECK int supervised_start(struct daemon *d, struct cloche_err *e);
 /* Send a message; dropped if the supervisor does not read. e: for MESSAGE_FAILED. */
-void supervised_tell(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e);
+void supervised_send(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e);
 
 #endif

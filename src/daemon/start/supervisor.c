@@ -1,3 +1,5 @@
+/* The daemon's first process: sockets, the engine's process, its restarts. Runs in: the
+ * supervisor, with the rights of its starter. */
 #include "supervisor.h"
 #include "daemon/core/auth.h"
 #include "daemon/core/daemon.h"
@@ -104,7 +106,7 @@ static int arrange(struct handed *h)
         return close_range(LISTEN_FDS_START + (unsigned)h->count, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static int hand_over(const struct supervisor *s, int link_fd)
+static int pass_descriptors(const struct supervisor *s, int link_fd)
 {
         struct handed h = {0};
         char text[16];
@@ -131,7 +133,7 @@ static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
         setsid(); /* Ctrl-C at a terminal reaches only the supervisor, which forwards it once */
         sigprocmask(SIG_SETMASK, &s->outer_mask, NULL);
         signal(SIGPIPE, SIG_DFL);
-        r = hand_over(s, link_fd);
+        r = pass_descriptors(s, link_fd);
         if (r == 0) {
                 execv(s->program, s->argv);
                 r = -errno;
@@ -387,7 +389,8 @@ static int mend_sockets(struct supervisor *s, struct cloche_err *e)
                 return 0;
         log_event(LEVEL_ERROR, "sockets-broken", "{s:i}", "count", broken);
         if (s->sockets.listen_names)
-                return err_set(e, CLOCHE_E_STATE, "a socket that this daemon was started with listens no more");
+                return err_set(e, CLOCHE_E_STATE,
+                               "a socket that was passed to this daemon no longer listens: restart its unit");
         listen_stop(&s->sockets);
         if (s->options->socket_path)
                 remove_socket(s->options->socket_path, s->socket_fd);

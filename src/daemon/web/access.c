@@ -1,3 +1,5 @@
+/* Access checks over HTTP. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "access.h"
 #include "daemon/core/auth.h"
 
@@ -47,7 +49,8 @@ int web_check_origin(const struct daemon_options *o, struct http_request *reques
                         http_add_header(request, "Vary", "Origin");
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_FORBIDDEN, "pages of \"%.80s\" may not ask here (--allow-origin)", origin);
+        return err_set(e, CLOCHE_E_FORBIDDEN,
+                       "pages of \"%.80s\" may not send requests here (cloched --allow-origin permits it)", origin);
 }
 
 /* Get the next item of a comma-separated list, without spaces around it. 0: none. */

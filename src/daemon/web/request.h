@@ -6,8 +6,8 @@
 #include "daemon/http/server.h"
 
 /* Begin a request. Its parameters are those of the path and of the body. */
-void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd,
-                   const struct operation *operation, const json_t *from_path);
+void web_request_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd,
+                       const struct operation *operation, const json_t *from_path);
 
 void web_refuse(struct http_request *request, const struct cloche_err *e);
 /* data: further members of the error, stolen, or NULL. */

@@ -1,3 +1,5 @@
+/* Files and trees of a sandbox as HTTP bodies. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "sandbox-raw.h"
 #include "request.h"
 
@@ -24,7 +26,7 @@ struct raw {
         json_t *sandbox, *path, *format;
         int is_put, is_tree;
         json_t *temp; /* our temporary file in the sandbox; NULL: none yet */
-        struct sandbox_ask *ask;
+        struct sandbox_request *sandbox_request;
         void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments);
         /* for a body that is sent */
         const json_t *source; /* path or temp */
@@ -52,7 +54,7 @@ static void on_result(void *data, const json_t *result, const struct buf *attach
 {
         struct raw *raw = data;
 
-        raw->ask = NULL;
+        raw->sandbox_request = NULL;
         raw->then(raw, result, attachments);
 }
 
@@ -60,35 +62,35 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
         struct raw *raw = data;
 
-        raw->ask = NULL;
+        raw->sandbox_request = NULL;
         fail(raw, e, about);
 }
 
 static const struct sandbox_face face = {.result = on_result, .fail = on_fail};
 
 /* params: stolen. */
-static void ask_with(struct raw *raw, const char *method, json_t *params, const struct buf *attachments,
-                     const struct sandbox_face *hears,
-                     void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
+static void send_request_with(struct raw *raw, const char *method, json_t *params, const struct buf *attachments,
+                              const struct sandbox_face *callbacks,
+                              void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
 {
         struct cloche_err e = {0};
         int r = params ? json_object_set(params, "sandbox", raw->sandbox) : -1;
 
         raw->then = then;
-        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(raw->daemon->sandboxes, raw->principal, method, params, attachments, hears, raw,
-                                  &raw->ask, &e);
+        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox")
+                  : sandboxes_request(raw->daemon->sandboxes, raw->principal, method, params, attachments, callbacks,
+                                      raw, &raw->sandbox_request, &e);
         json_decref(params);
         if (r < 0)
                 fail(raw, &e, NULL);
 }
 
-static void ask(struct raw *raw, const char *method, json_t *params,
-                void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
+static void send_request(struct raw *raw, const char *method, json_t *params,
+                         void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments))
 {
         static const struct buf none;
 
-        ask_with(raw, method, params, &none, &face, then);
+        send_request_with(raw, method, params, &none, &face, then);
 }
 
 /* -- temporary files in the sandbox --------------------------------------------------------------------------- */
@@ -125,12 +127,12 @@ static void on_looked(void *data, const json_t *result, const struct buf *attach
         static const struct sandbox_face swept = {.result = on_swept, .fail = on_not_swept};
         const char *state = json_string_value(json_object_get(result, "state"));
         struct sweep *sweep = data;
-        struct sandbox_ask *none;
+        struct sandbox_request *none;
 
         (void)attachments;
         if (!state || strcmp(state, "running") != 0 ||
-            sandboxes_ask(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params, &(struct buf){0},
-                          &swept, sweep, &none, NULL) < 0)
+            sandboxes_request(sweep->daemon->sandboxes, sweep->principal, "file.remove", sweep->params,
+                              &(struct buf){0}, &swept, sweep, &none, NULL) < 0)
                 sweep_free(sweep);
 }
 
@@ -139,15 +141,15 @@ static void remove_temp(struct raw *raw)
         static const struct sandbox_face looked = {.result = on_looked, .fail = on_not_swept};
         struct sweep *sweep = raw->temp ? calloc(1, sizeof(*sweep)) : NULL;
         json_t *which = sweep ? json_pack("{s:O}", "sandbox", raw->sandbox) : NULL;
-        struct sandbox_ask *none;
+        struct sandbox_request *none;
 
         if (!sweep)
                 return;
         *sweep = (struct sweep){raw->daemon, raw->principal,
                                 json_pack("{s:O, s:O, s:b}", "sandbox", raw->sandbox, "path", raw->temp, "force", 1)};
         if (!sweep->params || raw->daemon->sandboxes_state != SANDBOXES_RUN ||
-            sandboxes_ask(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
-                          sweep, &none, NULL) < 0)
+            sandboxes_request(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
+                              sweep, &none, NULL) < 0)
                 sweep_free(sweep);
         json_decref(which);
 }
@@ -174,9 +176,10 @@ static void read_piece(struct raw *raw)
 
         if (raw->is_begun && raw->end - raw->at < most)
                 most = raw->end - raw->at;
-        ask(raw, "file.read",
-            json_pack("{s:O, s:I, s:I}", "path", raw->source, "offset", (json_int_t)raw->at, "limit", (json_int_t)most),
-            on_piece);
+        send_request(raw, "file.read",
+                     json_pack("{s:O, s:I, s:I}", "path", raw->source, "offset", (json_int_t)raw->at, "limit",
+                               (json_int_t)most),
+                     on_piece);
 }
 
 static const char *content_of(const json_t *result, const struct buf *attachments, size_t *ret_size)
@@ -203,8 +206,8 @@ static int begin_out(struct raw *raw, uint64_t total)
         if (range_resolve(&raw->range, total, &raw->at, &raw->end) < 0) {
                 snprintf(text, sizeof(text), "bytes */%" PRIu64, total);
                 http_add_header(raw->request, "Content-Range", text);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "the file has %" PRIu64 " bytes, which the range lies behind",
-                        total);
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT,
+                        "the range begins behind the end of the file, which has %" PRIu64 " bytes", total);
                 web_refuse_with(raw->request, 416, &e, NULL);
                 return -1;
         }
@@ -225,7 +228,7 @@ static void go_on_out(struct raw *raw)
 {
         if (raw->at == raw->end)
                 http_stream_end(raw->request);
-        else if (!raw->ask && http_stream_waiting(raw->request) < PIECE_BYTES)
+        else if (!raw->sandbox_request && http_stream_waiting(raw->request) < PIECE_BYTES)
                 read_piece(raw);
 }
 
@@ -262,8 +265,9 @@ static void start_out(struct raw *raw)
         raw->at = raw->range.kind == RANGE_FROM ? raw->range.first : 0;
         raw->source = raw->path;
         if (raw->is_tree)
-                ask(raw, "archive.create",
-                    json_pack("{s:O, s:O, s:O}", "path", raw->path, "to", raw->temp, "format", raw->format), on_packed);
+                send_request(raw, "archive.create",
+                             json_pack("{s:O, s:O, s:O}", "path", raw->path, "to", raw->temp, "format", raw->format),
+                             on_packed);
         else
                 read_piece(raw);
 }
@@ -298,10 +302,12 @@ static void on_checked(struct raw *raw, const json_t *result, const struct buf *
                         raw->written);
                 fail(raw, &e, NULL);
         } else if (raw->is_tree) {
-                ask(raw, "archive.extract", json_pack("{s:O, s:O}", "path", raw->temp, "to", raw->path), on_extracted);
+                send_request(raw, "archive.extract", json_pack("{s:O, s:O}", "path", raw->temp, "to", raw->path),
+                             on_extracted);
         } else {
-                ask(raw, "file.move", json_pack("{s:O, s:O, s:b}", "from", raw->temp, "to", raw->path, "overwrite", 1),
-                    on_moved);
+                send_request(raw, "file.move",
+                             json_pack("{s:O, s:O, s:b}", "from", raw->temp, "to", raw->path, "overwrite", 1),
+                             on_moved);
         }
 }
 
@@ -320,7 +326,7 @@ static void on_not_written(void *data, const struct cloche_err *e, const json_t 
         struct raw *raw = data;
         struct cloche_err ended;
 
-        raw->ask = NULL;
+        raw->sandbox_request = NULL;
         if (e->code != CLOCHE_E_FILE_NOT_FOUND || !raw->is_made) {
                 fail(raw, e, about);
                 return;
@@ -343,18 +349,18 @@ static void write_piece(struct raw *raw, size_t size)
                 json_object_set(params, "mode", raw->mode);
         }
         raw->written += size;
-        ask_with(raw, "file.write", params, &piece, &written, on_written);
+        send_request_with(raw, "file.write", params, &piece, &written, on_written);
         raw->is_made = 1;
         buf_consume(&raw->in, size);
 }
 
 static void go_on_in(struct raw *raw)
 {
-        if (raw->is_ready && !raw->ask) {
+        if (raw->is_ready && !raw->sandbox_request) {
                 if (raw->in.size >= PIECE_BYTES || (raw->is_whole && (raw->in.size > 0 || !raw->is_made)))
                         write_piece(raw, raw->in.size < PIECE_BYTES ? raw->in.size : PIECE_BYTES);
                 else if (raw->is_whole)
-                        ask(raw, "file.stat", json_pack("{s:O}", "path", raw->temp), on_checked);
+                        send_request(raw, "file.stat", json_pack("{s:O}", "path", raw->temp), on_checked);
         }
         http_body_hold(raw->request, raw->in.size >= PIECE_BYTES);
 }
@@ -395,7 +401,7 @@ static void on_known(void *data, const json_t *result, const struct buf *attachm
         struct cloche_err e = {0};
 
         (void)attachments;
-        raw->ask = NULL;
+        raw->sandbox_request = NULL;
         if (type && strcmp(type, "directory") == 0) {
                 err_set(&e, CLOCHE_E_FILE_KIND, "%.150s is a directory", json_string_value(raw->path));
                 fail(raw, &e, NULL);
@@ -410,7 +416,7 @@ static void on_not_known(void *data, const struct cloche_err *e, const json_t *a
 {
         struct raw *raw = data;
 
-        raw->ask = NULL;
+        raw->sandbox_request = NULL;
         if (e->code == CLOCHE_E_FILE_NOT_FOUND)
                 begin_in(raw);
         else
@@ -424,7 +430,8 @@ static void start_in(struct raw *raw)
         if (raw->is_tree)
                 begin_in(raw);
         else
-                ask_with(raw, "file.stat", json_pack("{s:O}", "path", raw->path), &(struct buf){0}, &known, NULL);
+                send_request_with(raw, "file.stat", json_pack("{s:O}", "path", raw->path), &(struct buf){0}, &known,
+                                  NULL);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -445,12 +452,12 @@ static void on_over(void *data)
         struct raw *raw = data;
         struct daemon *d = raw->daemon;
 
-        if (raw->ask)
-                sandbox_ask_cancel(raw->ask);
+        if (raw->sandbox_request)
+                sandbox_request_cancel(raw->sandbox_request);
         remove_temp(raw);
         raw_free(raw);
         d->raw_count--;
-        daemon_look(d);
+        daemon_check_stop(d);
 }
 
 static void on_taken(void *data)

@@ -1,3 +1,5 @@
+/* WebSockets of sandboxes: the common part, and that for a single request. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox-socket.h"
 #include "access.h"
 #include "daemon/core/sandbox-request.h"
@@ -29,7 +31,7 @@ void sandbox_socket_done(struct sandbox_socket *s)
         TAILQ_REMOVE(&s->daemon->sandbox_sockets, s, link);
 }
 
-void sandbox_socket_say(struct sandbox_socket *s, json_t *object)
+void sandbox_socket_send(struct sandbox_socket *s, json_t *object)
 {
         char *text = json_dump_text(object, JSON_COMPACT);
 
@@ -68,15 +70,15 @@ void sandbox_sockets_sweep(struct daemon *d, uint64_t now_ns)
 
 /* -- one request ---------------------------------------------------------------------------------------------- */
 
-struct ask_socket {
+struct request_socket {
         struct sandbox_socket base;
         struct client client;
         const struct operation *operation;
         json_t *sandbox;
-        int is_asked;
+        int has_request;
 };
 
-static void hold(struct ask_socket *s)
+static void hold(struct request_socket *s)
 {
         size_t size = websocket_waiting(s->base.socket);
         int wanted = size > (s->client.is_held ? SOCKET_LOW_BYTES : SOCKET_HIGH_BYTES);
@@ -84,51 +86,52 @@ static void hold(struct ask_socket *s)
         if (wanted == s->client.is_held)
                 return;
         s->client.is_held = wanted;
-        sandbox_client_hold(&s->client);
+        sandbox_jobs_hold(&s->client);
 }
 
 static void socket_event(struct client *client, const json_t *id, const char *event, const json_t *about,
                          const struct buf *attachments)
 {
-        struct ask_socket *s = client->data;
+        struct request_socket *s = client->data;
 
         (void)id;
-        sandbox_socket_say(&s->base,
-                           json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
+        sandbox_socket_send(&s->base,
+                            json_pack("{s:s, s:o}", "event", event, "about", sandbox_to_text(about, attachments)));
         hold(s);
 }
 
 static void socket_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)
 {
-        struct ask_socket *s = client->data;
+        struct request_socket *s = client->data;
 
         (void)id;
         client->daemon->stats.errors_total++;
-        sandbox_socket_say(&s->base, json_pack("{s:o}", "error", client_error(e, data)));
+        sandbox_socket_send(&s->base, json_pack("{s:o}", "error", client_error(e, data)));
         sandbox_socket_finish(&s->base);
 }
 
 static void socket_answer(struct client *client, const struct operation *operation, const json_t *id,
                           const json_t *result, const struct buf *attachments)
 {
-        struct ask_socket *s = client->data;
+        struct request_socket *s = client->data;
         struct cloche_err e = {0};
-        json_t *said = sandbox_to_text(result, attachments);
+        json_t *object = sandbox_to_text(result, attachments);
 
         (void)operation;
         (void)id;
-        if (!said) {
+        if (!object) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
                 socket_fail(client, NULL, &e, NULL);
                 return;
         }
-        sandbox_socket_say(&s->base, json_pack("{s:o}", "result", said));
+        sandbox_socket_send(&s->base, json_pack("{s:o}", "result", object));
         sandbox_socket_finish(&s->base);
 }
 
 static const struct face face = {.name = "socket", .event = socket_event, .answer = socket_answer, .fail = socket_fail};
 
-static int read_params(const struct ask_socket *s, const char *text, size_t size, json_t **ret, struct cloche_err *e)
+static int read_params(const struct request_socket *s, const char *text, size_t size, json_t **ret,
+                       struct cloche_err *e)
 {
         int r = json_load_human(text, size, ret, e);
 
@@ -139,28 +142,28 @@ static int read_params(const struct ask_socket *s, const char *text, size_t size
                                "the first message must be a JSON object: the parameters of %s", s->operation->method);
         if (json_object_get(*ret, "sandbox"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "\"sandbox\" stands in the path, and must not stand in the message");
+                               "\"sandbox\" is in the path already: leave it out of the message");
         json_object_set(*ret, "sandbox", s->sandbox);
         if (s->operation->symbol == OPERATION_SANDBOX_EXEC && !json_object_get(*ret, "stream"))
                 json_object_set_new(*ret, "stream", json_true());
         return 0;
 }
 
-static int begin(struct ask_socket *s, const char *text, size_t size, struct cloche_err *e)
+static int begin(struct request_socket *s, const char *text, size_t size, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        struct ask ask = {.client = &s->client, .operation = s->operation, .bytes = size};
-        json_t *said = NULL, *held = NULL, *params = NULL;
-        int r = read_params(s, text, size, &said, e);
+        struct client_request request = {.client = &s->client, .operation = s->operation, .bytes = size};
+        json_t *object = NULL, *held = NULL, *params = NULL;
+        int r = read_params(s, text, size, &object, e);
 
         if (r == 0)
-                r = request_hold_params(said, VALUE_TEXT, NULL, 0, &held, e);
+                r = request_hold_params(object, VALUE_TEXT, NULL, 0, &held, e);
         if (r == 0)
                 r = value_write(held, VALUE_FRAME, &attachments, &params, e);
-        ask.params = params;
+        request.params = params;
         if (r == 0)
-                r = sandbox_begin(&ask, &attachments, e);
-        json_decref(said);
+                r = sandbox_job_begin(&request, &attachments, e);
+        json_decref(object);
         json_decref(held);
         json_decref(params);
         return r;
@@ -168,29 +171,29 @@ static int begin(struct ask_socket *s, const char *text, size_t size, struct clo
 
 static void on_text(void *data, char *bytes, size_t size)
 {
-        struct ask_socket *s = data;
+        struct request_socket *s = data;
         struct cloche_err e = {0};
 
         s->base.daemon->stats.bytes_read += size;
-        if (s->is_asked) {
+        if (s->has_request) {
                 websocket_close(s->base.socket, CLOSE_POLICY, "one request a connection");
                 return;
         }
-        s->is_asked = 1;
+        s->has_request = 1;
         if (begin(s, bytes, size, &e) < 0)
                 socket_fail(&s->client, NULL, &e, NULL);
 }
 
 static void on_open(void *data, struct websocket *socket)
 {
-        struct ask_socket *s = data;
+        struct request_socket *s = data;
 
         s->base.socket = socket;
 }
 
 static void on_sent(void *data)
 {
-        struct ask_socket *s = data;
+        struct request_socket *s = data;
 
         hold(s);
         sandbox_socket_sent(&s->base);
@@ -198,7 +201,7 @@ static void on_sent(void *data)
 
 static void on_closed(void *data)
 {
-        struct ask_socket *s = data;
+        struct request_socket *s = data;
 
         sandbox_socket_done(&s->base);
         client_done(&s->client);
@@ -214,7 +217,7 @@ static const struct websocket_handler handler = {.on_open = on_open,
 int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
                         const struct operation *operation, struct cloche_err *e)
 {
-        struct ask_socket *s = calloc(1, sizeof(*s));
+        struct request_socket *s = calloc(1, sizeof(*s));
         int r;
 
         if (!s)

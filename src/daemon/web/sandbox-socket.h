@@ -20,7 +20,7 @@ struct sandbox_socket {
 void sandbox_socket_init(struct sandbox_socket *s, struct daemon *d);
 void sandbox_socket_done(struct sandbox_socket *s);
 /* Send an object as a text message; stolen. */
-void sandbox_socket_say(struct sandbox_socket *s, json_t *object);
+void sandbox_socket_send(struct sandbox_socket *s, json_t *object);
 /* Close it when everything is sent. */
 void sandbox_socket_finish(struct sandbox_socket *s);
 /* Call it from on_sent. */

@@ -1,3 +1,5 @@
+/* Frames as messages of a WebSocket. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "socket.h"
 #include "daemon/core/client.h"
 #include "daemon/core/log.h"

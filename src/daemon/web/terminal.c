@@ -1,3 +1,5 @@
+/* A WebSocket to a terminal of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "terminal.h"
 #include "access.h"
 #include "sandbox-socket.h"
@@ -22,7 +24,8 @@ struct terminal {
         int64_t principal;
         json_t *sandbox, *session, *shell, *process;
         unsigned cols, rows;
-        struct sandbox_ask *main, *input, *resize; /* open requests: find, start, then follow; write input; resize */
+        struct sandbox_request *main, *input,
+                *resize; /* open requests: find, start, then follow; write input; resize */
         struct buf in;
         int tries, is_attached, is_held, is_resized;
 };
@@ -36,20 +39,20 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
         json_t *error = client_error(e, about ? json_deep_copy(about) : NULL);
 
         json_object_set_new(error, "type", json_string("error"));
-        sandbox_socket_say(&t->base, error);
+        sandbox_socket_send(&t->base, error);
         sandbox_socket_finish(&t->base);
 }
 
 /* params: stolen; "sandbox" is added. */
-static int ask(struct terminal *t, struct sandbox_ask **slot, const char *method, json_t *params,
-               const struct buf *attachments, const struct sandbox_face *face)
+static int send_request(struct terminal *t, struct sandbox_request **slot, const char *method, json_t *params,
+                        const struct buf *attachments, const struct sandbox_face *face)
 {
         struct cloche_err e = {0};
         int r = json_object_set(params, "sandbox", t->sandbox);
 
-        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox")
-                  : sandboxes_ask(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t, slot,
-                                  &e);
+        r = r < 0 ? err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox")
+                  : sandboxes_request(t->base.daemon->sandboxes, t->principal, method, params, attachments, face, t,
+                                      slot, &e);
         json_decref(params);
         if (r < 0)
                 face->fail(t, &e, NULL);
@@ -103,7 +106,7 @@ static void send_input(struct terminal *t)
                 params = of_process(t);
                 json_object_set_new(params, "data",
                                     json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)t->in.size));
-                if (ask(t, &t->input, "process.input", params, &t->in, &face) < 0)
+                if (send_request(t, &t->input, "process.input", params, &t->in, &face) < 0)
                         return;
                 t->in.size = 0;
         }
@@ -140,12 +143,12 @@ static void send_size(struct terminal *t)
         params = of_process(t);
         json_object_set_new(params, "cols", json_integer(t->cols));
         json_object_set_new(params, "rows", json_integer(t->rows));
-        (void)ask(t, &t->resize, "process.resize", params, &none, &face);
+        (void)send_request(t, &t->resize, "process.resize", params, &none, &face);
 }
 
-static int read_size(const json_t *said, const char *name, unsigned *ret)
+static int read_size(const json_t *object, const char *name, unsigned *ret)
 {
-        json_int_t value = json_integer_value(json_object_get(said, name));
+        json_int_t value = json_integer_value(json_object_get(object, name));
 
         *ret = (unsigned)value;
         return value >= 1 && value <= SIZE_MAX_CELLS ? 0 : -1;
@@ -153,21 +156,21 @@ static int read_size(const json_t *said, const char *name, unsigned *ret)
 
 static int take_text(struct terminal *t, const char *text, size_t size, struct cloche_err *e)
 {
-        json_t *said = NULL;
+        json_t *object = NULL;
         unsigned cols = 0, rows = 0;
         const char *type;
-        int r = json_load_text(text, size, &said, e);
+        int r = json_load_text(text, size, &object, e);
 
         if (r == 0) {
-                type = json_string_value(json_object_get(said, "type"));
-                if (!type || strcmp(type, "resize") != 0 || read_size(said, "cols", &cols) < 0 ||
-                    read_size(said, "rows", &rows) < 0)
+                type = json_string_value(json_object_get(object, "type"));
+                if (!type || strcmp(type, "resize") != 0 || read_size(object, "cols", &cols) < 0 ||
+                    read_size(object, "rows", &rows) < 0)
                         r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                     "a text message must be {\"type\": \"resize\", \"cols\": 1 to %d, \"rows\": 1 to "
                                     "%d}",
                                     SIZE_MAX_CELLS, SIZE_MAX_CELLS);
         }
-        json_decref(said);
+        json_decref(object);
         if (r < 0)
                 return r;
         t->cols = cols;
@@ -188,7 +191,7 @@ static void hold(struct terminal *t)
                 return;
         t->is_held = wanted;
         if (t->main)
-                sandbox_ask_hold(t->main, wanted);
+                sandbox_request_hold(t->main, wanted);
 }
 
 static void on_output(void *data, const char *event, const json_t *about, const struct buf *attachments)
@@ -210,13 +213,13 @@ static void on_ended(void *data, const json_t *result, const struct buf *attachm
 {
         struct terminal *t = data;
         json_t *code = json_object_get(result, "exitCode"), *signal = json_object_get(result, "signal");
-        json_t *said = json_pack("{s:s, s:O?, s:O?}", "type", "exit", "exitCode", code, "code", code);
+        json_t *object = json_pack("{s:s, s:O?, s:O?}", "type", "exit", "exitCode", code, "code", code);
 
         (void)attachments;
         t->main = NULL;
         if (signal)
-                json_object_set(said, "signal", signal);
-        sandbox_socket_say(&t->base, said);
+                json_object_set(object, "signal", signal);
+        sandbox_socket_send(&t->base, object);
         sandbox_socket_finish(&t->base);
 }
 
@@ -224,8 +227,8 @@ static void attach(struct terminal *t, const json_t *process)
 {
         static const struct sandbox_face face = {.event = on_output, .result = on_ended, .fail = on_main_failed};
 
-        sandbox_socket_say(&t->base, json_pack("{s:s, s:O}", "type", "ready", "process", process));
-        if (ask(t, &t->main, "process.follow", of_process(t), &none, &face) < 0)
+        sandbox_socket_send(&t->base, json_pack("{s:s, s:O}", "type", "ready", "process", process));
+        if (send_request(t, &t->main, "process.follow", of_process(t), &none, &face) < 0)
                 return;
         t->is_attached = 1;
         send_size(t);
@@ -266,10 +269,10 @@ static void start(struct terminal *t)
         json_object_set(params, "session", t->session);
         json_object_set_new(params, "command", json_sprintf("exec %s", json_string_value(t->shell)));
         json_object_set_new(params, "terminal", json_pack("{s:i, s:i}", "cols", (int)t->cols, "rows", (int)t->rows));
-        (void)ask(t, &t->main, "process.start", params, &none, &face);
+        (void)send_request(t, &t->main, "process.start", params, &none, &face);
 }
 
-static void on_forgotten(void *data, const json_t *result, const struct buf *attachments)
+static void on_cleaned_up(void *data, const json_t *result, const struct buf *attachments)
 {
         struct terminal *t = data;
 
@@ -281,7 +284,7 @@ static void on_forgotten(void *data, const json_t *result, const struct buf *att
 
 static void on_found(void *data, const json_t *result, const struct buf *attachments)
 {
-        static const struct sandbox_face face = {.result = on_forgotten, .fail = on_main_failed};
+        static const struct sandbox_face face = {.result = on_cleaned_up, .fail = on_main_failed};
         const char *status = json_string_value(json_object_get(result, "status"));
         struct terminal *t = data;
 
@@ -290,7 +293,7 @@ static void on_found(void *data, const json_t *result, const struct buf *attachm
         if (status && strcmp(status, "running") == 0)
                 attach(t, result);
         else
-                (void)ask(t, &t->main, "process.cleanup", of_process(t), &none, &face);
+                (void)send_request(t, &t->main, "process.cleanup", of_process(t), &none, &face);
 }
 
 static void on_not_found(void *data, const struct cloche_err *e, const json_t *about)
@@ -308,7 +311,7 @@ static void find(struct terminal *t)
 {
         static const struct sandbox_face face = {.result = on_found, .fail = on_not_found};
 
-        (void)ask(t, &t->main, "process.get", of_process(t), &none, &face);
+        (void)send_request(t, &t->main, "process.get", of_process(t), &none, &face);
 }
 
 /* -- the WebSocket -------------------------------------------------------------------------------------------- */
@@ -353,11 +356,11 @@ static void on_sent(void *data)
 static void on_closed(void *data)
 {
         struct terminal *t = data;
-        struct sandbox_ask *asks[] = {t->main, t->input, t->resize};
+        struct sandbox_request *requests[] = {t->main, t->input, t->resize};
 
-        for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
-                if (asks[i])
-                        sandbox_ask_cancel(asks[i]);
+        for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+                if (requests[i])
+                        sandbox_request_cancel(requests[i]);
         sandbox_socket_done(&t->base);
         json_decref(t->sandbox);
         json_decref(t->session);
@@ -413,8 +416,8 @@ static int read_cells(const json_t *params, const char *name, unsigned *ret, str
         return 0;
 }
 
-int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
-                        struct cloche_err *e)
+int terminal_open_params(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
+                         struct cloche_err *e)
 {
         struct terminal_options opt = {
                 .session = json_string_value(json_object_get(params, "session")),

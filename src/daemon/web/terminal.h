@@ -17,7 +17,7 @@ struct terminal_options {
 int terminal_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
                   const struct terminal_options *opt, struct cloche_err *e);
 /* The same with parameters of the table. */
-int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
-                        struct cloche_err *e);
+int terminal_open_params(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params,
+                         struct cloche_err *e);
 
 #endif

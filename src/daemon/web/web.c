@@ -1,3 +1,5 @@
+/* HTTP and WebSocket: from a path to its handler. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "web.h"
 #include "access.h"
 #include "daemon/container/container.h"
@@ -61,7 +63,7 @@ static int is_container(const struct connection *c, const char *path, char **ret
         return *ret_name != NULL;
 }
 
-static int is_asked_by_page(const struct http_request *request)
+static int comes_from_page(const struct http_request *request)
 {
         return strcmp(http_request_verb(request), "OPTIONS") == 0 && http_request_header(request, "Origin");
 }
@@ -106,7 +108,7 @@ static void container_head(struct connection *c, struct http_request *request, c
         struct cloche_err e = {0};
         int r = 0;
 
-        if (!c->container && !is_asked_by_page(request))
+        if (!c->container && !comes_from_page(request))
                 r = web_check_token(c, request, operation_at(OPERATION_STATS), &e);
         if (r == 0)
                 r = let_in(c, request, &e);
@@ -114,7 +116,7 @@ static void container_head(struct connection *c, struct http_request *request, c
                 refuse(request, web_status(&e), &e);
         } else if (container_takes_head(request, path)) {
                 c->daemon->stats.requests_total++;
-                container_request(c->daemon, request, c->principal, sandbox, path);
+                container_handle(c->daemon, request, c->principal, sandbox, path);
         }
 }
 
@@ -133,12 +135,12 @@ static void no_such_path(struct http_request *request, const char *allowed)
 
         if (*allowed) {
                 http_add_header(request, "Allow", allowed);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not for this path, expected %.60s",
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not possible at this path, expected %.60s",
                         http_request_verb(request), allowed);
                 web_refuse_with(request, 405, &e, NULL);
                 return;
         }
-        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json tells what there is)",
+        err_set(&e, CLOCHE_E_NOT_FOUND, "there is nothing at %.100s (GET /openapi.json lists the paths)",
                 http_request_path(request));
         web_refuse(request, &e);
 }
@@ -222,7 +224,7 @@ static void on_head(void *data, struct http_request *request)
                 refuse(request, web_status(&e), &e);
         else if (is_container(c, http_request_path(request), &name, &path))
                 container_head(c, request, name, path);
-        else if (is_asked_by_page(request))
+        else if (comes_from_page(request))
                 preflight(request);
         else
                 operation_head(d, request);
@@ -262,7 +264,7 @@ static int open_socket(struct daemon *d, struct http_request *request, const str
         int r = read_address(request, operation, from_path, &params, e);
 
         if (r == 0 && operation->symbol == OPERATION_TERMINAL)
-                r = terminal_open_asked(d, request, c->principal, params, e);
+                r = terminal_open_params(d, request, c->principal, params, e);
         else if (r == 0)
                 r = sandbox_socket_open(d, request, c->principal, name,
                                         operation_at(operation->symbol == OPERATION_EXEC_SOCKET
@@ -292,7 +294,7 @@ static void perform(struct daemon *d, struct http_request *request, const struct
         else if (operation->success == 101)
                 r = open_socket(d, request, operation, from_path, &e);
         else
-                web_ask_begin(d, request, c->principal, c->peer_fd, operation, from_path);
+                web_request_begin(d, request, c->principal, c->peer_fd, operation, from_path);
         if (r < 0)
                 web_refuse(request, &e);
 }
@@ -309,7 +311,7 @@ static void on_request(void *data, struct http_request *request)
         d->stats.requests_total++;
         d->stats.bytes_read += http_request_body(request)->size;
         if (is_container(c, http_request_path(request), &name, &path)) {
-                container_request(d, request, c->principal, name, path);
+                container_handle(d, request, c->principal, name, path);
         } else {
                 operation = operation_by_path(http_request_verb(request), http_request_path(request), &from_path,
                                               allowed, sizeof(allowed));
@@ -322,7 +324,7 @@ static void on_request(void *data, struct http_request *request)
 static void on_closed(void *data, void *socket_data)
 {
         (void)data;
-        connection_over(socket_data);
+        connection_on_closed(socket_data);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */

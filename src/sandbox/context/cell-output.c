@@ -1,5 +1,7 @@
-/* Output of cells that did not fit into their answers. */
-#include "sandbox/core/internal.h"
+/* Output of cells that did not fit into their answers. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
+#include "cell-output.h"
+#include "sandbox/process/process.h"
 
 #include "base/fd.h"
 
@@ -22,13 +24,13 @@ static void output_free(struct sandbox *s, struct cell_output *o)
         free(o);
 }
 
-void outputs_free(struct sandbox *s)
+void context_outputs_free(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->outputs))
                 output_free(s, TAILQ_FIRST(&s->outputs));
 }
 
-const struct spool *output_find(struct sandbox *s, const char *id, enum stream_index index)
+const struct spool *context_output_find(struct sandbox *s, const char *id, enum stream_index index)
 {
         const struct process *p = process_find_output(s, id);
         const struct cell_output *o;
@@ -41,7 +43,7 @@ const struct spool *output_find(struct sandbox *s, const char *id, enum stream_i
         return NULL;
 }
 
-uint64_t outputs_bytes(const struct sandbox *s)
+uint64_t context_outputs_bytes(const struct sandbox *s)
 {
         const struct cell_output *o;
         uint64_t bytes = 0;
@@ -59,7 +61,7 @@ static void take(struct spool *from, struct spool *to)
         from->fd = -EBADF;
 }
 
-const char *output_keep(struct sandbox *s, struct spool *out, struct spool *err)
+const char *context_output_keep(struct sandbox *s, struct spool *out, struct spool *err)
 {
         struct cell_output *o = calloc(1, sizeof(*o));
 
@@ -71,7 +73,7 @@ const char *output_keep(struct sandbox *s, struct spool *out, struct spool *err)
         TAILQ_INSERT_TAIL(&s->outputs, o, link);
         s->cell_output_count++;
         while (s->cell_output_count > 1 &&
-               (s->cell_output_count > SANDBOX_OUTPUTS_MAX || outputs_bytes(s) > SANDBOX_SPOOL_BYTES / 2))
+               (s->cell_output_count > SANDBOX_OUTPUTS_MAX || context_outputs_bytes(s) > SANDBOX_SPOOL_BYTES / 2))
                 output_free(s, TAILQ_FIRST(&s->outputs));
         return o->id;
 }

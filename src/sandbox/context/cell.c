@@ -1,5 +1,8 @@
-/* context.run: a cell from the queue to its outcome, with its output, displays and questions. */
+/* context.run: a cell from the queue to its outcome, with its output, displays and questions. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "cell-output.h"
 #include "context.h"
+#include "sandbox/session/exec.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -16,7 +19,7 @@
 #define GRACE_MS 2000 /* between the interrupt and the kill */
 /* The agent ignores a signal that arrives before it has read the cell from its channel, so the
  * signal is sent again. */
-#define SIGNAL_AGAIN_MS 100
+#define SIGNAL_RETRY_MS 100
 #define READ_BYTES 65536
 
 struct question {
@@ -27,7 +30,7 @@ struct question {
 
 struct cell {
         struct context_task task;
-        struct sandbox_ask *ask; /* NULL: the request was cancelled */
+        struct sandbox_request *request; /* NULL: the request was cancelled */
         uint64_t count, begun_ns, timeout_ms;
         uv_timer_t *timer, *signal_timer;
         int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
@@ -39,7 +42,7 @@ struct cell {
 
 static const struct context_task_kind cell_kind;
 
-struct cell *cell_of(const struct context *c)
+struct cell *context_cell_of(const struct context *c)
 {
         return c->current && c->current->kind == &cell_kind ? (struct cell *)c->current : NULL;
 }
@@ -67,7 +70,7 @@ static void cell_free(struct cell *cell)
         free(cell);
 }
 
-/* Drop the output of an abandoned cell, or the next cell would return it. */
+/* Drop the output of a detached cell, or the next cell would return it. */
 static void on_release(struct context_task *task)
 {
         if (cell_from(task)->is_begun)
@@ -88,62 +91,62 @@ static void set_pause(struct cell *cell, int is_paused)
  * time; its events are dropped instead. */
 static int is_deaf(const struct cell *cell)
 {
-        return cell->ask->is_held && cell->is_ending;
+        return cell->request->is_held && cell->is_ending;
 }
 
 static void wait_if_held(struct cell *cell)
 {
-        if (cell->ask->is_held && !cell->is_ending)
+        if (cell->request->is_held && !cell->is_ending)
                 set_pause(cell, 1);
 }
 
-static void tell(struct cell *cell, const char *event, json_t *about, const struct buf *attachments)
+static void send_event(struct cell *cell, const char *event, json_t *about, const struct buf *attachments)
 {
         if (is_deaf(cell)) {
                 json_decref(about);
                 return;
         }
-        ask_event(cell->ask, event, about, attachments);
+        sandbox_request_event(cell->request, event, about, attachments);
         wait_if_held(cell);
 }
 
-static void tell_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
+static void send_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
-        cell->task.context->streams[index].told += size;
-        ask_output(cell->ask, stream_names[index], data, size);
+        cell->task.context->streams[index].sent_bytes += size;
+        sandbox_request_output(cell->request, stream_names[index], data, size);
         wait_if_held(cell);
 }
 
 /* Send the output from before the cell, or from a hold. */
-static void tell_earlier(struct cell *cell, enum stream_index index)
+static void send_earlier(struct cell *cell, enum stream_index index)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
         char data[READ_BYTES];
 
-        while (s->told < spool_end(&s->spool)) {
-                long n = spool_read(&s->spool, s->told, data, sizeof(data));
+        while (s->sent_bytes < spool_end(&s->spool)) {
+                long n = spool_read(&s->spool, s->sent_bytes, data, sizeof(data));
 
                 if (n <= 0)
                         return;
-                tell_output(cell, index, data, (size_t)n);
+                send_output(cell, index, data, (size_t)n);
         }
 }
 
-void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
+void context_cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
 
-        if (!cell->ask || !cell->is_stream || is_deaf(cell))
+        if (!cell->request || !cell->is_stream || is_deaf(cell))
                 return;
-        if (s->told + size == s->spool.total)
-                tell_output(cell, index, data, size);
+        if (s->sent_bytes + size == s->spool.total)
+                send_output(cell, index, data, size);
         else
-                tell_earlier(cell, index);
+                send_earlier(cell, index);
 }
 
-static void ask_let_go(struct sandbox_ask *ask)
+static void request_unhold(struct sandbox_request *request)
 {
-        struct cell *cell = ask->state;
+        struct cell *cell = request->state;
 
         if (cell->is_begun)
                 set_pause(cell, 0);
@@ -153,7 +156,7 @@ static void ask_let_go(struct sandbox_ask *ask)
 
 static void on_late(uv_timer_t *timer);
 
-static void on_signal_again(uv_timer_t *timer)
+static void on_signal_retry(uv_timer_t *timer)
 {
         struct cell *cell = timer->data;
 
@@ -161,12 +164,12 @@ static void on_signal_again(uv_timer_t *timer)
 }
 
 /* Interrupt the cell, and kill the interpreter if the cell does not end. */
-static void end_soon(struct cell *cell)
+static void schedule_end(struct cell *cell)
 {
         cell->is_ending = 1;
         set_pause(cell, 0);
         context_signal(cell->task.context);
-        uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, SIGNAL_AGAIN_MS);
+        uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, SIGNAL_RETRY_MS);
         uv_timer_start(cell->timer, on_late, GRACE_MS, 0);
 }
 
@@ -177,20 +180,20 @@ static void on_late(uv_timer_t *timer)
 
         if (cell->is_ending) {
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED,
-                        "the interpreter was killed: the cell went on for %d ms after it was interrupted", GRACE_MS);
+                        "the interpreter was killed: the cell still ran %d ms after it was interrupted", GRACE_MS);
                 context_end(cell->task.context, &e);
                 return;
         }
         cell->timed_out = 1;
-        end_soon(cell);
+        schedule_end(cell);
 }
 
-int cell_interrupt(struct cell *cell)
+int context_cell_interrupt(struct cell *cell)
 {
         cell->interrupted = 1;
         context_signal(cell->task.context);
-        if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_AGAIN_MS * UINT64_C(1000000))
-                uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, 0);
+        if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_RETRY_MS * UINT64_C(1000000))
+                uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, 0);
         return 1;
 }
 
@@ -198,7 +201,7 @@ static json_t *cell_params(struct context_task *task)
 {
         struct cell *cell = cell_from(task);
         struct context *c = task->context;
-        int is_silent = ask_flag(cell->ask, "silent", 0);
+        int is_silent = sandbox_request_flag(cell->request, "silent", 0);
 
         cell->is_begun = 1;
         context_note_memory(c);
@@ -207,12 +210,14 @@ static json_t *cell_params(struct context_task *task)
         if (cell->timeout_ms)
                 uv_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
         if (cell->is_stream) {
-                tell(cell, "begin",
-                     json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count), NULL);
+                send_event(cell, "begin",
+                           json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count),
+                           NULL);
                 for (int i = 0; i < STREAMS; i++)
-                        tell_earlier(cell, (enum stream_index)i);
+                        send_earlier(cell, (enum stream_index)i);
         }
-        return json_pack("{s:s, s:I, s:b, s:I}", "code", request_source(ask_text(cell->ask, "code"), 0).text, "count",
+        return json_pack("{s:s, s:I, s:b, s:I}", "code",
+                         request_source(sandbox_request_text(cell->request, "code"), 0).text, "count",
                          (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent, "storeBytes",
                          (json_int_t)CONTEXT_STORE_BYTES);
 }
@@ -291,7 +296,7 @@ static int on_display(struct cell *cell, const struct rpc_message *m, const stru
                                     json_boolean(json_is_true(json_object_get(m->params, "isUpdate"))));
         }
         if (cell->is_stream)
-                tell(cell, "display", json_incref(display), &attachments);
+                send_event(cell, "display", json_incref(display), &attachments);
         else if (display)
                 keep(cell, display, f);
         json_decref(display);
@@ -307,7 +312,7 @@ static int on_clear(struct cell *cell, const struct rpc_message *m, const struct
         (void)f;
         (void)e;
         if (cell->is_stream) {
-                tell(cell, "clear", json_pack("{s:b}", "wait", waits), NULL);
+                send_event(cell, "clear", json_pack("{s:b}", "wait", waits), NULL);
                 return 0;
         }
         cell->is_to_clear = 1;
@@ -345,18 +350,18 @@ static int on_input(struct cell *cell, const struct rpc_message *m, const struct
         }
         q = calloc(1, sizeof(*q));
         if (!q)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hear a question of a cell");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a question of a cell");
         q->id = json_incref(m->id);
         q->number = ++c->sandbox->next_question;
         TAILQ_INSERT_TAIL(&cell->questions, q, link);
-        tell(cell, "input",
-             json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt",
-                       prompt ? prompt : "", "password", json_is_true(json_object_get(m->params, "password"))),
-             NULL);
+        send_event(cell, "input",
+                   json_pack("{s:s, s:I, s:s, s:b}", "context", c->name, "input", (json_int_t)q->number, "prompt",
+                             prompt ? prompt : "", "password", json_is_true(json_object_get(m->params, "password"))),
+                   NULL);
         return 0;
 }
 
-int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e)
+int context_cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e)
 {
         struct context *c = cell->task.context;
         struct question *q;
@@ -378,16 +383,16 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
 
 static const struct {
         const char *method;
-        int (*hear)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-        int is_heard; /* a request is answered at once */
-} words[] = {
+        int (*handle)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+        int is_acknowledged; /* a request is answered at once */
+} handlers[] = {
         {"display", on_display, 1},
         {"clear", on_clear, 1},
         {"input", on_input, 0},
 };
 
 /* The agent waits for this answer, so that its later output arrives later. */
-static void say_heard(struct context *c, json_t *id)
+static void acknowledge(struct context *c, json_t *id)
 {
         struct cloche_err e;
 
@@ -395,27 +400,28 @@ static void say_heard(struct context *c, json_t *id)
                 channel_flush(&c->channel);
 }
 
-int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+int context_cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = cell->task.context;
 
         context_streams_take(c); /* earlier output is sent before this message */
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
                 int r;
 
-                if (strcmp(words[i].method, m->method) != 0 || (!words[i].is_heard && m->kind != RPC_REQUEST))
+                if (strcmp(handlers[i].method, m->method) != 0 ||
+                    (!handlers[i].is_acknowledged && m->kind != RPC_REQUEST))
                         continue;
-                if (!cell->ask && m->kind == RPC_REQUEST) {
-                        no_input(c, m->id, "the caller has gone");
+                if (!cell->request && m->kind == RPC_REQUEST) {
+                        no_input(c, m->id, "the caller has disconnected");
                         return 0;
                 }
-                r = cell->ask ? words[i].hear(cell, m, f, e) : 0;
-                if (r == 0 && words[i].is_heard && m->kind == RPC_REQUEST)
-                        say_heard(c, m->id);
+                r = cell->request ? handlers[i].handle(cell, m, f, e) : 0;
+                if (r == 0 && handlers[i].is_acknowledged && m->kind == RPC_REQUEST)
+                        acknowledge(c, m->id);
                 return r;
         }
         return m->kind == RPC_NOTIFICATION ? 0
-                                           : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
+                                           : err_set(e, CLOCHE_E_PROTOCOL, "the agent requested \"%.60s\"", m->method);
 }
 
 /* -- the outcome ---------------------------------------------------------------------------------------------- */
@@ -436,7 +442,7 @@ static size_t steering(const char *text)
 
 /* A cell that timed out was interrupted, so its traceback names the language's interrupt: replace
  * that name by Timeout. */
-static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_told)
+static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_marked)
 {
         size_t before = steering(line), size = strlen(name), colour;
 
@@ -444,7 +450,7 @@ static json_t *late_line(const char *line, const char *name, const char *late, i
                 return json_string(line);
         line += before;
         colour = steering(line + size);
-        *ret_is_told |= is_last;
+        *ret_is_marked |= is_last;
         if (is_last)
                 return json_sprintf("%.*sTimeout%.*s: %s", (int)before, line - before, (int)colour, line + size, late);
         return json_sprintf("%.*sTimeout%s", (int)before, line - before, line + size);
@@ -454,14 +460,14 @@ static json_t *late_lines(const json_t *traceback, const char *name, const char 
 {
         size_t count = json_array_size(traceback);
         json_t *lines = json_array();
-        int is_told = 0;
+        int is_marked = 0;
 
         for (size_t i = 0; i < count; i++) {
                 const char *line = json_string_value(json_array_get(traceback, i));
 
-                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_told));
+                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_marked));
         }
-        if (!is_told)
+        if (!is_marked)
                 json_array_append_new(lines, json_sprintf("Timeout: %s", late));
         return lines;
 }
@@ -508,7 +514,7 @@ static json_t *error_json(const struct cell *cell, const char *name, const char 
 
 static int put_streams(struct cell *cell, json_t *answer)
 {
-        uint64_t most = output_most(cell->ask);
+        uint64_t most = session_output_most(cell->request);
         const struct context_stream *streams = cell->task.context->streams;
         const char *id;
         int is_cut = 0;
@@ -516,7 +522,8 @@ static int put_streams(struct cell *cell, json_t *answer)
         for (int i = 0; i < STREAMS; i++) {
                 uint64_t next = 0;
 
-                if (put_page(answer, stream_names[i], &streams[i].spool, 0, most, &cell->attachments, &next) < 0)
+                if (session_put_page(answer, stream_names[i], &streams[i].spool, 0, most, &cell->attachments, &next) <
+                    0)
                         return -ENOMEM;
                 is_cut |= next < streams[i].spool.total;
         }
@@ -524,8 +531,8 @@ static int put_streams(struct cell *cell, json_t *answer)
         json_object_set_new(answer, "stderrBytes", json_integer((json_int_t)streams[STREAM_ERR].spool.total));
         json_object_set_new(answer, "truncated", json_boolean(is_cut));
         if (is_cut && !(cell->is_stream && most == 0) &&
-            (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool,
-                              &cell->task.context->streams[STREAM_ERR].spool)))
+            (id = context_output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool,
+                                      &cell->task.context->streams[STREAM_ERR].spool)))
                 json_object_set_new(answer, "output", json_string(id));
         return 0;
 }
@@ -534,7 +541,7 @@ static int put_streams(struct cell *cell, json_t *answer)
 static void finish(struct cell *cell, json_t *error, int is_ended)
 {
         struct context *c = cell->task.context;
-        struct sandbox_ask *ask = cell->ask;
+        struct sandbox_request *request = cell->request;
         json_t *answer =
                 json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I}", "context", c->name, "executionCount",
                           (json_int_t)cell->count, "status", error ? "error" : "ok", "error", error, "displays",
@@ -549,7 +556,7 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
         for (int i = 0; i < STREAMS; i++)
                 context_stream_renew(&c->streams[i]);
         set_pause(cell, 0); /* the pause belongs to this request, and no other one ends it */
-        ask_result(ask, answer, &cell->attachments);
+        sandbox_request_result(request, answer, &cell->attachments);
         cell_free(cell);
 }
 
@@ -571,7 +578,8 @@ static void on_answered(struct context_task *task, const struct rpc_message *m, 
         else
                 finish(cell,
                        error_json(cell, "AgentError",
-                                  m->kind == RPC_ERROR ? m->error_message : "the agent did not say how the cell ended",
+                                  m->kind == RPC_ERROR ? m->error_message
+                                                       : "the agent did not report how the cell ended",
                                   NULL),
                        0);
 }
@@ -579,7 +587,7 @@ static void on_answered(struct context_task *task, const struct rpc_message *m, 
 static void on_failed(struct context_task *task, const struct cloche_err *e)
 {
         struct cell *cell = cell_from(task);
-        struct sandbox_ask *ask = cell->ask;
+        struct sandbox_request *request = cell->request;
         json_t *error;
 
         if (cell->is_begun) {
@@ -588,19 +596,19 @@ static void on_failed(struct context_task *task, const struct cloche_err *e)
                 return;
         }
         cell_free(cell);
-        ask_fail(ask, e, NULL);
+        sandbox_request_fail(request, e, NULL);
 }
 
 static const struct context_task_kind cell_kind = {"cell", cell_params, on_answered, on_failed, on_release};
 
-static void on_cancel(struct sandbox_ask *ask)
+static void on_cancel(struct sandbox_request *request)
 {
-        struct cell *cell = ask->state;
+        struct cell *cell = request->state;
 
-        cell->ask = NULL;
+        cell->request = NULL;
         if (cell->is_begun && !cell->is_ending)
-                end_soon(cell);
-        context_task_abandon(&cell->task);
+                schedule_end(cell);
+        context_task_detach(&cell->task);
 }
 
 /* -- the start ------------------------------------------------------------------------------------------------ */
@@ -618,13 +626,13 @@ static struct context *default_context(struct sandbox *s, const char *language, 
         return c ? c : context_new(s, name, runtime->name, NULL, NULL, e);
 }
 
-static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, struct cloche_err *e)
+static struct cell *cell_new(struct sandbox_request *request, const struct context *c, struct cloche_err *e)
 {
         struct cell *cell = calloc(1, sizeof(*cell));
 
         if (cell) {
-                cell->timer = handle_timer(&ask->all->engine->loop, cell);
-                cell->signal_timer = handle_timer(&ask->all->engine->loop, cell);
+                cell->timer = handle_timer(&request->all->engine->loop, cell);
+                cell->signal_timer = handle_timer(&request->all->engine->loop, cell);
         }
         if (!cell || !cell->timer || !cell->signal_timer) {
                 if (cell) {
@@ -636,56 +644,59 @@ static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, s
                 return NULL;
         }
         TAILQ_INIT(&cell->questions);
-        cell->ask = ask;
+        cell->request = request;
         cell->displays = json_array();
         cell->attachments = BUF_INIT(FRAME_BYTES_MAX);
-        cell->is_stream = ask_flag(ask, "stream", 0);
-        cell->takes_input = ask_flag(ask, "input", 0);
-        cell->timeout_ms = ask_count(ask, "timeoutMs", c->timeout_ms);
+        cell->is_stream = sandbox_request_flag(request, "stream", 0);
+        cell->takes_input = sandbox_request_flag(request, "input", 0);
+        cell->timeout_ms = sandbox_request_count(request, "timeoutMs", c->timeout_ms);
         return cell;
 }
 
 /* Restart an ended context if the request wants that; a default context always. */
-static int enliven(struct context *c, struct sandbox_ask *ask, struct cloche_err *e)
+static int enliven(struct context *c, struct sandbox_request *request, struct cloche_err *e)
 {
         if (c->state != CONTEXT_ENDED)
                 return 0;
-        if (c->why[0] && !ask_flag(ask, "restart", !ask_text(ask, "context")))
+        if (c->why[0] && !sandbox_request_flag(request, "restart", !sandbox_request_text(request, "context")))
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended, and can be restarted: %s",
                                c->name, c->why);
         context_start(c);
         return 0;
 }
 
-int begin_CONTEXT_RUN(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_RUN(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context"), *language = ask_text(ask, "language");
+        const char *name = sandbox_request_text(request, "context"),
+                   *language = sandbox_request_text(request, "language");
         struct context *c;
         struct cell *cell;
         int r;
 
         if (name && language)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "language goes with a default context; \"%s\" has its own",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "language selects a default context; the context \"%s\" has its own: leave language out",
                                name);
-        if (ask_flag(ask, "input", 0) && !ask_flag(ask, "stream", 0))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "input needs stream: questions are told as events");
-        c = name ? context_find(ask->sandbox, name, e)
-                 : default_context(ask->sandbox, language ? language : "python", e);
+        if (sandbox_request_flag(request, "input", 0) && !sandbox_request_flag(request, "stream", 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "input needs stream, because requests for input are sent as events: set stream");
+        c = name ? context_find(request->sandbox, name, e)
+                 : default_context(request->sandbox, language ? language : "python", e);
         if (!c)
                 return -(int)e->code;
-        r = enliven(c, ask, e);
+        r = enliven(c, request, e);
         if (r < 0)
                 return r;
-        cell = cell_new(ask, c, e);
+        cell = cell_new(request, c, e);
         if (!cell)
                 return -(int)e->code;
-        ask->state = cell;
-        ask->cancel = on_cancel;
-        ask->release = ask_let_go;
-        r = context_ask(c, &cell->task, &cell_kind, e);
+        request->state = cell;
+        request->cancel = on_cancel;
+        request->release = request_unhold;
+        r = context_request(c, &cell->task, &cell_kind, e);
         if (r < 0) {
-                ask->cancel = NULL;
-                ask->release = NULL;
+                request->cancel = NULL;
+                request->release = NULL;
                 cell_free(cell);
         }
         return r;

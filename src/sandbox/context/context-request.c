@@ -1,5 +1,7 @@
-/* Requests to contexts other than cells. */
+/* Requests to contexts other than cells. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "context.h"
+#include "sandbox/core/spawn.h"
 
 #include "base/err.h"
 
@@ -13,7 +15,7 @@
 
 struct question_task {
         struct context_task task;
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         int is_new; /* of context.create */
 };
 
@@ -29,45 +31,45 @@ static void on_release(struct context_task *task)
 
 static void on_failed(struct context_task *task, const struct cloche_err *e)
 {
-        ask_fail(from(task)->ask, e, NULL);
+        sandbox_request_fail(from(task)->request, e, NULL);
         free(task);
 }
 
-static void on_cancel(struct sandbox_ask *ask)
+static void on_cancel(struct sandbox_request *request)
 {
-        struct question_task *q = ask->state;
+        struct question_task *q = request->state;
 
-        q->ask = NULL;
-        context_task_abandon(&q->task);
+        q->request = NULL;
+        context_task_detach(&q->task);
 }
 
-static int ask_in_turn(struct sandbox_ask *ask, struct context *c, const struct context_task_kind *kind, int is_new,
-                       struct cloche_err *e)
+static int request_in_turn(struct sandbox_request *request, struct context *c, const struct context_task_kind *kind,
+                           int is_new, struct cloche_err *e)
 {
         struct question_task *q = calloc(1, sizeof(*q));
         int r;
 
         if (!q)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
-        q->ask = ask;
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a context");
+        q->request = request;
         q->is_new = is_new;
-        ask->state = q;
-        ask->cancel = on_cancel;
-        r = context_ask(c, &q->task, kind, e);
+        request->state = q;
+        request->cancel = on_cancel;
+        r = context_request(c, &q->task, kind, e);
         if (r < 0) {
-                ask->cancel = NULL;
+                request->cancel = NULL;
                 free(q);
         }
         return r;
 }
 
-struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e)
+struct context *context_of(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context");
+        const char *name = sandbox_request_text(request, "context");
 
         if (name)
-                return context_find(ask->sandbox, name, e);
-        err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"context\": its name", ask->method->name);
+                return context_find(request->sandbox, name, e);
+        err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"context\": its name", request->method->name);
         return NULL;
 }
 
@@ -75,16 +77,16 @@ struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e)
 
 static void on_ready(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
-        struct sandbox_ask *ask = from(task)->ask;
+        struct sandbox_request *request = from(task)->request;
         int is_new = from(task)->is_new;
         json_t *answer = context_json(task->context);
 
         (void)m;
         (void)f;
         free(task);
-        if (answer && ask->method->begin == begin_CONTEXT_CREATE)
+        if (answer && request->method->handle == handle_CONTEXT_CREATE)
                 json_object_set_new(answer, "created", json_boolean(is_new));
-        ask_result(ask, answer, NULL);
+        sandbox_request_result(request, answer, NULL);
 }
 
 static const struct context_task_kind ready_kind = {NULL, NULL, on_ready, on_failed, on_release};
@@ -95,7 +97,7 @@ static void on_not_made(struct context_task *task, const struct cloche_err *e)
         struct context *c = task->context;
 
         on_failed(task, e);
-        context_free_soon(c);
+        context_schedule_free(c);
 }
 
 static const struct context_task_kind making_kind = {NULL, NULL, on_ready, on_not_made, on_release};
@@ -108,15 +110,16 @@ static int check_cwd(const char *cwd, struct cloche_err *e)
                        : 0;
 }
 
-int begin_CONTEXT_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context"), *language = ask_text(ask, "language"), *cwd = ask_text(ask, "cwd");
-        json_t *env = json_object_get(ask->params, "env");
-        struct sandbox *s = ask->sandbox;
+        const char *name = sandbox_request_text(request, "context"),
+                   *language = sandbox_request_text(request, "language"), *cwd = sandbox_request_text(request, "cwd");
+        json_t *env = json_object_get(request->params, "env");
+        struct sandbox *s = request->sandbox;
         char made_up[32];
         struct context *c;
 
-        if (check_cwd(cwd, e) < 0 || (env && env_check(env, e) < 0))
+        if (check_cwd(cwd, e) < 0 || (env && sandbox_env_check(env, e) < 0))
                 return -(int)e->code;
         do
                 snprintf(made_up, sizeof(made_up), "context-%llu", (unsigned long long)++s->next_context);
@@ -129,28 +132,28 @@ int begin_CONTEXT_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
                 json_t *answer = context_json(c);
 
                 json_object_set_new(answer, "created", json_false());
-                ask_result(ask, answer, NULL);
+                sandbox_request_result(request, answer, NULL);
                 return 0;
         }
         if (c) {
                 context_start(c);
-                return ask_in_turn(ask, c, &ready_kind, 0, e);
+                return request_in_turn(request, c, &ready_kind, 0, e);
         }
         c = context_new(s, name, language ? language : "python", cwd, env, e);
         if (!c)
                 return -(int)e->code;
-        c->timeout_ms = ask_count(ask, "timeoutMs", 0);
-        c->is_forkable = ask_flag(ask, "forkable", 0);
+        c->timeout_ms = sandbox_request_count(request, "timeoutMs", 0);
+        c->is_forkable = sandbox_request_flag(request, "forkable", 0);
         context_start(c);
-        if (ask_in_turn(ask, c, &making_kind, 1, e) == 0)
+        if (request_in_turn(request, c, &making_kind, 1, e) == 0)
                 return 0;
         context_free(c);
         return -(int)e->code;
 }
 
-int begin_CONTEXT_RESTART(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_RESTART(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
         struct cloche_err why;
 
         if (!c)
@@ -158,71 +161,74 @@ int begin_CONTEXT_RESTART(struct sandbox_ask *ask, struct cloche_err *e)
         err_set(&why, CLOCHE_E_CONTEXT_ENDED, "the context was restarted");
         context_end(c, &why);
         context_start(c);
-        return ask_in_turn(ask, c, &ready_kind, 0, e);
+        return request_in_turn(request, c, &ready_kind, 0, e);
 }
 
 /* -- without the agent ---------------------------------------------------------------------------------------- */
 
-int begin_CONTEXT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         const struct context *c;
 
         (void)e;
-        TAILQ_FOREACH (c, &ask->sandbox->contexts, link)
+        TAILQ_FOREACH (c, &request->sandbox->contexts, link)
                 if (!c->is_doomed && !c->of)
                         json_array_append_new(list, context_json(c));
-        ask_result(ask, json_pack("{s:o}", "contexts", list), NULL);
+        sandbox_request_result(request, json_pack("{s:o}", "contexts", list), NULL);
         return 0;
 }
 
-int begin_CONTEXT_GET(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_GET(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(ask, e);
+        const struct context *c = context_of(request, e);
 
         if (!c)
                 return -(int)e->code;
-        ask_result(ask, context_json(c), NULL);
+        sandbox_request_result(request, context_json(c), NULL);
         return 0;
 }
 
-int begin_CONTEXT_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
         json_t *answer;
 
         if (!c)
                 return -(int)e->code;
         answer = json_pack("{s:s}", "context", c->name);
         context_free(c);
-        ask_result(ask, answer, NULL);
+        sandbox_request_result(request, answer, NULL);
         return 0;
 }
 
-int begin_CONTEXT_INTERRUPT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(ask, e);
-        struct cell *cell = c ? cell_of(c) : NULL;
+        const struct context *c = context_of(request, e);
+        struct cell *cell = c ? context_cell_of(c) : NULL;
 
         if (!c)
                 return -(int)e->code;
-        ask_result(ask, json_pack("{s:s, s:b}", "context", c->name, "interrupted", cell ? cell_interrupt(cell) : 0),
-                   NULL);
+        sandbox_request_result(request,
+                               json_pack("{s:s, s:b}", "context", c->name, "interrupted",
+                                         cell ? context_cell_interrupt(cell) : 0),
+                               NULL);
         return 0;
 }
 
-int begin_CONTEXT_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_INPUT(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(ask, e);
-        struct cell *cell = c ? cell_of(c) : NULL;
+        const struct context *c = context_of(request, e);
+        struct cell *cell = c ? context_cell_of(c) : NULL;
         int r;
 
         if (!c)
                 return -(int)e->code;
-        r = cell ? cell_input(cell, ask_count(ask, "input", 0), ask_text(ask, "value"), e)
+        r = cell ? context_cell_input(cell, sandbox_request_count(request, "input", 0),
+                                      sandbox_request_text(request, "value"), e)
                  : err_set(e, CLOCHE_E_NOT_FOUND, "no cell runs in the context \"%s\"", c->name);
         if (r == 0)
-                ask_result(ask, json_object(), NULL);
+                sandbox_request_result(request, json_object(), NULL);
         return r;
 }
 
@@ -230,9 +236,10 @@ int begin_CONTEXT_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
 
 static json_t *complete_params(struct context_task *task)
 {
-        const struct sandbox_ask *ask = from(task)->ask;
+        const struct sandbox_request *request = from(task)->request;
 
-        return json_pack("{s:s, s:I}", "code", ask_text(ask, "code"), "at", (json_int_t)ask_count(ask, "at", AT_END));
+        return json_pack("{s:s, s:I}", "code", sandbox_request_text(request, "code"), "at",
+                         (json_int_t)sandbox_request_count(request, "at", AT_END));
 }
 
 static json_t *no_params(struct context_task *task)
@@ -269,18 +276,18 @@ static json_t *variables(const json_t *list)
         return clean;
 }
 
-static void tell(struct context_task *task, const struct rpc_message *m, json_t *answer)
+static void send_reply(struct context_task *task, const struct rpc_message *m, json_t *answer)
 {
-        struct sandbox_ask *ask = from(task)->ask;
+        struct sandbox_request *request = from(task)->request;
         struct cloche_err e;
 
         free(task);
         if (m->kind == RPC_RESULT) {
-                ask_result(ask, answer, NULL);
+                sandbox_request_result(request, answer, NULL);
                 return;
         }
         context_read_error(m, &e);
-        ask_fail(ask, &e, NULL);
+        sandbox_request_fail(request, &e, NULL);
 }
 
 static void on_completed(struct context_task *task, const struct rpc_message *m, const struct frame *f)
@@ -292,31 +299,32 @@ static void on_completed(struct context_task *task, const struct rpc_message *m,
                 answer = json_pack("{s:o, s:I, s:I}", "matches", texts(json_object_get(m->result, "matches")), "from",
                                    json_integer_value(json_object_get(m->result, "from")), "to",
                                    json_integer_value(json_object_get(m->result, "to")));
-        tell(task, m, answer);
+        send_reply(task, m, answer);
 }
 
 static void on_described(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
         (void)f;
-        tell(task, m,
-             m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables")))
-                                   : NULL);
+        send_reply(task, m,
+                   m->kind == RPC_RESULT
+                           ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables")))
+                           : NULL);
 }
 
 static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed,
                                                        on_failed,  on_release,      1};
 static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release, 1};
 
-int begin_CONTEXT_COMPLETE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_COMPLETE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
 
-        return c ? ask_in_turn(ask, c, &complete_kind, 0, e) : -(int)e->code;
+        return c ? request_in_turn(request, c, &complete_kind, 0, e) : -(int)e->code;
 }
 
-int begin_CONTEXT_DESCRIBE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_DESCRIBE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
 
-        return c ? ask_in_turn(ask, c, &describe_kind, 0, e) : -(int)e->code;
+        return c ? request_in_turn(request, c, &describe_kind, 0, e) : -(int)e->code;
 }

@@ -1,4 +1,5 @@
-/* The output of a context: read when it arrives, kept for the current or the next cell. */
+/* The output of a context: read when it arrives, kept for the current or the next cell. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/err.h"
@@ -19,7 +20,7 @@ static void end(struct context_stream *s)
 
 static ssize_t read_some(struct context_stream *s, size_t most)
 {
-        struct cell *cell = cell_of(s->context);
+        struct cell *cell = context_cell_of(s->context);
         enum stream_index index = s == &s->context->streams[STREAM_OUT] ? STREAM_OUT : STREAM_ERR;
         char data[READ_BYTES];
         ssize_t n = read(s->fd, data, most < sizeof(data) ? most : sizeof(data));
@@ -28,7 +29,7 @@ static ssize_t read_some(struct context_stream *s, size_t most)
                 return n;
         (void)spool_append(&s->spool, data, (size_t)n); /* with a full disk output is lost, which the totals show */
         if (cell)
-                cell_bytes(cell, index, data, (size_t)n);
+                context_cell_bytes(cell, index, data, (size_t)n);
         return n;
 }
 
@@ -46,7 +47,7 @@ void context_stream_renew(struct context_stream *s)
 {
         spool_done(&s->spool);
         spool_init(&s->spool, SPOOL_FIRST, KEEP_BYTES, s->context->sandbox->all->state_fd);
-        s->told = 0;
+        s->sent_bytes = 0;
 }
 
 int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_err *e)
@@ -59,7 +60,7 @@ int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_e
                 s->fd = fd_take(&stdio->our_fds[i + 1]);
                 r = handle_poll(&c->sandbox->all->engine->loop, s->fd, s, &s->poll);
                 if (r < 0)
-                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a context prints");
+                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a context");
                 uv_poll_start(s->poll, UV_READABLE, on_readable);
         }
         fd_close(&stdio->our_fds[0]); /* standard input is empty */

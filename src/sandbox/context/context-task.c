@@ -1,4 +1,5 @@
-/* The queue of a context, its requests to the agent, and the agent's messages. */
+/* The queue of a context, its requests to the agent, and the agent's messages. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/clock.h"
@@ -28,7 +29,7 @@ static void leave(struct context_task *task)
 static void fail(struct context_task *task, const struct cloche_err *e)
 {
         leave(task);
-        if (task->is_abandoned)
+        if (task->is_detached)
                 task->kind->release(task);
         else
                 task->kind->failed(task, e);
@@ -44,7 +45,7 @@ static void on_no_answer(uv_timer_t *timer)
 
 static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
-static int ask_agent(struct context *c, struct context_task *task, struct cloche_err *e)
+static int request_agent(struct context *c, struct context_task *task, struct cloche_err *e)
 {
         int r = channel_request(&c->channel, task->kind->method, task->kind->params(task), -EBADF, on_answer, e);
 
@@ -71,33 +72,34 @@ void context_tasks_begin(struct context *c)
                         continue;
                 }
                 c->current = task;
-                if (ask_agent(c, task, &e) == 0)
+                if (request_agent(c, task, &e) == 0)
                         return;
                 fail(task, &e);
         }
 }
 
-int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
-                struct cloche_err *e)
+int context_request(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                    struct cloche_err *e)
 {
         if (c->state == CONTEXT_ENDED)
                 return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
         if (c->task_count >= CONTEXT_TASKS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u cells wait in this context", c->task_count);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u cells wait in this context already: try again when some have ended", c->task_count);
         task->context = c;
         task->kind = kind;
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
         c->task_count++;
         c->used_ms = clock_real_ms();
-        c->is_asked = 1; /* begun in the next loop iteration: the caller gets no callback from within */
-        sandbox_turn_soon(c->sandbox);
+        c->is_queued = 1; /* begun in the next loop iteration: the caller gets no callback from within */
+        sandbox_schedule_turn(c->sandbox);
         return 0;
 }
 
-void context_task_abandon(struct context_task *task)
+void context_task_detach(struct context_task *task)
 {
         if (task->context->current == task) {
-                task->is_abandoned = 1;
+                task->is_detached = 1;
                 return;
         }
         leave(task);
@@ -115,7 +117,7 @@ void context_tasks_fail(struct context *c, const struct cloche_err *e)
         c->current = NULL;
         while ((task = TAILQ_FIRST(&tasks))) {
                 TAILQ_REMOVE(&tasks, task, link);
-                if (task->is_abandoned)
+                if (task->is_detached)
                         task->kind->release(task);
                 else
                         task->kind->failed(task, e);
@@ -146,7 +148,7 @@ static int on_answer(void *data, const struct rpc_message *m, const struct frame
         uv_timer_stop(c->end_timer);
         context_streams_take(c); /* output from before the answer */
         leave(task);
-        if (task->is_abandoned)
+        if (task->is_detached)
                 task->kind->release(task);
         else
                 task->kind->answered(task, m, f);
@@ -163,14 +165,14 @@ static int check_request(const struct context *c, const struct rpc_message *m, s
                                json_string_length(m->id), REQUEST_ID_BYTES);
         if (channel_unsent(&c->channel) > UNREAD_BYTES)
                 return err_set(e, CLOCHE_E_PROTOCOL,
-                               "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
+                               "the agent sends requests (\"%.60s\"), and does not read the answers", m->method);
         return 0;
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = data;
-        struct cell *cell = cell_of(c);
+        struct cell *cell = context_cell_of(c);
         int r = m->kind == RPC_REQUEST ? check_request(c, m, e) : 0;
 
         if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
@@ -180,12 +182,12 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (r < 0)
                 return r;
         if (cell)
-                return cell_hear(cell, m, f, e);
+                return context_cell_on_message(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
-                branching_failed(c->branching, m->params);
+                context_fork_failed(c->fork, m->params);
         return m->kind == RPC_NOTIFICATION
                        ? 0
-                       : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
+                       : err_set(e, CLOCHE_E_PROTOCOL, "the agent requested \"%.60s\" between cells", m->method);
 }
 
 int context_watch(struct context *c, struct cloche_err *e)

@@ -1,7 +1,10 @@
-/* The life of contexts: forked from a notebook's prefix, ended, started again. */
+/* The life of contexts: forked from a notebook's prefix, ended, started again. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 #include "prewarm.h"
 #include "sandbox/core/copy.h"
+#include "sandbox/core/spawn.h"
+#include "sandbox/core/state.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -20,6 +23,20 @@
 
 #define END_PATIENCE_MS 200    /* from the end of its channel to the report of its exit status */
 #define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
+
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+static const unsigned transitions[CONTEXT_STATES] = {
+        [CONTEXT_ENDED] = STATE_TO(CONTEXT_ENDED) | STATE_TO(CONTEXT_STARTING),
+        [CONTEXT_STARTING] = STATE_TO(CONTEXT_STARTING) | STATE_TO(CONTEXT_LIVE) | STATE_TO(CONTEXT_ENDED),
+        [CONTEXT_LIVE] = STATE_TO(CONTEXT_ENDED),
+};
+
+void context_set_state(struct context *c, enum context_state state)
+{
+        STATE_CHECK(transitions, c->state, state);
+        c->state = state;
+}
 
 /* -- lookup, creation ----------------------------------------------------------------------------------------- */
 
@@ -48,8 +65,9 @@ int context_name_check(const char *name, struct cloche_err *e)
 
         if (size == 0 || size >= SANDBOX_NAME_MAX || name[size])
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name,
-                               SANDBOX_NAME_MAX - 1);
+                               "\"%.64s\" is not a valid name of a context or checkpoint: expected 1 to %d of A-Z a-z "
+                               "0-9 . _ -",
+                               name, SANDBOX_NAME_MAX - 1);
         return 0;
 }
 
@@ -59,7 +77,8 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         struct context *c;
 
         if (s->context_count >= CONTEXTS_MAX) {
-                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already", s->context_count);
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already: delete one (context.delete)",
+                        s->context_count);
                 return NULL;
         }
         c = calloc(1, sizeof(*c));
@@ -94,7 +113,7 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         struct template *template;
 
         if (context_name_check(name, e) < 0 ||
-            notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
+            context_notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
                 return NULL;
         return make(s, name, runtime, cwd, env, e);
 }
@@ -108,7 +127,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
-        like->state = CONTEXT_STARTING;
+        context_set_state(like, CONTEXT_STARTING);
         return like;
 }
 
@@ -123,9 +142,9 @@ static void release(struct context *c)
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
-        seat_free(c->spare);
+        seat_free(c->next_fork);
         seat_free(c->seat);
-        c->spare = c->seat = NULL;
+        c->next_fork = c->seat = NULL;
         c->pid = 0;
         c->has_status = 0;
 }
@@ -136,11 +155,11 @@ void context_end(struct context *c, const struct cloche_err *e)
 
         if (c->state == CONTEXT_LIVE)
                 context_streams_take(c);
-        c->state = CONTEXT_ENDED;
+        context_set_state(c, CONTEXT_ENDED);
         snprintf(c->why, sizeof(c->why), "%s", copy.msg);
         release(c);
-        if (c->branching)
-                branching_abort(c->branching, c, &copy);
+        if (c->fork)
+                context_fork_abort(c->fork, c, &copy);
         context_tasks_fail(c, &copy);
 }
 
@@ -150,7 +169,7 @@ void context_free(struct context *c)
 
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the context was deleted");
         context_end(c, &e);
-        checkpoints_free(c);
+        context_checkpoints_free(c);
         TAILQ_REMOVE(&c->sandbox->contexts, c, link);
         c->sandbox->context_count--;
         for (int i = 0; i < STREAMS; i++)
@@ -162,10 +181,10 @@ void context_free(struct context *c)
         free(c);
 }
 
-void context_free_soon(struct context *c)
+void context_schedule_free(struct context *c)
 {
         c->is_doomed = 1;
-        sandbox_turn_soon(c->sandbox);
+        sandbox_schedule_turn(c->sandbox);
 }
 
 unsigned contexts_count(const struct sandbox *s)
@@ -194,22 +213,22 @@ void contexts_turn(struct sandbox *s)
 
         for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
                 next = TAILQ_NEXT(c, link);
-                if (c->is_asked && c->state == CONTEXT_LIVE)
+                if (c->is_queued && c->state == CONTEXT_LIVE)
                         context_tasks_begin(c);
-                c->is_asked = 0;
+                c->is_queued = 0;
         }
         while ((c = doomed_one(s))) /* its checkpoints are freed with it, and any of them may be the next in the list */
                 context_free(c);
 }
 
-void contexts_gone(struct sandbox *s)
+void contexts_on_box_closed(struct sandbox *s)
 {
-        ahead_gone(s);
+        context_prewarm_close(s);
         while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
 
-static void say_status(int wait_status, char *to, size_t size)
+static void describe_status(int wait_status, char *to, size_t size)
 {
         if (WIFSIGNALED(wait_status))
                 snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status),
@@ -224,7 +243,7 @@ static uint64_t count_oom_kills(const struct context *c)
 {
         struct keeper_usage usage;
 
-        return engine_read_usage(c->sandbox->all->engine, c->sandbox->box, &usage) ? usage.oom_kills : 0;
+        return c->sandbox->all->boxes->read_usage(c->sandbox->all, c->sandbox->box, &usage) ? usage.oom_kills : 0;
 }
 
 void context_note_memory(struct context *c)
@@ -245,7 +264,7 @@ static void end_by_itself(struct context *c)
         int is_out_of_memory;
 
         if (c->has_status)
-                say_status(c->wait_status, how, sizeof(how));
+                describe_status(c->wait_status, how, sizeof(how));
         is_out_of_memory = ran_out_of_memory(c);
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
@@ -296,7 +315,7 @@ static void on_program_exit(void *data, const struct init_answer *exit)
 {
         struct context *c = data;
 
-        copies_exited(c->sandbox, &c->control, exit);
+        sandbox_copies_exited(c->sandbox, &c->control, exit);
 }
 
 static void on_channel_end(void *data, const struct cloche_err *e)
@@ -308,8 +327,8 @@ static void on_channel_end(void *data, const struct cloche_err *e)
                 await_status(c);
                 return;
         }
-        err_set(&copy, CLOCHE_E_CONTEXT_ENDED,
-                "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
+        err_set(&copy, CLOCHE_E_CONTEXT_ENDED, "the interpreter was killed: its agent sent an invalid message: %s",
+                e->msg);
         context_end(c, &copy);
 }
 
@@ -356,15 +375,15 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
         if (m->kind == RPC_ERROR) {
                 context_read_error(m, &e);
         } else if (pid <= 1 || pid > INT32_MAX) {
-                err_set(&e, CLOCHE_E_PROTOCOL, "the agent said no process id");
+                err_set(&e, CLOCHE_E_PROTOCOL, "the agent sent no valid process id");
         } else {
                 free(task);
                 uv_timer_stop(c->end_timer);
                 c->pid = (int32_t)pid;
                 take_interpreter(c, m);
-                c->state = CONTEXT_LIVE;
-                if (c->branching)
-                        branching_opened(c->branching, c);
+                context_set_state(c, CONTEXT_LIVE);
+                if (c->fork)
+                        context_fork_opened(c->fork, c);
                 return;
         }
         free(task);
@@ -394,7 +413,7 @@ static void on_not_opened(uv_timer_t *timer)
 }
 
 /* Put the request in front of the tasks that wait. */
-static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
+static int request_open(struct context *c, const char *method, struct cloche_err *e)
 {
         struct opening *opening = calloc(1, sizeof(*opening));
 
@@ -429,7 +448,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
 {
         int r;
 
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->seat = seat;
         c->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
@@ -441,7 +460,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
         if (r == 0)
                 r = context_watch(c, e);
         if (r == 0)
-                r = ask_to_open(c, method, e);
+                r = request_open(c, method, e);
         return r;
 }
 
@@ -466,16 +485,16 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
 static void make_seat(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
-        struct seat *ahead = c->is_forkable ? NULL : ahead_take(c->sandbox, c->runtime);
+        struct seat *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime);
         struct cloche_err e;
 
         if (!c->is_forkable)
-                ahead_want(c->sandbox, c->runtime);
-        if (ahead) {
-                c->seat = ahead;
-                ahead->told = on_seat;
-                ahead->owner = c;
-                on_seat(ahead, NULL);
+                context_prewarm_schedule(c->sandbox, c->runtime);
+        if (prewarmed) {
+                c->seat = prewarmed;
+                prewarmed->told = on_seat;
+                prewarmed->owner = c;
+                on_seat(prewarmed, NULL);
                 return;
         }
         if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {
@@ -495,8 +514,8 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
         if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e ||
-            notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
+        if (e || context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template,
+                                       &error) < 0)
                 context_end(c, &error);
         else
                 make_seat(c, template);
@@ -510,10 +529,11 @@ void context_start(struct context *c)
 
         if (c->state != CONTEXT_ENDED)
                 return;
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
         c->wait.told = on_template;
-        if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)
+        if (context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) <
+            0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_seat(c, template);
@@ -539,7 +559,7 @@ void context_signal(struct context *c)
         struct cloche_err e;
 
         if (c->pid && c->control.fd >= 0 &&
-            kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
+            sandbox_send_kill(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
                 c->signals_in_flight++;
 }
 
@@ -552,11 +572,12 @@ static const char *state_of(const struct context *c)
 
 json_t *context_json(const struct context *c)
 {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name,
-                                   "language", c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c),
-                                   "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
-                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt",
-                                   time_json(c->used_ms), "checkpoints", (int)checkpoints_count(c));
+        json_t *object =
+                json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name, "language",
+                          c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c), "executionCount",
+                          (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs", (json_int_t)c->timeout_ms,
+                          "createdAt", sandbox_time_json(c->created_ms), "lastUsedAt", sandbox_time_json(c->used_ms),
+                          "checkpoints", (int)context_checkpoints_count(c));
 
         if (object && c->pid)
                 json_object_set_new(object, "pid", json_integer(c->pid));

@@ -1,7 +1,7 @@
 /* Forks of live contexts. A checkpoint is a fork that stays stopped. The context gets the request
  * `branch` and stops; then boxes are made beneath its own, files are copied into them, and it is
  * forked into each; the children get the request `enter` and live. A rollback does the same with a
- * checkpoint. */
+ * checkpoint. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 #include "sandbox/core/copy.h"
 
@@ -16,286 +16,286 @@
 #define CHECKPOINTS_MAX 64
 
 /* A context that is being made. */
-struct twig {
-        struct branching *branching;
+struct child {
+        struct context_fork *fork;
         struct context *to;
         struct seat *seat; /* moved to the context later */
         struct copy *copy;
         int is_made, is_filled, is_forked, is_open;
 };
 
-struct branching {
+struct context_fork {
         struct context_task task; /* `branch`, for from */
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct context *from; /* the context, or the checkpoint of a rollback; NULL after its release */
         enum { FORKS, CHECKPOINT, ROLLBACK } kind;
         int needs_files; /* pack the workspace into files_fd */
         int files_fd;    /* in a rollback, that of the checkpoint */
         struct copy *packing;
-        int is_branched;
+        int is_prepared;
         unsigned ordered, making; /* numbers of boxes */
         unsigned count;
-        struct twig twigs[];
+        struct child children[];
 };
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void make_spare(struct context *from);
+static void prewarm_next_fork(struct context *from);
 
 /* Release the context: it continues with its queue. */
-static void let_go(struct branching *b)
+static void resume_origin(struct context_fork *fork)
 {
-        struct context *from = b->from;
+        struct context *from = fork->from;
 
-        b->from = NULL;
-        from->branching = NULL;
+        fork->from = NULL;
+        from->fork = NULL;
         from->is_held = 0;
         if (from->state == CONTEXT_LIVE) {
-                make_spare(from);
+                prewarm_next_fork(from);
                 context_tasks_begin(from);
         }
 }
 
-static void branching_free(struct branching *b)
+static void fork_free(struct context_fork *fork)
 {
-        copy_cancel(b->packing);
-        for (unsigned i = 0; i < b->count; i++) {
-                copy_cancel(b->twigs[i].copy);
-                seat_free(b->twigs[i].seat);
-                if (b->twigs[i].to)
-                        b->twigs[i].to->branching = NULL;
+        sandbox_copy_cancel(fork->packing);
+        for (unsigned i = 0; i < fork->count; i++) {
+                sandbox_copy_cancel(fork->children[i].copy);
+                seat_free(fork->children[i].seat);
+                if (fork->children[i].to)
+                        fork->children[i].to->fork = NULL;
         }
-        if (b->kind != ROLLBACK)
-                fd_close(&b->files_fd);
-        free(b);
+        if (fork->kind != ROLLBACK)
+                fd_close(&fork->files_fd);
+        free(fork);
 }
 
 /* Undo it. The original stays as it was, except in a rollback: the context's old interpreter has
  * ended already. */
-static void give_up(struct branching *b, const struct cloche_err *e)
+static void cancel_fork(struct context_fork *fork, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = fork->request;
         struct context *to[FORKS_MAX];
-        unsigned count = b->count;
-        int rolls_back = b->kind == ROLLBACK;
+        unsigned count = fork->count;
+        int rolls_back = fork->kind == ROLLBACK;
         struct cloche_err copy = *e;
 
         for (unsigned i = 0; i < count; i++)
-                to[i] = b->twigs[i].to;
-        if (b->from && b->is_branched)
-                let_go(b);
-        else if (b->from)
-                b->from->branching = NULL;
-        branching_free(b);
+                to[i] = fork->children[i].to;
+        if (fork->from && fork->is_prepared)
+                resume_origin(fork);
+        else if (fork->from)
+                fork->from->fork = NULL;
+        fork_free(fork);
         for (unsigned i = 0; i < count; i++) {
                 if (!to[i])
                         continue;
                 if (rolls_back && to[i]->state != CONTEXT_ENDED)
                         context_end(to[i], &copy);
                 else if (!rolls_back)
-                        context_free_soon(to[i]);
+                        context_schedule_free(to[i]);
         }
-        if (ask)
-                ask_fail(ask, &copy, NULL);
+        if (request)
+                sandbox_request_fail(request, &copy, NULL);
 }
 
 /* One of the new contexts ends before the agent of the original has answered `branch`: the others
  * are dropped too. */
-static void forget_one(struct branching *b, struct context *c, const struct cloche_err *e)
+static void drop_child(struct context_fork *fork, struct context *c, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = fork->request;
 
-        for (unsigned i = 0; i < b->count; i++)
-                if (b->twigs[i].to == c)
-                        b->twigs[i].to = NULL;
-        c->branching = NULL;
-        b->ask = NULL;
-        if (!b->task.is_abandoned)
-                context_task_abandon(&b->task);
-        if (ask)
-                ask_fail(ask, e, NULL);
+        for (unsigned i = 0; i < fork->count; i++)
+                if (fork->children[i].to == c)
+                        fork->children[i].to = NULL;
+        c->fork = NULL;
+        fork->request = NULL;
+        if (!fork->task.is_detached)
+                context_task_detach(&fork->task);
+        if (request)
+                sandbox_request_fail(request, e, NULL);
 }
 
-void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e)
+void context_fork_abort(struct context_fork *fork, struct context *c, const struct cloche_err *e)
 {
         /* If the original ends earlier, its task fails and reports that. */
-        if (b->is_branched)
-                give_up(b, e);
-        else if (c != b->from)
-                forget_one(b, c, e);
+        if (fork->is_prepared)
+                cancel_fork(fork, e);
+        else if (c != fork->from)
+                drop_child(fork, c, e);
 }
 
 static json_t *checkpoint_json(const struct context *k)
 {
-        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", time_json(k->created_ms),
+        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", sandbox_time_json(k->created_ms),
                          "executionCount", (json_int_t)k->count, "files", k->files_fd >= 0);
 }
 
-static json_t *answer_of(const struct branching *b)
+static json_t *answer_of(const struct context_fork *fork)
 {
         json_t *list;
 
-        if (b->kind == ROLLBACK)
-                return context_json(b->twigs[0].to);
-        if (b->kind == CHECKPOINT)
-                return checkpoint_json(b->twigs[0].to);
+        if (fork->kind == ROLLBACK)
+                return context_json(fork->children[0].to);
+        if (fork->kind == CHECKPOINT)
+                return checkpoint_json(fork->children[0].to);
         list = json_array();
-        for (unsigned i = 0; i < b->count; i++)
-                json_array_append_new(list, context_json(b->twigs[i].to));
+        for (unsigned i = 0; i < fork->count; i++)
+                json_array_append_new(list, context_json(fork->children[i].to));
         return json_pack("{s:o}", "contexts", list);
 }
 
-static void conclude_if_all(struct branching *b)
+static void conclude_if_all(struct context_fork *fork)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = fork->request;
 
-        for (unsigned i = 0; i < b->count; i++)
-                if (!b->twigs[i].is_open)
+        for (unsigned i = 0; i < fork->count; i++)
+                if (!fork->children[i].is_open)
                         return;
-        if (b->kind == CHECKPOINT)
-                b->twigs[0].to->files_fd = TAKE_FD(b->files_fd);
-        ask_result(ask, answer_of(b), NULL);
-        branching_free(b);
+        if (fork->kind == CHECKPOINT)
+                fork->children[0].to->files_fd = TAKE_FD(fork->files_fd);
+        sandbox_request_result(request, answer_of(fork), NULL);
+        fork_free(fork);
 }
 
-void branching_opened(struct branching *b, struct context *c)
+void context_fork_opened(struct context_fork *fork, struct context *c)
 {
-        for (unsigned i = 0; i < b->count; i++)
-                if (b->twigs[i].to == c)
-                        b->twigs[i].is_open = 1;
-        conclude_if_all(b);
+        for (unsigned i = 0; i < fork->count; i++)
+                if (fork->children[i].to == c)
+                        fork->children[i].is_open = 1;
+        conclude_if_all(fork);
 }
 
 /* -- files, forks --------------------------------------------------------------------------------------------- */
 
 /* Release the context if all forks and its files are taken. */
-static void let_go_if_all(struct branching *b)
+static void resume_origin_if_all(struct context_fork *fork)
 {
-        for (unsigned i = 0; i < b->count; i++)
-                if (!b->twigs[i].is_forked)
+        for (unsigned i = 0; i < fork->count; i++)
+                if (!fork->children[i].is_forked)
                         return;
-        if (b->from && !b->packing)
-                let_go(b);
+        if (fork->from && !fork->packing)
+                resume_origin(fork);
 }
 
 /* Start the child if it is forked and its files are in place. */
-static int enter_if_ready(struct twig *twig, struct cloche_err *e)
+static int enter_if_ready(struct child *child, struct cloche_err *e)
 {
-        struct seat *seat = twig->seat;
+        struct seat *seat = child->seat;
 
-        if (!twig->is_forked || !twig->is_filled)
+        if (!child->is_forked || !child->is_filled)
                 return 0;
-        twig->seat = NULL;
-        return context_adopt(twig->to, seat, "enter", e);
+        child->seat = NULL;
+        return context_adopt(child->to, seat, "enter", e);
 }
 
 static void on_filled(void *data, int fd, const struct cloche_err *e)
 {
-        struct twig *twig = data;
+        struct child *child = data;
         struct cloche_err error = {0};
 
         (void)fd;
-        twig->copy = NULL;
-        twig->is_filled = 1;
+        child->copy = NULL;
+        child->is_filled = 1;
         if (e)
                 error = *e;
-        if (e || enter_if_ready(twig, &error) < 0)
-                give_up(twig->branching, &error);
+        if (e || enter_if_ready(child, &error) < 0)
+                cancel_fork(child->fork, &error);
 }
 
 /* Copy the files into the box, if both are there, while the interpreter is being forked. */
-static int fill(struct twig *twig, struct cloche_err *e)
+static int fill(struct child *child, struct cloche_err *e)
 {
-        struct branching *b = twig->branching;
-        struct sandbox *s = twig->to->sandbox;
-        int is_apart = twig->to->is_apart;
+        struct context_fork *fork = child->fork;
+        struct sandbox *s = child->to->sandbox;
+        int is_apart = child->to->is_apart;
 
-        if (!twig->is_made || twig->copy || b->packing)
+        if (!child->is_made || child->copy || fork->packing)
                 return 0;
-        if (b->files_fd >= 0 && b->kind != CHECKPOINT) /* a checkpoint keeps them packed */
-                return copy_in(s, is_apart ? &twig->to->control : &s->control, b->files_fd, !is_apart, on_filled, twig,
-                               &twig->copy, e);
-        twig->is_filled = 1;
-        return enter_if_ready(twig, e);
+        if (fork->files_fd >= 0 && fork->kind != CHECKPOINT) /* a checkpoint keeps them packed */
+                return sandbox_copy_in(s, is_apart ? &child->to->control : &s->control, fork->files_fd, !is_apart,
+                                       on_filled, child, &child->copy, e);
+        child->is_filled = 1;
+        return enter_if_ready(child, e);
 }
 
-static void on_forked(struct twig *twig)
+static void on_forked(struct child *child)
 {
-        struct branching *b = twig->branching;
+        struct context_fork *fork = child->fork;
         struct cloche_err e;
 
-        twig->is_forked = 1;
-        let_go_if_all(b);
-        if (enter_if_ready(twig, &e) < 0)
-                give_up(b, &e);
+        child->is_forked = 1;
+        resume_origin_if_all(fork);
+        if (enter_if_ready(child, &e) < 0)
+                cancel_fork(fork, &e);
 }
 
-static int go_on(struct twig *twig, struct cloche_err *e)
+static int go_on(struct child *child, struct cloche_err *e)
 {
         int r;
 
-        twig->is_made = 1;
-        r = context_take_control(twig->to, twig->seat, e);
+        child->is_made = 1;
+        r = context_take_control(child->to, child->seat, e);
         if (r == 0)
-                r = fill(twig, e);
-        return r < 0 ? r : seat_fork(twig->seat, e);
+                r = fill(child, e);
+        return r < 0 ? r : seat_fork(child->seat, e);
 }
 
-static int make_boxes(struct branching *b, struct cloche_err *e);
+static int make_boxes(struct context_fork *fork, struct cloche_err *e);
 
-static void on_made(struct twig *twig)
+static void on_made(struct child *child)
 {
-        struct branching *b = twig->branching;
+        struct context_fork *fork = child->fork;
         struct cloche_err e;
 
-        b->making--;
-        if (go_on(twig, &e) < 0 || make_boxes(b, &e) < 0)
-                give_up(b, &e);
+        fork->making--;
+        if (go_on(child, &e) < 0 || make_boxes(fork, &e) < 0)
+                cancel_fork(fork, &e);
 }
 
 static void on_seat(struct seat *seat, const struct cloche_err *e)
 {
-        struct twig *twig = seat->owner;
+        struct child *child = seat->owner;
         struct cloche_err error;
 
         if (e) {
                 error = *e;
-                give_up(twig->branching, &error);
+                cancel_fork(child->fork, &error);
         } else if (seat->state == SEAT_MADE) {
-                on_made(twig);
+                on_made(child);
         } else {
-                on_forked(twig);
+                on_forked(child);
         }
 }
 
-void branching_failed(struct branching *b, const json_t *about)
+void context_fork_failed(struct context_fork *fork, const json_t *about)
 {
-        json_int_t fork = json_integer_value(json_object_get(about, "fork"));
+        json_int_t index = json_integer_value(json_object_get(about, "fork"));
         const char *message = json_string_value(json_object_get(about, "message"));
 
-        for (unsigned i = 0; i < b->count; i++)
-                if (b->twigs[i].seat && (json_int_t)b->twigs[i].seat->fork == fork) {
-                        seat_fork_failed(b->twigs[i].seat, message ? message : "");
+        for (unsigned i = 0; i < fork->count; i++)
+                if (fork->children[i].seat && (json_int_t)fork->children[i].seat->fork == index) {
+                        seat_fork_failed(fork->children[i].seat, message ? message : "");
                         return;
                 }
 }
 
 static void on_packed(void *data, int fd, const struct cloche_err *e)
 {
-        struct branching *b = data;
+        struct context_fork *fork = data;
         struct cloche_err error;
 
-        b->packing = NULL;
-        b->files_fd = fd;
+        fork->packing = NULL;
+        fork->files_fd = fd;
         if (e) {
                 error = *e;
-                give_up(b, &error);
+                cancel_fork(fork, &error);
                 return;
         }
-        let_go_if_all(b);
-        for (unsigned i = 0; i < b->count; i++)
-                if (fill(&b->twigs[i], &error) < 0) {
-                        give_up(b, &error);
+        resume_origin_if_all(fork);
+        for (unsigned i = 0; i < fork->count; i++)
+                if (fill(&fork->children[i], &error) < 0) {
+                        cancel_fork(fork, &error);
                         return;
                 }
 }
@@ -316,78 +316,78 @@ static struct seat_order order_of(const struct context *from)
                                    .holds_fork = 1};
 }
 
-static void on_spare(struct seat *seat, const struct cloche_err *e)
+static void on_next_fork(struct seat *seat, const struct cloche_err *e)
 {
         struct context *c = seat->owner;
 
         if (!e)
                 return;
         seat_free(seat); /* the next fork makes one, or returns the error */
-        c->spare = NULL;
+        c->next_fork = NULL;
 }
 
 /* A context that was forked once is often forked again, so keep a box ready: that is half of the
  * time of a fork. */
-static void make_spare(struct context *from)
+static void prewarm_next_fork(struct context *from)
 {
         struct seat_order order = order_of(from);
         struct cloche_err e;
 
-        order.told = on_spare;
+        order.told = on_next_fork;
         order.owner = from;
-        if (!from->spare && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
-            make_box(from, &order, &from->spare, &e) < 0)
-                from->spare = NULL;
+        if (!from->next_fork && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
+            make_box(from, &order, &from->next_fork, &e) < 0)
+                from->next_fork = NULL;
 }
 
-/* 1: the twig has it now. */
-static int take_spare(struct twig *twig, const struct seat_order *order)
+/* 1: the child has it now. */
+static int take_next_fork(struct child *child, const struct seat_order *order)
 {
-        struct context *from = twig->branching->from;
-        struct seat *spare = from->spare;
+        struct context *from = child->fork->from;
+        struct seat *prewarmed = from->next_fork;
 
-        if (!spare || order->is_template || order->shared_with != KEEPER_NO_BOX)
+        if (!prewarmed || order->is_template || order->shared_with != KEEPER_NO_BOX)
                 return 0;
-        from->spare = NULL;
-        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) !=
+        from->next_fork = NULL;
+        if (memcmp(&prewarmed->limits, &order->limits, sizeof(order->limits)) !=
             0) { /* the sandbox's limits have changed */
-                seat_free(spare);
+                seat_free(prewarmed);
                 return 0;
         }
-        spare->told = on_seat;
-        spare->owner = twig;
-        twig->seat = spare;
+        prewarmed->told = on_seat;
+        prewarmed->owner = child;
+        child->seat = prewarmed;
         return 1;
 }
 
-static int find_box(struct twig *twig, struct cloche_err *e)
+static int find_box(struct child *child, struct cloche_err *e)
 {
-        struct branching *b = twig->branching;
-        struct seat_order order = order_of(b->from);
+        struct context_fork *fork = child->fork;
+        struct seat_order order = order_of(fork->from);
         int r;
 
         order.told = on_seat;
-        order.owner = twig;
-        order.is_template = twig->to->is_forkable;
-        if (!twig->to->is_apart)
-                order.shared_with = b->from->sandbox->box;
-        if (take_spare(twig, &order) && twig->seat->state == SEAT_MADE)
-                return go_on(twig, e);
-        r = twig->seat ? 0 : make_box(b->from, &order, &twig->seat, e);
-        b->making += r == 0;
+        order.owner = child;
+        order.is_template = child->to->is_forkable;
+        if (!child->to->is_apart)
+                order.shared_with = fork->from->sandbox->box;
+        if (take_next_fork(child, &order) && child->seat->state == SEAT_MADE)
+                return go_on(child, e);
+        r = child->seat ? 0 : make_box(fork->from, &order, &child->seat, e);
+        fork->making += r == 0;
         return r;
 }
 
 /* Order only as many boxes as the keeper accepts without blocking: a blocking order runs callbacks
  * of other boxes. */
-static int make_boxes(struct branching *b, struct cloche_err *e)
+static int make_boxes(struct context_fork *fork, struct cloche_err *e)
 {
         int r = 0;
 
-        while (r == 0 && b->ordered < b->count &&
-               (b->making == 0 || keeper_may_make(b->from->sandbox->all->engine->keeper))) {
-                r = find_box(&b->twigs[b->ordered], e);
-                b->ordered += r == 0;
+        while (r == 0 && fork->ordered < fork->count &&
+               (fork->making == 0 || keeper_may_make(fork->from->sandbox->all->engine->keeper))) {
+                r = find_box(&fork->children[fork->ordered], e);
+                fork->ordered += r == 0;
         }
         return r;
 }
@@ -398,30 +398,30 @@ static json_t *no_params(struct context_task *task)
         return json_object();
 }
 
-static void on_branched(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+static void on_prepared(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
-        struct branching *b = (struct branching *)task;
-        struct context *from = b->from;
+        struct context_fork *fork = (struct context_fork *)task;
+        struct context *from = fork->from;
         struct sandbox *s = from->sandbox;
         struct cloche_err e;
 
         (void)f;
         if (m->kind == RPC_ERROR) {
                 context_read_error(m, &e);
-                give_up(b, &e);
+                cancel_fork(fork, &e);
                 return;
         }
-        b->is_branched = 1;
+        fork->is_prepared = 1;
         from->is_held = 1;
-        if ((b->needs_files &&
-             copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0) ||
-            make_boxes(b, &e) < 0)
-                give_up(b, &e);
+        if ((fork->needs_files && sandbox_copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, fork,
+                                                   &fork->packing, &e) < 0) ||
+            make_boxes(fork, &e) < 0)
+                cancel_fork(fork, &e);
 }
 
-static void on_not_branched(struct context_task *task, const struct cloche_err *e)
+static void on_not_prepared(struct context_task *task, const struct cloche_err *e)
 {
-        give_up((struct branching *)task, e);
+        cancel_fork((struct context_fork *)task, e);
 }
 
 static void on_release(struct context_task *task)
@@ -429,101 +429,101 @@ static void on_release(struct context_task *task)
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_CANCELLED, "the request was cancelled");
-        give_up((struct branching *)task, &e);
+        cancel_fork((struct context_fork *)task, &e);
 }
 
-static const struct context_task_kind branch_kind = {"branch", no_params, on_branched, on_not_branched, on_release, 1};
+static const struct context_task_kind prepare_kind = {"branch", no_params, on_prepared, on_not_prepared, on_release, 1};
 
-static void on_cancel(struct sandbox_ask *ask)
+static void on_cancel(struct sandbox_request *request)
 {
-        struct branching *b = ask->state;
+        struct context_fork *fork = request->state;
         struct cloche_err e;
 
-        b->ask = NULL;
+        fork->request = NULL;
         err_set(&e, CLOCHE_E_CANCELLED, "the request was cancelled");
-        if (b->is_branched)
-                give_up(b, &e);
+        if (fork->is_prepared)
+                cancel_fork(fork, &e);
         else
-                context_task_abandon(&b->task);
+                context_task_detach(&fork->task);
 }
 
-static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct context *from, unsigned count,
-                                       struct cloche_err *e)
+static struct context_fork *fork_new(struct sandbox_request *request, int kind, struct context *from, unsigned count,
+                                     struct cloche_err *e)
 {
-        struct branching *b = calloc(1, sizeof(*b) + count * sizeof(b->twigs[0]));
+        struct context_fork *fork = calloc(1, sizeof(*fork) + count * sizeof(fork->children[0]));
 
-        if (!b) {
+        if (!fork) {
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
                 return NULL;
         }
-        b->ask = ask;
-        b->kind = kind;
-        b->from = from;
-        b->count = count;
-        b->files_fd = -EBADF;
+        fork->request = request;
+        fork->kind = kind;
+        fork->from = from;
+        fork->count = count;
+        fork->files_fd = -EBADF;
         for (unsigned i = 0; i < count; i++)
-                b->twigs[i].branching = b;
-        return b;
+                fork->children[i].fork = fork;
+        return fork;
 }
 
-static void graft(struct branching *b, unsigned i, struct context *to)
+static void attach_child(struct context_fork *fork, unsigned i, struct context *to)
 {
-        b->twigs[i].to = to;
-        to->branching = b;
+        fork->children[i].to = to;
+        to->fork = fork;
 }
 
-static int begin(struct branching *b, struct cloche_err *e)
+static int begin(struct context_fork *fork, struct cloche_err *e)
 {
-        struct sandbox_ask *ask = b->ask;
+        struct sandbox_request *request = fork->request;
         struct cloche_err error;
         int r;
 
-        ask->state = b;
-        ask->cancel = on_cancel;
-        b->from->branching = b;
-        r = context_ask(b->from, &b->task, &branch_kind, &error);
+        request->state = fork;
+        request->cancel = on_cancel;
+        fork->from->fork = fork;
+        r = context_request(fork->from, &fork->task, &prepare_kind, &error);
         if (r == 0)
                 return 0;
-        ask->cancel = NULL;
-        b->ask = NULL;
-        give_up(b, &error);
+        request->cancel = NULL;
+        fork->request = NULL;
+        cancel_fork(fork, &error);
         *e = error;
         return r;
 }
 
 /* -- the methods ---------------------------------------------------------------------------------------------- */
 
-static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
+static struct context *forkable_of(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = context_of(ask, e);
+        struct context *c = context_of(request, e);
 
         if (!c)
                 return NULL;
         if (!c->is_forkable)
                 err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)",
                         c->name);
-        else if (c->branching)
+        else if (c->fork)
                 err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being forked, made or rolled back already", c->name);
         else
                 return c;
         return NULL;
 }
 
-int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e);
-        uint64_t count = ask_count(ask, "count", 1);
-        struct sandbox *s = ask->sandbox;
-        struct branching *b;
+        struct context *c = forkable_of(request, e);
+        uint64_t count = sandbox_request_count(request, "count", 1);
+        struct sandbox *s = request->sandbox;
+        struct context_fork *fork;
 
         if (!c)
                 return -(int)e->code;
         if (count < 1 || count > FORKS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "count must be 1 to %d", FORKS_MAX);
-        b = branching_new(ask, FORKS, c, (unsigned)count, e);
-        if (!b)
+        fork = fork_new(request, FORKS, c, (unsigned)count, e);
+        if (!fork)
                 return -(int)e->code;
-        b->needs_files = 1;
+        fork->needs_files = 1;
         for (unsigned i = 0; i < count; i++) {
                 char name[SANDBOX_NAME_MAX];
                 struct context *to;
@@ -535,16 +535,16 @@ int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
                 if (!to) {
                         struct cloche_err error = *e;
 
-                        b->ask = NULL;
-                        give_up(b, &error);
+                        fork->request = NULL;
+                        cancel_fork(fork, &error);
                         return -(int)e->code;
                 }
                 to->is_apart = 1;
-                to->is_forkable = ask_flag(ask, "forkable", 0);
+                to->is_forkable = sandbox_request_flag(request, "forkable", 0);
                 strcpy(to->forked_from, c->name);
-                graft(b, i, to);
+                attach_child(fork, i, to);
         }
-        return begin(b, e);
+        return begin(fork, e);
 }
 
 static int is_checkpoint(const struct context *k, const struct context *of)
@@ -562,7 +562,7 @@ static struct context *checkpoint_find(const struct context *c, const char *name
         return found;
 }
 
-unsigned checkpoints_count(const struct context *c)
+unsigned context_checkpoints_count(const struct context *c)
 {
         const struct context *k;
         unsigned count = 0;
@@ -572,7 +572,7 @@ unsigned checkpoints_count(const struct context *c)
         return count;
 }
 
-void checkpoints_free(struct context *c)
+void context_checkpoints_free(struct context *c)
 {
         struct context *k, *next;
 
@@ -583,23 +583,23 @@ void checkpoints_free(struct context *c)
         }
 }
 
-int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e), *k, *old;
-        const char *name = ask_text(ask, "checkpoint");
+        struct context *c = forkable_of(request, e), *k, *old;
+        const char *name = sandbox_request_text(request, "checkpoint");
         char made_up[32];
-        struct branching *b;
+        struct context_fork *fork;
 
         if (!c || (name && context_name_check(name, e) < 0))
                 return -(int)e->code;
-        if (checkpoints_count(c) >= CHECKPOINTS_MAX)
+        if (context_checkpoints_count(c) >= CHECKPOINTS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
                                CHECKPOINTS_MAX);
-        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++ask->sandbox->next_context);
-        b = branching_new(ask, CHECKPOINT, c, 1, e);
-        k = b ? context_like(c, name ? name : made_up, e) : NULL;
+        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++request->sandbox->next_context);
+        fork = fork_new(request, CHECKPOINT, c, 1, e);
+        k = fork ? context_like(c, name ? name : made_up, e) : NULL;
         if (!k) {
-                free(b);
+                free(fork);
                 return -(int)e->code;
         }
         old = checkpoint_find(c, k->name);
@@ -608,54 +608,56 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         k->of = c;
         k->is_apart = c->is_apart; /* a box with files of its own cannot return to the sandbox's */
         k->is_forkable = 1;
-        b->needs_files = ask_flag(ask, "files", 1);
-        graft(b, 0, k);
-        return begin(b, e);
+        fork->needs_files = sandbox_request_flag(request, "files", 1);
+        attach_child(fork, 0, k);
+        return begin(fork, e);
 }
 
-int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(ask, e), *k = c ? checkpoint_find(c, ask_text(ask, "checkpoint")) : NULL;
-        struct branching *b;
+        struct context *c = forkable_of(request, e),
+                       *k = c ? checkpoint_find(c, sandbox_request_text(request, "checkpoint")) : NULL;
+        struct context_fork *fork;
         struct cloche_err why;
 
         if (!c)
                 return -(int)e->code;
         if (!k)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name,
-                               ask_text(ask, "checkpoint") ? " " : "",
-                               ask_text(ask, "checkpoint") ? ask_text(ask, "checkpoint") : "");
-        b = branching_new(ask, ROLLBACK, k, 1, e);
-        if (!b)
+                               sandbox_request_text(request, "checkpoint") ? " " : "",
+                               sandbox_request_text(request, "checkpoint") ? sandbox_request_text(request, "checkpoint")
+                                                                           : "");
+        fork = fork_new(request, ROLLBACK, k, 1, e);
+        if (!fork)
                 return -(int)e->code;
-        b->files_fd = k->files_fd;
+        fork->files_fd = k->files_fd;
         err_set(&why, CLOCHE_E_CONTEXT_ENDED, "the context is rolled back");
         context_end(c, &why);
-        c->state = CONTEXT_STARTING;
+        context_set_state(c, CONTEXT_STARTING);
         c->count = k->count;
-        graft(b, 0, c);
-        return begin(b, e);
+        attach_child(fork, 0, c);
+        return begin(fork, e);
 }
 
-int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_CHECKPOINTS(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(ask, e), *k;
+        const struct context *c = context_of(request, e), *k;
         json_t *list;
 
         if (!c)
                 return -(int)e->code;
         list = json_array();
-        TAILQ_FOREACH (k, &ask->sandbox->contexts, link)
+        TAILQ_FOREACH (k, &request->sandbox->contexts, link)
                 if (is_checkpoint(k, c))
                         json_array_append_new(list, checkpoint_json(k));
-        ask_result(ask, json_pack("{s:o}", "checkpoints", list), NULL);
+        sandbox_request_result(request, json_pack("{s:o}", "checkpoints", list), NULL);
         return 0;
 }
 
-int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CONTEXT_FORGET(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *checkpoint = ask_text(ask, "checkpoint");
-        const struct context *c = context_of(ask, e);
+        const char *checkpoint = sandbox_request_text(request, "checkpoint");
+        const struct context *c = context_of(request, e);
         struct context *k = c && checkpoint ? checkpoint_find(c, checkpoint) : NULL;
 
         if (!c)
@@ -663,9 +665,9 @@ int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
         if (!k)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name,
                                checkpoint ? checkpoint : "");
-        if (k->branching)
+        if (k->fork)
                 return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being rolled back to it", c->name);
-        ask_result(ask, json_pack("{s:s}", "checkpoint", k->name), NULL);
+        sandbox_request_result(request, json_pack("{s:s}", "checkpoint", k->name), NULL);
         context_free(k);
         return 0;
 }

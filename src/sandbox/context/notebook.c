@@ -1,9 +1,11 @@
+/* Prefixes from which contexts are forked. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
 #include "notebook.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/warm/prefix.h"
-#include "sandbox/core/internal.h"
+#include "sandbox/core/sandboxes.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@ struct notebook {
         cloche_prefix *prefix;
 };
 
-void notebooks_free(struct sandboxes *all)
+void context_notebooks_free(struct sandboxes *all)
 {
         struct notebook *n;
 
@@ -99,8 +101,8 @@ static int refuse(const struct sandboxes *all, const char *language, struct cloc
                        names);
 }
 
-int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime,
-                  struct template **ret, struct cloche_err *e)
+int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,
+                          const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct notebook *n;
@@ -131,7 +133,7 @@ int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languag
 
                 snprintf(language, sizeof(language), "%.*s",
                          (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
-                r = notebook_find(all, principal, language, &runtime, &template, e);
+                r = context_notebook_find(all, principal, language, &runtime, &template, e);
                 languages += size + (languages[size] == ',');
         }
         return r;

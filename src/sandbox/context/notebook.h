@@ -9,8 +9,8 @@
 
 /* Find or make one; it may not be ready yet. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that
  * have contexts. */
-int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime,
-                  struct template **ret, struct cloche_err *e);
-void notebooks_free(struct sandboxes *all);
+int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,
+                          const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e);
+void context_notebooks_free(struct sandboxes *all);
 
 #endif

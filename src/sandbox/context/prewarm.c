@@ -1,9 +1,11 @@
+/* A prewarmed interpreter for the next context of a sandbox. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "prewarm.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/loop/handle.h"
-#include "sandbox/core/internal.h"
+#include "sandbox/core/sandboxes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 #define AFTER_MS 30
 #define KEPT_NS UINT64_C(60000000000)
 
-struct ahead {
+struct prewarm {
         struct sandbox *sandbox;
         const struct runtime *runtime; /* of the last context */
         struct seat *seat;
@@ -20,52 +22,52 @@ struct ahead {
         uint64_t wanted_ns;
 };
 
-static void drop_seat(struct ahead *ahead)
+static void drop_seat(struct prewarm *prewarm)
 {
-        seat_free(ahead->seat);
-        ahead->seat = NULL;
+        seat_free(prewarm->seat);
+        prewarm->seat = NULL;
 }
 
-void ahead_gone(struct sandbox *s)
+void context_prewarm_close(struct sandbox *s)
 {
-        struct ahead *ahead = s->ahead;
+        struct prewarm *prewarm = s->prewarm;
 
-        if (!ahead)
+        if (!prewarm)
                 return;
-        s->ahead = NULL;
-        drop_seat(ahead);
-        handle_close(ahead->timer);
-        free(ahead);
+        s->prewarm = NULL;
+        drop_seat(prewarm);
+        handle_close(prewarm->timer);
+        free(prewarm);
 }
 
-void ahead_tidy(struct sandbox *s, uint64_t now_ns)
+void context_prewarm_tidy(struct sandbox *s, uint64_t now_ns)
 {
-        if (s->ahead && s->ahead->seat && now_ns - s->ahead->wanted_ns > KEPT_NS)
-                drop_seat(s->ahead);
+        if (s->prewarm && s->prewarm->seat && now_ns - s->prewarm->wanted_ns > KEPT_NS)
+                drop_seat(s->prewarm);
 }
 
 static void on_seat(struct seat *seat, const struct cloche_err *e)
 {
-        struct ahead *ahead = seat->owner;
+        struct prewarm *prewarm = seat->owner;
 
         if (e) /* the request for the next context gets the error */
-                drop_seat(ahead);
+                drop_seat(prewarm);
 }
 
-static void make(struct ahead *ahead)
+static void make(struct prewarm *prewarm)
 {
-        struct sandbox *s = ahead->sandbox;
+        struct sandbox *s = prewarm->sandbox;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
         const struct runtime *runtime;
         struct template *template;
         struct cloche_err e;
 
-        if (ahead->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            notebook_find(s->all, s->principal, ahead->runtime->name, &runtime, &template, &e) < 0 ||
-            template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &ahead->seat, &e) < 0)
+        if (prewarm->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
+            context_notebook_find(s->all, s->principal, prewarm->runtime->name, &runtime, &template, &e) < 0 ||
+            template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &prewarm->seat, &e) < 0)
                 return;
-        ahead->seat->told = on_seat;
-        ahead->seat->owner = ahead;
+        prewarm->seat->told = on_seat;
+        prewarm->seat->owner = prewarm;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -73,26 +75,26 @@ static void on_timer(uv_timer_t *timer)
         make(timer->data);
 }
 
-void ahead_want(struct sandbox *s, const struct runtime *runtime)
+void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
 {
-        struct ahead *ahead = s->ahead;
+        struct prewarm *prewarm = s->prewarm;
 
-        if (!ahead) {
-                ahead = calloc(1, sizeof(*ahead));
-                if (ahead)
-                        ahead->timer = handle_timer(&s->all->engine->loop, ahead);
-                if (!ahead || !ahead->timer) {
-                        free(ahead);
+        if (!prewarm) {
+                prewarm = calloc(1, sizeof(*prewarm));
+                if (prewarm)
+                        prewarm->timer = handle_timer(&s->all->engine->loop, prewarm);
+                if (!prewarm || !prewarm->timer) {
+                        free(prewarm);
                         return;
                 }
-                ahead->sandbox = s;
-                s->ahead = ahead;
+                prewarm->sandbox = s;
+                s->prewarm = prewarm;
         }
-        if (ahead->runtime != runtime)
-                drop_seat(ahead);
-        ahead->runtime = runtime;
-        ahead->wanted_ns = clock_now_ns();
-        uv_timer_start(ahead->timer, on_timer, AFTER_MS, 0);
+        if (prewarm->runtime != runtime)
+                drop_seat(prewarm);
+        prewarm->runtime = runtime;
+        prewarm->wanted_ns = clock_now_ns();
+        uv_timer_start(prewarm->timer, on_timer, AFTER_MS, 0);
 }
 
 /* True if no process of the instance was killed, and its limits are still the sandbox's. */
@@ -105,15 +107,15 @@ static int is_well(const struct seat *seat, const struct keeper_box_limits *limi
                recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime)
+struct seat *context_prewarm_take(struct sandbox *s, const struct runtime *runtime)
 {
-        struct ahead *ahead = s->ahead;
+        struct prewarm *prewarm = s->prewarm;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
-        struct seat *seat = ahead && ahead->runtime == runtime ? ahead->seat : NULL;
+        struct seat *seat = prewarm && prewarm->runtime == runtime ? prewarm->seat : NULL;
 
         if (!seat || seat->state != SEAT_READY) /* an instance that is not ready is left for the next context */
                 return NULL;
-        ahead->seat = NULL;
+        prewarm->seat = NULL;
         if (is_well(seat, &limits))
                 return seat;
         seat_free(seat);

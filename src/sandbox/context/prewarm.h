@@ -8,12 +8,12 @@
 struct sandbox;
 
 /* Return the prewarmed instance, now owned by the caller, or NULL if none is ready. */
-struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime);
+struct seat *context_prewarm_take(struct sandbox *s, const struct runtime *runtime);
 /* Record the start of a context, and schedule a prewarmed instance for the next one. It is made
  * after a delay, so that it does not slow the current request. */
-void ahead_want(struct sandbox *s, const struct runtime *runtime);
+void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime);
 /* Drop an instance that was not used for long. */
-void ahead_tidy(struct sandbox *s, uint64_t now_ns);
-void ahead_gone(struct sandbox *s);
+void context_prewarm_tidy(struct sandbox *s, uint64_t now_ns);
+void context_prewarm_close(struct sandbox *s);
 
 #endif

@@ -1,4 +1,7 @@
+/* Files copied out of one box, to keep them or to put them into another. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "spawn.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -28,12 +31,12 @@ static void copy_free(struct copy *copy)
         free(copy);
 }
 
-void copy_cancel(struct copy *copy)
+void sandbox_copy_cancel(struct copy *copy)
 {
         if (!copy)
                 return;
         if (copy->pid && copy->control->fd >= 0)
-                (void)kill_ask(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
         copy_free(copy);
 }
 
@@ -66,7 +69,7 @@ static void conclude(struct copy *copy, int wait_status)
         done(data, fd, r < 0 ? &e : NULL);
 }
 
-void copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)
+void sandbox_copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)
 {
         struct copy *copy;
 
@@ -108,8 +111,8 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         return copy;
 }
 
-int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
-             struct cloche_err *e)
+int sandbox_copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
+                     struct cloche_err *e)
 {
         static const char *const argv[] = {"cloche-files", "--pack", WORKSPACE, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
@@ -119,7 +122,7 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
                 return -(int)e->code;
         copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
-                         : files_ask(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
+                         : sandbox_start_files(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else
@@ -127,8 +130,8 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
         return r;
 }
 
-int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
-            struct copy **ret, struct cloche_err *e)
+int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
+                    struct copy **ret, struct cloche_err *e)
 {
         const char *const argv[] = {"cloche-files", "--unpack", "/", empties ? WORKSPACE : NULL, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
@@ -143,7 +146,7 @@ int copy_in(struct sandbox *s, struct control *control, int fd, int empties, cop
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own_fd = open(path, O_RDONLY | O_CLOEXEC);
         r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
-                       : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
+                       : sandbox_start_files(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else

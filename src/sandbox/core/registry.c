@@ -1,7 +1,11 @@
-/* All sandboxes of an engine: created, listed, updated, stopped when idle. */
-#include "internal.h"
+/* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/network/port.h"
+#include "sandbox/process/process.h"
+#include "store.h"
 #include "update.h"
 
 #include "base/clock.h"
@@ -53,7 +57,7 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 {
         uint64_t every_ns = s->all->options.save_every_ms * 1000000, since_ns = now_ns - s->kept_ns;
 
-        if (!every_ns || !s->is_dirty || s->store_job || since_ns < every_ns || now_ns < s->save_again_ns)
+        if (!every_ns || !s->is_dirty || s->store_job || since_ns < every_ns || now_ns < s->save_retry_ns)
                 return 0;
         return now_ns - s->used_ns > 1000000000u || since_ns > 2 * every_ns;
 }
@@ -64,14 +68,14 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
-        ahead_tidy(s, now_ns);
-        if (s->network_is_over) /* its gate was killed, perhaps for memory */
-                connections_again(s);
+        context_prewarm_tidy(s, now_ns);
+        if (s->network_is_lost) /* its gate was killed, perhaps for memory */
+                sandbox_connections_restart(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
-            now_ns >= s->save_again_ns)
+            now_ns >= s->save_retry_ns)
                 sandbox_stop(s, 1);
         else if (is_save_due(s, now_ns))
-                store_save(s, NULL, NULL);
+                sandbox_store_save(s, NULL, NULL);
 }
 
 static void on_tidy(uv_timer_t *timer)
@@ -82,11 +86,11 @@ static void on_tidy(uv_timer_t *timer)
 
         TAILQ_FOREACH (s, &all->list, link)
                 tidy(s, now_ns);
-        spares_tidy(all, now_ns);
-        spares_fill(all);
+        sandbox_pool_tidy(all, now_ns);
+        sandbox_pool_fill(all);
 }
 
-void registry_turn(struct sandboxes *all)
+void sandbox_registry_turn(struct sandboxes *all)
 {
         struct sandbox *s, *next;
 
@@ -97,7 +101,7 @@ void registry_turn(struct sandboxes *all)
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
-        for (s = TAILQ_FIRST(&all->spares); s; s = next) {
+        for (s = TAILQ_FIRST(&all->pool); s; s = next) {
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
@@ -113,7 +117,7 @@ static int open_state(struct sandboxes *all, struct cloche_err *e)
         all->state_fd = open(all->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return all->state_fd < 0
                        ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the state directory %s", all->state_dir)
-                       : store_load(all, e);
+                       : sandbox_store_load(all, e);
 }
 
 int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e)
@@ -124,10 +128,11 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         if (!all)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         all->engine = opt->engine;
+        all->boxes = opt->boxes ? opt->boxes : &sandbox_boxes_of_keeper;
         all->options = *opt;
         TAILQ_INIT(&all->list);
-        TAILQ_INIT(&all->spares);
-        TAILQ_INIT(&all->asks);
+        TAILQ_INIT(&all->pool);
+        TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
         all->state_fd = all->shell_fd = all->files_fd = -EBADF;
@@ -142,7 +147,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
                 err_wrap(e, "--network");
-        if (r == 0 && asks_watch(all) < 0)
+        if (r == 0 && sandbox_requests_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, 0555, e)) < 0)
                 r = all->shell_fd;
@@ -168,12 +173,12 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->stopped_data = data;
         TAILQ_FOREACH (s, &all->list, link)
                 sandbox_stop(s, 1);
-        TAILQ_FOREACH (s, &all->spares, link)
+        TAILQ_FOREACH (s, &all->pool, link)
                 sandbox_stop(s, 0);
-        sandboxes_turn_soon(all);
+        sandboxes_schedule_turn(all);
 }
 
-void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
+void sandboxes_report_unsaved(struct sandboxes *all, const struct cloche_err *e)
 {
         struct sandbox *s;
 
@@ -181,7 +186,7 @@ void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
         TAILQ_FOREACH (s, &all->list, link)
                 if (all->state_fd >= 0 && s->has_box && (s->is_dirty || s->store_job) && !s->is_deleted &&
                     s->state != SANDBOX_STARTING)
-                        store_failed(s, e);
+                        sandbox_store_failed(s, e);
 }
 
 void sandboxes_free(struct sandboxes *all)
@@ -192,9 +197,9 @@ void sandboxes_free(struct sandboxes *all)
                 return;
         while ((s = TAILQ_FIRST(&all->list)))
                 sandbox_end(s);
-        while ((s = TAILQ_FIRST(&all->spares)))
+        while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
-        notebooks_free(all);
+        context_notebooks_free(all);
         handle_close(all->turn_check);
         handle_close(all->refill_timer);
         handle_close(all->turn_timer);
@@ -210,7 +215,8 @@ void sandboxes_free(struct sandboxes *all)
 
 struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 {
-        struct sandboxes_count count = {.running = all->running - spares_running(all), .asks = all->ask_count};
+        struct sandboxes_count count = {.running = all->running - sandbox_pool_running(all),
+                                        .requests = all->request_count};
         const struct sandbox *s;
         const struct session *session;
 
@@ -251,187 +257,188 @@ static void make_up_name(char *ret)
 }
 
 /* create answers only when the sandbox runs, so that it returns the kernel's errors. */
-static void create_runs(struct sandbox_ask *ask)
+static void create_runs(struct sandbox_request *request)
 {
-        json_t *object = sandbox_json(ask->sandbox);
+        json_t *object = sandbox_json(request->sandbox);
 
-        json_object_set_new(object, "created", json_boolean(ask->state != NULL));
-        ask_result(ask, object, NULL);
+        json_object_set_new(object, "created", json_boolean(request->state != NULL));
+        sandbox_request_result(request, object, NULL);
 }
 
-static void created(struct sandbox_ask *ask, const struct cloche_err *e)
+static void created(struct sandbox_request *request, const struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         if (e) {
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 sandbox_delete(s);
         } else {
-                create_runs(ask);
+                create_runs(request);
         }
 }
 
-static void adopt(struct sandbox_ask *ask, struct sandbox *s)
+static void adopt(struct sandbox_request *request, struct sandbox *s)
 {
-        TAILQ_REMOVE(&ask->all->asks, ask, link);
-        TAILQ_INSERT_TAIL(&s->asks, ask, link);
-        s->ask_count++;
-        ask->sandbox = s;
+        TAILQ_REMOVE(&request->all->requests, request, link);
+        TAILQ_INSERT_TAIL(&s->requests, request, link);
+        s->request_count++;
+        request->sandbox = s;
         sandbox_touch(s);
 }
 
-int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "sandbox");
+        const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
         char made_up[20];
         struct sandbox *s;
         int r;
 
-        if (ask->sandbox) { /* the sandbox it waited for runs */
-                create_runs(ask);
+        if (request->sandbox) { /* the sandbox it waited for runs */
+                create_runs(request);
                 return 0;
         }
         if (!name)
                 make_up_name(made_up);
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
-        s = r < 0 ? NULL : sandbox_find(ask->all, ask->principal, name);
+        s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
         if (r == 0 && !s)
-                r = sandbox_check_count(ask->all, ask->principal, e);
+                r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
-                s = is_usual(ask->all, ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
-                s = s ? s : sandbox_new(ask->all, ask->principal, name, e);
-                r = s ? update_begin(s, ask, ask->params, created, e) : -(int)e->code;
+                s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
+                                                            : NULL;
+                s = s ? s : sandbox_new(request->all, request->principal, name, e);
+                r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;
                 if (s && r < 0)
                         sandbox_delete(s);
-                ask->state = &is_new;
+                request->state = &is_new;
         }
         if (r < 0)
                 return r;
-        adopt(ask, s);
+        adopt(request, s);
         if (r > 0)
                 return 0;
         if (s->state == SANDBOX_RUNNING) {
-                create_runs(ask);
+                create_runs(request);
                 return 0;
         }
-        ask->is_waiting = 1;
-        TAILQ_INSERT_TAIL(&s->waiting, ask, turn_link);
+        sandbox_request_set_phase(request, REQUEST_WAITING);
+        TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
         sandbox_start(s);
         return 0;
 }
 
-int begin_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *list = json_array();
         struct sandbox *s;
 
         (void)e;
-        TAILQ_FOREACH (s, &ask->all->list, link)
-                if (s->principal == ask->principal && !s->is_deleted)
+        TAILQ_FOREACH (s, &request->all->list, link)
+                if (s->principal == request->principal && !s->is_deleted)
                         json_array_append_new(list, sandbox_json(s));
-        ask_result(ask, json_pack("{s:o}", "sandboxes", list), NULL);
+        sandbox_request_result(request, json_pack("{s:o}", "sandboxes", list), NULL);
         return 0;
 }
 
-int begin_GET(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
-        ask_result(ask, sandbox_json(ask->sandbox), NULL);
+        sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
         return 0;
 }
 
-static void updated(struct sandbox_ask *ask, const struct cloche_err *e)
+static void updated(struct sandbox_request *request, const struct cloche_err *e)
 {
         if (e)
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
         else
-                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_UPDATE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = update_begin(ask->sandbox, ask, ask->params, updated, e);
+        int r = sandbox_update_begin(request->sandbox, request, request->params, updated, e);
 
         if (r == 0)
-                updated(ask, NULL);
+                updated(request, NULL);
         return r < 0 ? r : 0;
 }
 
-int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         (void)e;
         if (s->state == SANDBOX_STOPPED)
-                ask_result(ask, sandbox_json(s), NULL);
+                sandbox_request_result(request, sandbox_json(s), NULL);
         else
                 sandbox_stop(s, 1); /* the outcome comes when it has stopped */
         return 0;
 }
 
-static void save_cancel(struct sandbox_ask *ask)
+static void save_cancel(struct sandbox_request *request)
 {
-        store_forget(ask->sandbox, ask);
+        sandbox_store_detach(request->sandbox, request);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
 
-        ask->cancel = NULL;
+        request->cancel = NULL;
         if (e)
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
         else
-                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
-int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
         if (s->all->state_fd < 0)
                 return err_set(e, CLOCHE_E_STATE,
                                "the daemon has no state directory (--state-dir): nothing can be saved");
-        if (s->state == SANDBOX_STOPPING && s->wants_save)
+        if ((s->state == SANDBOX_STOPPING || s->state == SANDBOX_DROPPING) && s->wants_save)
                 return 0; /* the outcome comes with the stop */
         if (s->state != SANDBOX_RUNNING) {
-                ask_result(ask, sandbox_json(s), NULL); /* it is saved completely */
+                sandbox_request_result(request, sandbox_json(s), NULL); /* it is saved completely */
                 return 0;
         }
-        ask->cancel = save_cancel;
-        store_save(s, on_saved, ask);
+        request->cancel = save_cancel;
+        sandbox_store_save(s, on_saved, request);
         return 0;
 }
 
-int begin_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "sandbox");
+        const char *name = sandbox_request_text(request, "sandbox");
         struct sandbox *s = NULL;
         int r = name ? sandbox_name_check(name, e)
                      : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
 
         if (r == 0)
-                s = sandbox_find(ask->all, ask->principal, name);
+                s = sandbox_find(request->all, request->principal, name);
         if (r < 0)
                 return r;
         if (s)
                 sandbox_delete(s);
-        ask_result(ask, json_object(), NULL);
+        sandbox_request_result(request, json_object(), NULL);
         return 0;
 }
 
-static void events_cancel(struct sandbox_ask *ask)
+static void events_cancel(struct sandbox_request *request)
 {
-        ask->cancel = NULL;
-        port_watch_need(ask->sandbox);
+        request->cancel = NULL;
+        sandbox_port_watch_need(request->sandbox);
 }
 
-int begin_EVENTS(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_EVENTS(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;
-        ask->cancel = events_cancel;
-        port_watch_need(ask->sandbox);
+        request->cancel = events_cancel;
+        sandbox_port_watch_need(request->sandbox);
         return 0;
 }

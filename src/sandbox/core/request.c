@@ -1,6 +1,8 @@
 /* The life of a request. Outcomes are delivered from a separate loop iteration, with nothing else
- * on the stack: the callback may begin a request that frees the object the outcome came from. */
-#include "internal.h"
+ * on the stack: the callback may begin a request that frees the object the outcome came from. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "state.h"
+#include "store.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -15,7 +17,7 @@
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
 
 static const struct method methods[] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) {method, begin_##symbol},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) {method, handle_##symbol},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -24,18 +26,18 @@ static const struct method methods[] = {
 
 /* All other methods need a running sandbox, made on first use. */
 static const struct {
-        int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
+        int (*handle)(struct sandbox_request *request, struct cloche_err *e);
         enum method_needs needs;
 } exceptions[] = {
-        {begin_CREATE, METHOD_PLAIN}, {begin_LIST, METHOD_PLAIN},   {begin_DELETE, METHOD_PLAIN},
-        {begin_GET, METHOD_FINDS},    {begin_UPDATE, METHOD_FINDS}, {begin_STOP, METHOD_FINDS},
-        {begin_SAVE, METHOD_FINDS},
+        {handle_CREATE, METHOD_PLAIN}, {handle_LIST, METHOD_PLAIN},   {handle_DELETE, METHOD_PLAIN},
+        {handle_GET, METHOD_FINDS},    {handle_UPDATE, METHOD_FINDS}, {handle_STOP, METHOD_FINDS},
+        {handle_SAVE, METHOD_FINDS},
 };
 
 static enum method_needs needs_of(const struct method *method)
 {
         for (size_t i = 0; i < sizeof(exceptions) / sizeof(exceptions[0]); i++)
-                if (exceptions[i].begin == method->begin)
+                if (exceptions[i].handle == method->handle)
                         return exceptions[i].needs;
         return METHOD_RUNS;
 }
@@ -57,61 +59,72 @@ static const struct method *find_method(const char *name)
         return NULL;
 }
 
-/* -- the end of a request ------------------------------------------------------------------------------------- */
+static const unsigned transitions[REQUEST_PHASES] = {
+        [REQUEST_OPEN] = STATE_TO(REQUEST_WAITING) | STATE_TO(REQUEST_ENDED),
+        [REQUEST_WAITING] = STATE_TO(REQUEST_OPEN),
+};
 
-static void ask_free(struct sandbox_ask *ask)
+void sandbox_request_set_phase(struct sandbox_request *request, enum sandbox_request_phase phase)
 {
-        if (ask->is_over)
-                TAILQ_REMOVE(&ask->all->ended, ask, turn_link);
-        if (ask->is_waiting)
-                TAILQ_REMOVE(&ask->sandbox->waiting, ask, turn_link);
-        if (ask->is_to_release)
-                TAILQ_REMOVE(&ask->all->released, ask, turn_link);
-        if (ask->sandbox) {
-                TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
-                ask->sandbox->ask_count--;
-                if (ask->is_over) /* it is delivered, and changed nothing since it ended */
-                        sandbox_touch(ask->sandbox);
-                else
-                        use(ask->sandbox, ask->method);
-                if (ask->sandbox->is_deleted) /* it is freed after its last request */
-                        sandbox_turn_soon(ask->sandbox);
-        } else {
-                TAILQ_REMOVE(&ask->all->asks, ask, link);
-        }
-        ask->all->ask_count--;
-        json_decref(ask->params);
-        json_decref(ask->outcome);
-        buf_done(&ask->attachments);
-        buf_done(&ask->outcome_attachments);
-        free(ask);
+        STATE_CHECK(transitions, request->phase, phase);
+        request->phase = phase;
 }
 
-static void tell(struct sandbox_ask *ask)
-{
-        const struct sandbox_face *face = ask->face;
+/* -- the end of a request ------------------------------------------------------------------------------------- */
 
-        if (ask->error.code)
-                face->fail(ask->data, &ask->error, ask->outcome);
+static void request_free(struct sandbox_request *request)
+{
+        if (request->phase == REQUEST_ENDED)
+                TAILQ_REMOVE(&request->all->ended, request, turn_link);
+        if (request->phase == REQUEST_WAITING)
+                TAILQ_REMOVE(&request->sandbox->waiting, request, turn_link);
+        if (request->is_to_release)
+                TAILQ_REMOVE(&request->all->released, request, turn_link);
+        if (request->sandbox) {
+                TAILQ_REMOVE(&request->sandbox->requests, request, link);
+                request->sandbox->request_count--;
+                if (request->phase == REQUEST_ENDED) /* it is delivered, and changed nothing since it ended */
+                        sandbox_touch(request->sandbox);
+                else
+                        use(request->sandbox, request->method);
+                if (request->sandbox->is_deleted) /* it is freed after its last request */
+                        sandbox_schedule_turn(request->sandbox);
+        } else {
+                TAILQ_REMOVE(&request->all->requests, request, link);
+        }
+        request->all->request_count--;
+        json_decref(request->params);
+        json_decref(request->outcome);
+        buf_done(&request->attachments);
+        buf_done(&request->outcome_attachments);
+        free(request);
+}
+
+static void deliver(struct sandbox_request *request)
+{
+        const struct sandbox_face *face = request->face;
+
+        if (request->error.code)
+                face->fail(request->data, &request->error, request->outcome);
         else
-                face->result(ask->data, ask->outcome, &ask->outcome_attachments);
-        ask_free(ask);
+                face->result(request->data, request->outcome, &request->outcome_attachments);
+        request_free(request);
 }
 
 static void turn(struct sandboxes *all)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
         all->wants_turn = 0;
-        while ((ask = TAILQ_FIRST(&all->released))) {
-                TAILQ_REMOVE(&all->released, ask, turn_link);
-                ask->is_to_release = 0;
-                if (ask->release && !ask->is_held)
-                        ask->release(ask);
+        while ((request = TAILQ_FIRST(&all->released))) {
+                TAILQ_REMOVE(&all->released, request, turn_link);
+                request->is_to_release = 0;
+                if (request->release && !request->is_held)
+                        request->release(request);
         }
-        while ((ask = TAILQ_FIRST(&all->ended)))
-                tell(ask);
-        registry_turn(all);
+        while ((request = TAILQ_FIRST(&all->ended)))
+                deliver(request);
+        sandbox_registry_turn(all);
         if (all->is_stopping && all->running == 0 && all->on_stopped) {
                 void (*on_stopped)(void *data) = all->on_stopped;
 
@@ -136,14 +149,14 @@ static void on_wake(uv_timer_t *timer)
 
 /* Run turn() at the end of this loop iteration, or in the next one if called from outside the
  * loop. */
-void sandboxes_turn_soon(struct sandboxes *all)
+void sandboxes_schedule_turn(struct sandboxes *all)
 {
         if (!all->wants_turn)
                 uv_timer_start(all->turn_timer, on_wake, 0, 0);
         all->wants_turn = 1;
 }
 
-int asks_watch(struct sandboxes *all)
+int sandbox_requests_watch(struct sandboxes *all)
 {
         all->turn_check = malloc(sizeof(*all->turn_check));
         if (!all->turn_check)
@@ -154,91 +167,92 @@ int asks_watch(struct sandboxes *all)
         return 0;
 }
 
-void ask_release_soon(struct sandbox_ask *ask)
+void sandbox_request_schedule_release(struct sandbox_request *request)
 {
-        if (ask->is_to_release || ask->is_over)
+        if (request->is_to_release || request->phase == REQUEST_ENDED)
                 return;
-        ask->is_to_release = 1;
-        TAILQ_INSERT_TAIL(&ask->all->released, ask, turn_link);
-        sandboxes_turn_soon(ask->all);
+        request->is_to_release = 1;
+        TAILQ_INSERT_TAIL(&request->all->released, request, turn_link);
+        sandboxes_schedule_turn(request->all);
 }
 
-static void end(struct sandbox_ask *ask)
+static void end(struct sandbox_request *request)
 {
-        ask->cancel = NULL;
-        ask->flush = NULL;
-        ask->release = NULL;
-        ask->state = NULL;
-        if (ask->is_to_release)
-                TAILQ_REMOVE(&ask->all->released, ask, turn_link);
-        ask->is_to_release = 0;
-        if (ask->sandbox)
-                use(ask->sandbox, ask->method);
-        ask->is_over = 1;
-        TAILQ_INSERT_TAIL(&ask->all->ended, ask, turn_link);
-        sandboxes_turn_soon(ask->all);
+        request->cancel = NULL;
+        request->flush = NULL;
+        request->release = NULL;
+        request->state = NULL;
+        if (request->is_to_release)
+                TAILQ_REMOVE(&request->all->released, request, turn_link);
+        request->is_to_release = 0;
+        if (request->sandbox)
+                use(request->sandbox, request->method);
+        sandbox_request_set_phase(request, REQUEST_ENDED);
+        TAILQ_INSERT_TAIL(&request->all->ended, request, turn_link);
+        sandboxes_schedule_turn(request->all);
 }
 
-void ask_result(struct sandbox_ask *ask, json_t *result, struct buf *attachments)
+void sandbox_request_result(struct sandbox_request *request, json_t *result, struct buf *attachments)
 {
-        ask->outcome = result;
+        request->outcome = result;
         if (!result)
-                err_os(&ask->error, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+                err_os(&request->error, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
         if (attachments) {
-                ask->outcome_attachments = *attachments;
+                request->outcome_attachments = *attachments;
                 *attachments = (struct buf){0};
         }
-        end(ask);
+        end(request);
 }
 
-void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about)
+void sandbox_request_fail(struct sandbox_request *request, const struct cloche_err *e, json_t *about)
 {
-        ask->error = *e;
-        ask->outcome = about;
-        end(ask);
+        request->error = *e;
+        request->outcome = about;
+        end(request);
 }
 
-void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments)
+void sandbox_request_event(struct sandbox_request *request, const char *event, json_t *about,
+                           const struct buf *attachments)
 {
         static const struct buf none;
 
         if (about)
-                ask->face->event(ask->data, event, about, attachments ? attachments : &none);
+                request->face->event(request->data, event, about, attachments ? attachments : &none);
         json_decref(about);
 }
 
-void ask_output(struct sandbox_ask *ask, const char *stream, const char *data, size_t size)
+void sandbox_request_output(struct sandbox_request *request, const char *stream, const char *data, size_t size)
 {
         struct buf attachments = BUF_INIT(SIZE_MAX / 2);
         json_t *about = json_pack("{s:s}", "stream", stream);
 
-        if (about && put_raw(about, "data", data, size, &attachments) == 0)
-                ask_event(ask, "output", about, &attachments);
+        if (about && sandbox_put_raw(about, "data", data, size, &attachments) == 0)
+                sandbox_request_event(request, "output", about, &attachments);
         else
                 json_decref(about);
         buf_done(&attachments);
 }
 
-void sandbox_ask_cancel(struct sandbox_ask *ask)
+void sandbox_request_cancel(struct sandbox_request *request)
 {
-        if (!ask->is_over && ask->cancel)
-                ask->cancel(ask);
-        ask_free(ask);
+        if (request->phase != REQUEST_ENDED && request->cancel)
+                request->cancel(request);
+        request_free(request);
 }
 
-void sandbox_ask_flush(struct sandbox_ask *ask)
+void sandbox_request_flush(struct sandbox_request *request)
 {
-        if (!ask->is_over && ask->flush)
-                ask->flush(ask);
+        if (request->phase != REQUEST_ENDED && request->flush)
+                request->flush(request);
 }
 
-void sandbox_ask_hold(struct sandbox_ask *ask, int hold)
+void sandbox_request_hold(struct sandbox_request *request, int hold)
 {
-        int was_held = ask->is_held;
+        int was_held = request->is_held;
 
-        ask->is_held = hold;
-        if (was_held && !hold && !ask->is_over && ask->release)
-                ask->release(ask);
+        request->is_held = hold;
+        if (was_held && !hold && request->phase != REQUEST_ENDED && request->release)
+                request->release(request);
 }
 
 /* -- the start of a request ----------------------------------------------------------------------------------- */
@@ -274,72 +288,72 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
         r = sandbox_check_count(all, principal, e);
         if (r < 0)
                 return r;
-        *ret = spare_take(all, principal, name);
+        *ret = sandbox_pool_take(all, principal, name);
         if (!*ret)
                 *ret = sandbox_new(all, principal, name, e);
         if (!*ret)
                 return -(int)e->code;
-        r = store_define(*ret, e);
+        r = sandbox_store_define(*ret, e);
         if (r < 0)
                 sandbox_delete(*ret);
         return r;
 }
 
-static int begin(struct sandbox_ask *ask, struct cloche_err *e)
+static int begin(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
+        struct sandbox *s = request->sandbox;
 
-        if (needs_of(ask->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
-                ask->is_waiting = 1;
-                TAILQ_INSERT_TAIL(&s->waiting, ask, turn_link);
+        if (needs_of(request->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
+                sandbox_request_set_phase(request, REQUEST_WAITING);
+                TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
                 sandbox_start(s);
                 return 0;
         }
-        return ask->method->begin(ask, e);
+        return request->method->handle(request, e);
 }
 
 /* Begin the requests that waited for the sandbox, in order. */
-void asks_begin(struct sandbox *s)
+void sandbox_requests_begin(struct sandbox *s)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        while (s->state == SANDBOX_RUNNING && (ask = TAILQ_FIRST(&s->waiting))) {
+        while (s->state == SANDBOX_RUNNING && (request = TAILQ_FIRST(&s->waiting))) {
                 struct cloche_err e = {0};
 
-                TAILQ_REMOVE(&s->waiting, ask, turn_link);
-                ask->is_waiting = 0;
-                if (begin(ask, &e) < 0)
-                        ask_fail(ask, &e, NULL);
+                TAILQ_REMOVE(&s->waiting, request, turn_link);
+                sandbox_request_set_phase(request, REQUEST_OPEN);
+                if (begin(request, &e) < 0)
+                        sandbox_request_fail(request, &e, NULL);
         }
 }
 
-void asks_refuse(struct sandbox *s, const struct cloche_err *e)
+void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        while ((ask = TAILQ_FIRST(&s->waiting))) {
-                TAILQ_REMOVE(&s->waiting, ask, turn_link);
-                ask->is_waiting = 0;
-                ask_fail(ask, e, NULL);
+        while ((request = TAILQ_FIRST(&s->waiting))) {
+                TAILQ_REMOVE(&s->waiting, request, turn_link);
+                sandbox_request_set_phase(request, REQUEST_OPEN);
+                sandbox_request_fail(request, e, NULL);
         }
 }
 
 /* Fail the requests under way: the objects they worked on are gone. */
-void asks_end(struct sandbox *s, const struct cloche_err *e)
+void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask, *next;
+        struct sandbox_request *request, *next;
 
-        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
-                next = TAILQ_NEXT(ask, link);
+        for (request = TAILQ_FIRST(&s->requests); request; request = next) {
+                next = TAILQ_NEXT(request, link);
                 /* sandbox.events continues through a stop. */
-                if (ask->is_over || ask->is_waiting || !ask->cancel ||
-                    (ask->method->begin == begin_EVENTS && !s->is_deleted))
+                if (request->phase != REQUEST_OPEN || !request->cancel ||
+                    (request->method->handle == handle_EVENTS && !s->is_deleted))
                         continue;
-                ask->cancel(ask);
-                if (ask->method->begin == begin_EVENTS)
-                        ask_result(ask, json_object(), NULL);
+                request->cancel(request);
+                if (request->method->handle == handle_EVENTS)
+                        sandbox_request_result(request, json_object(), NULL);
                 else
-                        ask_fail(ask, e, NULL);
+                        sandbox_request_fail(request, e, NULL);
         }
 }
 
@@ -350,17 +364,17 @@ static int check_params(const json_t *params, const struct buf *attachments, str
         return value_check(params, attachments ? attachments->size : 0, e);
 }
 
-int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_name, const json_t *params,
-                  const struct buf *attachments, const struct sandbox_face *face, void *data, struct sandbox_ask **ret,
-                  struct cloche_err *e)
+int sandboxes_request(struct sandboxes *all, int64_t principal, const char *method_name, const json_t *params,
+                      const struct buf *attachments, const struct sandbox_face *face, void *data,
+                      struct sandbox_request **ret, struct cloche_err *e)
 {
         const struct method *method = find_method(method_name);
         struct sandbox *sandbox = NULL;
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         int r;
 
         if (!method)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method %.60s of sandboxes", method_name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no method %.60s", method_name);
         if (all->is_stopping)
                 return err_set(e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
         r = check_params(params, attachments, e);
@@ -368,64 +382,66 @@ int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_n
                 r = find_sandbox(all, method, principal, params, &sandbox, e);
         if (r < 0)
                 return r;
-        if (sandbox && sandbox->ask_count >= SANDBOX_ASKS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u requests to this sandbox are under way", sandbox->ask_count);
-        ask = calloc(1, sizeof(*ask));
-        if (!ask)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
-        *ask = (struct sandbox_ask){.all = all,
-                                    .sandbox = sandbox,
-                                    .method = method,
-                                    .principal = principal,
-                                    .params = json_deep_copy(params),
-                                    .attachments = BUF_INIT(ATTACHMENTS_MAX),
-                                    .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX),
-                                    .face = face,
-                                    .data = data};
-        all->ask_count++;
+        if (sandbox && sandbox->request_count >= SANDBOX_REQUESTS_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u requests to this sandbox are under way: try again when some have ended",
+                               sandbox->request_count);
+        request = calloc(1, sizeof(*request));
+        if (!request)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
+        *request = (struct sandbox_request){.all = all,
+                                            .sandbox = sandbox,
+                                            .method = method,
+                                            .principal = principal,
+                                            .params = json_deep_copy(params),
+                                            .attachments = BUF_INIT(ATTACHMENTS_MAX),
+                                            .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX),
+                                            .face = face,
+                                            .data = data};
+        all->request_count++;
         if (sandbox) {
-                TAILQ_INSERT_TAIL(&sandbox->asks, ask, link);
-                sandbox->ask_count++;
+                TAILQ_INSERT_TAIL(&sandbox->requests, request, link);
+                sandbox->request_count++;
                 use(sandbox, method);
         } else {
-                TAILQ_INSERT_TAIL(&all->asks, ask, link);
+                TAILQ_INSERT_TAIL(&all->requests, request, link);
         }
-        if (!ask->params || (attachments && attachments->size > 0 &&
-                             buf_append(&ask->attachments, attachments->data, attachments->size) < 0))
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
+        if (!request->params || (attachments && attachments->size > 0 &&
+                                 buf_append(&request->attachments, attachments->data, attachments->size) < 0))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
         if (r == 0)
-                r = begin(ask, e);
+                r = begin(request, e);
         if (r < 0)
-                ask_free(ask);
+                request_free(request);
         else
-                *ret = ask;
+                *ret = request;
         return r;
 }
 
 /* -- parameters ----------------------------------------------------------------------------------------------- */
 
-const char *ask_text(const struct sandbox_ask *ask, const char *name)
+const char *sandbox_request_text(const struct sandbox_request *request, const char *name)
 {
-        return json_string_value(json_object_get(ask->params, name));
+        return json_string_value(json_object_get(request->params, name));
 }
 
-uint64_t ask_count(const struct sandbox_ask *ask, const char *name, uint64_t absent)
+uint64_t sandbox_request_count(const struct sandbox_request *request, const char *name, uint64_t absent)
 {
-        const json_t *value = json_object_get(ask->params, name);
+        const json_t *value = json_object_get(request->params, name);
 
         return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : absent;
 }
 
-int ask_flag(const struct sandbox_ask *ask, const char *name, int absent)
+int sandbox_request_flag(const struct sandbox_request *request, const char *name, int absent)
 {
-        const json_t *value = json_object_get(ask->params, name);
+        const json_t *value = json_object_get(request->params, name);
 
         return value ? json_is_true(value) : absent;
 }
 
-const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *ret_size)
+const char *sandbox_request_bytes(const struct sandbox_request *request, const char *name, size_t *ret_size)
 {
-        const json_t *value = json_object_get(ask->params, name);
+        const json_t *value = json_object_get(request->params, name);
 
         if (json_is_string(value)) {
                 *ret_size = json_string_length(value);
@@ -435,12 +451,12 @@ const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *r
         if (!json_is_object(value))
                 return NULL;
         /* value_check has checked that the range lies in the attachments. */
-        return *ret_size ? ask->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
+        return *ret_size ? request->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+int sandbox_put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
         json_int_t at = (json_int_t)attachments->size;
 
@@ -452,7 +468,7 @@ int put_raw(json_t *object, const char *name, const void *data, size_t size, str
                        : 0;
 }
 
-int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+int sandbox_put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
         /* JSON writes a NUL in six characters, and long texts take much longer than bytes to write
          * and parse. */
@@ -462,10 +478,10 @@ int put_bytes(json_t *object, const char *name, const void *data, size_t size, s
 
         if (text)
                 return json_object_set_new(object, name, text) < 0 ? -ENOMEM : 0;
-        return put_raw(object, name, data, size, attachments);
+        return sandbox_put_raw(object, name, data, size, attachments);
 }
 
-json_t *time_json(uint64_t real_ms)
+json_t *sandbox_time_json(uint64_t real_ms)
 {
         char text[CLOCK_TEXT_SIZE];
 

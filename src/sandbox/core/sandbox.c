@@ -2,8 +2,17 @@
  *
  *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
  *      ▲                                                                                  │ idle, stop requested,
- * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
+ * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/context/context.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/network/port.h"
+#include "state.h"
+#include "store.h"
+#include "tool.h"
 #include "update.h"
 
 #include "base/clock.h"
@@ -70,15 +79,15 @@ const char *const limits_of_runs[] = {
         NULL,
 };
 
-void sandbox_turn_soon(struct sandbox *s)
+void sandbox_schedule_turn(struct sandbox *s)
 {
         s->all->has_put_off = 1;
-        sandboxes_turn_soon(s->all);
+        sandboxes_schedule_turn(s->all);
 }
 
-int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e)
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e)
 {
-        struct cloche_limits limits = *asked;
+        struct cloche_limits limits = *requested;
 
         use_defaults(&limits);
         return limits_resolve(&limits, &s->limits, e);
@@ -108,7 +117,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->processes);
         TAILQ_INIT(&s->drains);
         TAILQ_INIT(&s->tools);
-        TAILQ_INIT(&s->asks);
+        TAILQ_INIT(&s->requests);
         TAILQ_INIT(&s->waiting);
         TAILQ_INIT(&s->ports);
         TAILQ_INIT(&s->dials);
@@ -149,7 +158,7 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
 /* A session whose own box is being made is freed only after the keeper's reply. */
 static void session_end(struct session *session)
 {
-        unsigned replies = keeper_detach(session->sandbox->all->engine->keeper, session);
+        unsigned replies = session->sandbox->all->boxes->detach(session->sandbox->all, session);
 
         session->users++;
         session_close(session);
@@ -164,12 +173,12 @@ void sandbox_free(struct sandbox *s)
 
         while ((session = TAILQ_FIRST(&s->sessions)))
                 session_end(session);
-        updates_free(s);
-        ports_free(s);
-        outputs_free(s);
+        sandbox_updates_free(s);
+        sandbox_ports_free(s);
+        context_outputs_free(s);
         json_decref(s->decisions);
-        TAILQ_REMOVE(s->is_spare ? &s->all->spares : &s->all->list, s, link);
-        s->all->spare_count -= (unsigned)s->is_spare;
+        TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
+        s->all->pool_count -= (unsigned)s->is_pooled;
         json_decref(s->env);
         json_decref(s->labels);
         json_decref(s->network_policy);
@@ -191,34 +200,44 @@ void sandbox_change(struct sandbox *s)
 /* Count the requests that do not keep the sandbox from being idle. */
 static unsigned onlookers(const struct sandbox *s)
 {
-        const struct sandbox_ask *ask;
+        const struct sandbox_request *request;
         unsigned count = 0;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                count += ask->method->begin == begin_EVENTS;
+        TAILQ_FOREACH (request, &s->requests, link)
+                count += request->method->handle == handle_EVENTS;
         return count;
 }
 
 int sandbox_is_busy(const struct sandbox *s)
 {
-        return s->ask_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
+        return s->request_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
 }
 
-void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
+void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                if (ask->method->begin == begin_EVENTS && !ask->is_over && !ask->is_waiting && ask->cancel)
-                        ask_event(ask, event, json_incref(about), NULL);
+        TAILQ_FOREACH (request, &s->requests, link)
+                if (request->method->handle == handle_EVENTS && request->phase == REQUEST_OPEN && request->cancel)
+                        sandbox_request_event(request, event, json_incref(about), NULL);
         json_decref(about);
 }
 
+static const unsigned transitions[SANDBOX_STATES] = {
+        [SANDBOX_STOPPED] = STATE_TO(SANDBOX_STARTING),
+        [SANDBOX_STARTING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_RUNNING] = STATE_TO(SANDBOX_STOPPING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_STOPPING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_DROPPING] = STATE_TO(SANDBOX_STOPPED),
+};
+
 static void set_state(struct sandbox *s, enum sandbox_state state)
 {
+        STATE_CHECK(transitions, s->state, state);
         s->state = state;
         if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
-                sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
+                sandbox_send_event(s, "state",
+                                   json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
 /* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
@@ -227,8 +246,8 @@ static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
-        if (!s->is_spare && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
-                store_failed(s, &e);
+        if (!s->is_pooled && !s->is_deleted && sandbox_store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
+                sandbox_store_failed(s, &e);
 }
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
@@ -236,33 +255,32 @@ static void define_state(struct sandbox *s)
 /* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask, *next;
+        struct sandbox_request *request, *next;
 
-        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
-                next = TAILQ_NEXT(ask, link);
-                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel ||
-                    ask->is_over)
+        for (request = TAILQ_FIRST(&s->requests); request; request = next) {
+                next = TAILQ_NEXT(request, link);
+                if ((request->method->handle != handle_STOP && request->method->handle != handle_SAVE) ||
+                    request->cancel || request->phase == REQUEST_ENDED)
                         continue;
                 if (e)
-                        ask_fail(ask, e, NULL);
+                        sandbox_request_fail(request, e, NULL);
                 else
-                        ask_result(ask, sandbox_json(s), NULL);
+                        sandbox_request_result(request, sandbox_json(s), NULL);
         }
 }
 
 static void is_stopped(struct sandbox *s)
 {
         s->all->running--;
-        s->is_dropping = 0;
         set_state(s, SANDBOX_STOPPED);
-        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_spare && !s->is_deleted)
-                store_lost(s);
+        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
+                sandbox_store_lost(s);
         else
                 define_state(s);
         s->is_dirty = 0;
         answer_stops(s, NULL);
-        if (s->is_spare)
-                spare_failed(s);
+        if (s->is_pooled)
+                sandbox_pool_failed(s);
         s->wants_stop = s->wants_save = 0;
         if (s->all->is_stopping || s->is_deleted) {
                 struct cloche_err e;
@@ -271,13 +289,13 @@ static void is_stopped(struct sandbox *s)
                         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 else
                         err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
-                asks_refuse(s, &e);
-                sandbox_turn_soon(s);
+                sandbox_requests_refuse(s, &e);
+                sandbox_schedule_turn(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
                 sandbox_start(s);
         }
         if (s->is_deleted)
-                sandbox_turn_soon(s); /* the registry frees it */
+                sandbox_schedule_turn(s); /* the registry frees it */
 }
 
 static void on_dropped(void *data, struct keeper_reply *reply)
@@ -286,35 +304,28 @@ static void on_dropped(void *data, struct keeper_reply *reply)
         is_stopped(data);
 }
 
-static void nobody_hears(void *data, struct keeper_reply *reply)
-{
-        (void)data;
-        (void)reply;
-}
-
-void box_forget(const struct sandboxes *all, uint32_t box)
+void sandbox_drop_box(const struct sandboxes *all, uint32_t box)
 {
         /* An error means that the keeper has ended, and the box with it. */
-        if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
-                return;
+        (void)all->boxes->drop(all, box, NULL, NULL);
 }
 
 static void end_work(struct sandbox *s)
 {
-        store_gone(s);
-        ports_gone(s);
-        probes_gone(s);
-        tools_gone(s);
-        contexts_gone(s);
-        processes_gone(s);
-        sessions_gone(s);
+        sandbox_store_on_box_closed(s);
+        sandbox_ports_on_box_closed(s);
+        sandbox_probes_on_box_closed(s);
+        sandbox_tools_on_box_closed(s);
+        contexts_on_box_closed(s);
+        processes_on_box_closed(s);
+        sessions_on_box_closed(s);
 }
 
 /* Release our objects of a box that is dead or will be. */
 static void release(struct sandbox *s)
 {
         end_work(s);
-        connections_close(s);
+        sandbox_connections_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -324,11 +335,10 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e = *why;
 
-        s->is_dropping = 1;
-        set_state(s, SANDBOX_STOPPING);
-        asks_end(s, &e);
+        set_state(s, SANDBOX_DROPPING);
+        sandbox_requests_end(s, &e);
         release(s);
-        if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
+        if (s->has_box && s->all->boxes->drop(s->all, s->box, on_dropped, s) == 0) {
                 s->has_box = 0;
                 return;
         }
@@ -369,15 +379,15 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
                  s->name);
         answer_stops(s, &why);
         set_state(s, SANDBOX_RUNNING);
-        port_watch_need(s);
-        asks_begin(s);
+        sandbox_port_watch_need(s);
+        sandbox_requests_begin(s);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
 {
         struct sandbox *s = data;
 
-        if (s->is_dropping || (e && has_lost_box(s))) /* it collapsed meanwhile */
+        if (s->state == SANDBOX_DROPPING || (e && has_lost_box(s))) /* it collapsed meanwhile */
                 return;
         if (e)
                 stop_failed(s, e);
@@ -393,7 +403,7 @@ static void on_quiet(void *data, const struct init_answer *answer, int fd, const
         (void)e; /* programs that could not be ended end with the box */
         fd_close(&fd);
         if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
-                store_save(s, on_saved, s);
+                sandbox_store_save(s, on_saved, s);
 }
 
 /* End all other programs before a save, so that files do not change and no guest can stop the file
@@ -404,7 +414,7 @@ static int quiesce(struct sandbox *s, struct cloche_err *e)
         struct cloche_err why;
 
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
-        asks_end(s, &why);
+        sandbox_requests_end(s, &why);
         end_work(s);
         return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
 }
@@ -414,7 +424,7 @@ static void save_and_drop(struct sandbox *s)
         struct cloche_err e;
 
         if (quiesce(s, &e) < 0) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 stop_failed(s, &e);
         }
 }
@@ -425,13 +435,13 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
         struct cloche_err why;
 
         fd_close(&fd);
-        if (s->is_dropping || has_lost_box(s))
+        if (s->state == SANDBOX_DROPPING || has_lost_box(s))
                 return;
         if (s->is_deleted)
                 drop_stopped(s);
         /* The end of the daemon ends the box in any case, so a save is tried even without room. */
-        else if (!e && !s->all->is_stopping && store_check_room(s, answer->disk_bytes_used, &why) < 0) {
-                store_failed(s, &why);
+        else if (!e && !s->all->is_stopping && sandbox_store_check_room(s, answer->disk_bytes_used, &why) < 0) {
+                sandbox_store_failed(s, &why);
                 stop_failed(s, &why);
         } else
                 save_and_drop(s);
@@ -456,7 +466,7 @@ void sandbox_stop(struct sandbox *s, int save)
                 return;
         s->wants_stop = 1;
         s->wants_save |= save && s->state == SANDBOX_RUNNING; /* a sandbox that is starting has no unsaved changes */
-        sandbox_turn_soon(s);
+        sandbox_schedule_turn(s);
 }
 
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
@@ -466,11 +476,11 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         if (!s->has_box)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
-        if (s->state == SANDBOX_STOPPING && s->wants_save && !s->is_dropping) {
-                store_failed(s, &e);
+        if (s->state == SANDBOX_STOPPING && s->wants_save) {
+                sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
         }
-        asks_refuse(s, &e);
+        sandbox_requests_refuse(s, &e);
         drop(s, &e);
 }
 
@@ -487,9 +497,9 @@ static void on_exit_of_program(void *data, const struct init_answer *exit)
 
         sessions_exited(s, exit);
         processes_exited(s, &s->control, exit);
-        tools_exited(s, exit);
-        stores_exited(s, exit);
-        copies_exited(s, &s->control, exit);
+        sandbox_tools_exited(s, exit);
+        sandbox_stores_exited(s, exit);
+        sandbox_copies_exited(s, &s->control, exit);
 }
 
 static void fail_start(struct sandbox *s, const struct cloche_err *e)
@@ -497,7 +507,7 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
         struct cloche_err copy = *e;
 
         s->is_dirty = 0; /* it has only saved files */
-        asks_refuse(s, &copy);
+        sandbox_requests_refuse(s, &copy);
         drop(s, &copy);
 }
 
@@ -517,14 +527,14 @@ static void on_restored(void *data, const struct cloche_err *e)
         define_state(s);
         if (s->wants_stop || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
-        else if (s->is_spare)
-                spare_runs(s);
+        else if (s->is_pooled)
+                sandbox_pool_started(s);
         else
-                asks_begin(s);
+                sandbox_requests_begin(s);
 }
 
 /* Commands must find the network in force; without a network there is no wait. */
-void connections_ready(struct sandbox *s, const struct cloche_err *e)
+void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy;
 
@@ -535,7 +545,7 @@ void connections_ready(struct sandbox *s, const struct cloche_err *e)
                 fail_start(s, &copy);
                 return;
         }
-        store_restore(s, on_restored, s);
+        sandbox_store_restore(s, on_restored, s);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
@@ -559,29 +569,11 @@ static void on_made(void *data, struct keeper_reply *reply)
         s->control.data = s;
         r = control_open(&s->control, made.control_fd, &s->all->engine->loop, &e);
         if (r == 0)
-                r = connections_open(s, s->network_policy, &e);
+                r = sandbox_connections_open(s, s->network_policy, &e);
         if (r < 0)
                 fail_start(s, &e);
         else if (!s->network)
-                store_restore(s, on_restored, s);
-}
-
-static int make_box(struct sandbox *s, struct cloche_err *e)
-{
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r;
-
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
-        spec->limits = limits_of_box(&s->limits);
-        spec->is_sandbox = 1;
-        r = engine_box_spec(s->all->engine, NULL, spec, e);
-        if (r == 0)
-                r = engine_check_guards(s->all->engine, e);
-        if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_made, s, e);
-        free(spec);
-        return r;
+                sandbox_store_restore(s, on_restored, s);
 }
 
 void sandbox_start(struct sandbox *s)
@@ -592,28 +584,28 @@ void sandbox_start(struct sandbox *s)
 
         if (s->state != SANDBOX_STOPPED)
                 return;
-        s->state = SANDBOX_STARTING;
+        set_state(s, SANDBOX_STARTING);
         s->all->running++;
-        r = s->all->running - spares_running(s->all) > most
-                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
-                    : make_box(s, &e);
+        r = s->all->running - sandbox_pool_running(s->all) > most
+                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
+                    : s->all->boxes->make(s->all, &s->limits, KEEPER_NO_BOX, on_made, s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
-                sandbox_turn_soon(s);
+                sandbox_schedule_turn(s);
         }
 }
 
 void sandbox_delete(struct sandbox *s)
 {
         s->is_deleted = 1;
-        store_remove(s);
+        sandbox_store_remove(s);
         if (s->state == SANDBOX_STOPPED) {
                 struct cloche_err e;
 
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
-                asks_end(s, &e);
-                sandbox_turn_soon(s);
-        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
+                sandbox_requests_end(s, &e);
+                sandbox_schedule_turn(s);
+        } else if (s->state == SANDBOX_STOPPING) {
                 drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
         } else {
                 sandbox_stop(s, 0);
@@ -622,14 +614,14 @@ void sandbox_delete(struct sandbox *s)
 
 void sandbox_end(struct sandbox *s)
 {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
 
-        while ((ask = TAILQ_FIRST(&s->asks)))
-                sandbox_ask_cancel(ask);
+        while ((request = TAILQ_FIRST(&s->requests)))
+                sandbox_request_cancel(request);
         if (s->has_box)
-                box_forget(s->all, s->box);
+                sandbox_drop_box(s->all, s->box);
         s->has_box = 0;
-        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or being dropped */
+        (void)s->all->boxes->detach(s->all, s); /* its box may be in the making, or being dropped */
         release(s);
         sandbox_free(s);
 }
@@ -645,7 +637,7 @@ void sandbox_turn(struct sandbox *s)
         }
         if (s->wants_stop && s->state == SANDBOX_RUNNING)
                 stop_now(s);
-        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->ask_count == 0)
+        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->request_count == 0)
                 sandbox_free(s);
 }
 
@@ -664,12 +656,11 @@ static void on_usage(void *data, struct keeper_reply *reply)
 /* If we may not read its groups, request the usage from the keeper; the next description has it. */
 static void add_usage(struct sandbox *s, json_t *object)
 {
-        struct cloche_engine *engine = s->all->engine;
         struct keeper_usage usage;
-        int is_known = engine_read_usage(engine, s->box, &usage);
+        int is_known = s->all->boxes->read_usage(s->all, s->box, &usage);
 
         if (!is_known && !s->is_measuring)
-                s->is_measuring = keeper_box_usage_later(engine->keeper, s->box, on_usage, s, NULL) == 0;
+                s->is_measuring = s->all->boxes->request_usage(s->all, s->box, on_usage, s) == 0;
         if (!is_known)
                 usage = s->usage;
         if (is_known || s->has_usage)
@@ -688,9 +679,9 @@ json_t *sandbox_json(struct sandbox *s)
         TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
         object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
-                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running",
-                           "createdAt", time_json(s->created_ms), "lastUsedAt", time_json(s->used_ms), "limits",
-                           limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
+                           s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ? "running" : "stopped",
+                           "createdAt", sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms),
+                           "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
                            (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
                            (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object) /* NULL: no memory */
@@ -699,11 +690,11 @@ json_t *sandbox_json(struct sandbox *s)
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)
-                json_object_set_new(object, "savedAt", time_json(s->saved_ms));
+                json_object_set_new(object, "savedAt", sandbox_time_json(s->saved_ms));
         if (object && s->lost_to_ms)
                 json_object_set_new(object, "lost",
-                                    json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to",
-                                              time_json(s->lost_to_ms)));
+                                    json_pack("{s:o, s:o}", "from", sandbox_time_json(s->lost_from_ms), "to",
+                                              sandbox_time_json(s->lost_to_ms)));
         if (object && s->state == SANDBOX_RUNNING)
                 add_usage(s, object);
         return object;

@@ -2,9 +2,9 @@
  * requests with the methods of spec/sandbox.def and receives answers and events. All code runs on
  * the engine's loop and never blocks it.
  *
- * Life cycle: sandboxes_new() reads the saved sandboxes. sandboxes_ask() begins a request; its
+ * Life cycle: sandboxes_new() reads the saved sandboxes. sandboxes_request() begins a request; its
  * callbacks are called with events, then with exactly one of result and fail, never from within
- * sandboxes_ask itself. A callback may begin a new request, but must not cancel one.
+ * sandboxes_request itself. A callback may begin a new request, but must not cancel one.
  * sandboxes_stop() saves and ends all; sandboxes_free() ends the remaining ones. */
 #ifndef CLOCHE_SANDBOX_CORE_SANDBOX_H
 #define CLOCHE_SANDBOX_CORE_SANDBOX_H
@@ -19,12 +19,14 @@
 #define SANDBOX_FILES "cloche-files"
 
 struct sandboxes;
-struct sandbox_ask;
+struct sandbox_request;
+struct sandbox_boxes;
 
 struct sandboxes_options {
         cloche_engine *engine;
-        const char *state_dir;    /* for saved sandboxes; NULL: they end with the process */
-        const char *preview_host; /* HOST or HOST:PORT of preview URLs; NULL: none */
+        const struct sandbox_boxes *boxes; /* core/box.h; NULL: boxes of the engine's keeper */
+        const char *state_dir;             /* for saved sandboxes; NULL: they end with the process */
+        const char *preview_host;          /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
         const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
         uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */
@@ -59,23 +61,24 @@ CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, c
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
 /* The process will exit before sandboxes_stop is done: call on_unsaved, with e, for each sandbox
  * that changed and is not saved. */
-void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e);
+void sandboxes_report_unsaved(struct sandboxes *all, const struct cloche_err *e);
 void sandboxes_free(struct sandboxes *all); /* accepts NULL */
 
 /* params: an object in frame form, checked by the rows of sandbox.def; borrowed, like attachments.
  * face and data: used until the outcome. Errors at once: CLOCHE_E_INVALID_ARGUMENT, _NOT_FOUND,
  * _RESOURCE; then no callback is called. */
-CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method, const json_t *params,
-                                    const struct buf *attachments, const struct sandbox_face *face, void *data,
-                                    struct sandbox_ask **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandboxes_request(struct sandboxes *all, int64_t principal, const char *method,
+                                        const json_t *params, const struct buf *attachments,
+                                        const struct sandbox_face *face, void *data, struct sandbox_request **ret,
+                                        struct cloche_err *e);
 /* Stop the request if its work can be stopped, and free it; no further callback is called. */
-void sandbox_ask_cancel(struct sandbox_ask *ask);
+void sandbox_request_cancel(struct sandbox_request *request);
 /* For file.watch: send the changes until now at once, then the event "flushed". Two calls without
  * that event between them may be one. */
-void sandbox_ask_flush(struct sandbox_ask *ask);
+void sandbox_request_flush(struct sandbox_request *request);
 /* The client is too slow: send no more output until the hold ends. The end of a hold sends, from
  * within, the output that waited, and perhaps the outcome. */
-void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
+void sandbox_request_hold(struct sandbox_request *request, int hold);
 
 /* A connection to a port of a sandbox: fd is connected, nonblocking and owned by the callee; or
  * -EBADF with e. Never called from within. It is called once more, with e, when the port is no
@@ -84,12 +87,12 @@ typedef void (*sandbox_connected)(void *data, int fd, const struct cloche_err *e
 struct sandbox_dial;
 /* For a preview: anyone who has the token. name, token: from the URL. CLOCHE_E_NOT_FOUND: unknown
  * sandbox, port not exposed, or wrong token, with one message. An open preview keeps the sandbox
- * from being idle: call sandbox_preview_over when its connection has ended. */
+ * from being idle: call sandbox_preview_close when its connection has ended. */
 CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
                                         sandbox_connected connected, void *data, struct sandbox_dial **ret,
                                         struct cloche_err *e);
 /* Must be called once, also after an error and before it is connected; no callback follows. */
-void sandbox_preview_over(struct sandbox_dial *dial);
+void sandbox_preview_close(struct sandbox_dial *dial);
 /* True if the principal's sandbox of that name has exposed the port. */
 int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
 /* The same without a token, for the principal itself. */
@@ -103,7 +106,7 @@ int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, co
 
 /* For metrics. */
 struct sandboxes_count {
-        unsigned sandboxes, running, sessions, processes, asks;
+        unsigned sandboxes, running, sessions, processes, requests;
 };
 struct sandboxes_count sandboxes_count(const struct sandboxes *all);
 

@@ -1,5 +1,7 @@
-/* Programs in a sandbox: requests to PID 1 to start and kill them, and their environment. */
-#include "internal.h"
+/* Programs in a sandbox: requests to PID 1 to start and kill them, and their environment. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "spawn.h"
+#include "sandboxes.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -23,14 +25,14 @@ static const char *const own_env[] = {
 
 /* -- environments -------------------------------------------------------------------------------------------------- */
 
-int env_is_name(const char *name)
+int sandbox_env_is_name(const char *name)
 {
         size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 
         return size > 0 && name[size] == '\0' && !(name[0] >= '0' && name[0] <= '9');
 }
 
-int env_check(const json_t *env, struct cloche_err *e)
+int sandbox_env_check(const json_t *env, struct cloche_err *e)
 {
         const char *name;
         json_t *value;
@@ -41,9 +43,11 @@ int env_check(const json_t *env, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken",
                                json_object_size(env), SANDBOX_ENV_MAX);
         json_object_foreach ((json_t *)env, name, value) {
-                if (!env_is_name(name))
+                if (!sandbox_env_is_name(name))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
+                                       "env: \"%.60s\" is not a valid name of a variable, expected "
+                                       "([A-Za-z_][A-Za-z0-9_]*)",
+                                       name);
                 if (!json_is_null(value) && !json_is_string(value))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it",
                                        name);
@@ -53,7 +57,7 @@ int env_check(const json_t *env, struct cloche_err *e)
         return 0;
 }
 
-int env_check_of_all(const json_t *env, struct cloche_err *e)
+int sandbox_env_check_of_all(const json_t *env, struct cloche_err *e)
 {
         static const char *const names[] = {"BASH_ENV", "SHELLOPTS", "BASHOPTS"};
 
@@ -63,7 +67,7 @@ int env_check_of_all(const json_t *env, struct cloche_err *e)
                                        "env: %s cannot be set for a sandbox or session, as its shells could not begin "
                                        "by it",
                                        names[i]);
-        return env_check(env, e);
+        return sandbox_env_check(env, e);
 }
 
 struct env {
@@ -139,7 +143,7 @@ static int put_all(struct env *env, const json_t *object)
         return r;
 }
 
-char **env_list(const struct sandbox *s, const json_t *more)
+char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
         int r = 0;
@@ -152,11 +156,11 @@ char **env_list(const struct sandbox *s, const json_t *more)
                 r = put_all(&env, more);
         if (r == 0)
                 return env.rows;
-        env_free(env.rows);
+        sandbox_env_free(env.rows);
         return NULL;
 }
 
-char **env_from(char *const *exported, const json_t *more)
+char **sandbox_env_from(char *const *exported, const json_t *more)
 {
         struct env env = {0};
         int r = 0;
@@ -167,11 +171,11 @@ char **env_from(char *const *exported, const json_t *more)
                 r = put_all(&env, more);
         if (r == 0 && env.rows)
                 return env.rows;
-        env_free(env.rows);
+        sandbox_env_free(env.rows);
         return NULL;
 }
 
-void env_free(char **env)
+void sandbox_env_free(char **env)
 {
         for (char **row = env; row && *row; row++)
                 free(*row);
@@ -196,7 +200,7 @@ static int pack(const struct spawn *spawn, struct buf *strings, struct init_requ
         return r;
 }
 
-int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
+int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf strings = BUF_INIT(STRINGS_MAX);
         struct init_request request = {.op = INIT_SPAWN,
@@ -210,11 +214,11 @@ int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct c
                              data, e);
 }
 
-int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
-              control_done done, void *data, struct cloche_err *e)
+int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+                        control_done done, void *data, struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
+        char **env = sandbox_env_list(s, NULL);
         int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
         struct spawn spawn = {.control = control,
                               .cwd = "/",
@@ -225,13 +229,13 @@ int files_ask(struct sandbox *s, struct control *control, const char *const *arg
                               .flags = INIT_SPAWN_PROGRAM};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : spawn_ask(&spawn, done, data, e);
-        env_free(env);
+                                : sandbox_send_spawn(&spawn, done, data, e);
+        sandbox_env_free(env);
         return r;
 }
 
-int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
-             size_t spared_count, control_done done, void *data, struct cloche_err *e)
+int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+                      size_t spared_count, control_done done, void *data, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_KILL, .pid = pid, .signal = (uint32_t)signal, .flags = flags};
         _cleanup_fd_ int fd = -EBADF;

@@ -3,8 +3,13 @@
  *
  *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
  *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (box/files/archive/pack.h);
- * replaced as a whole */
-#include "internal.h"
+ * replaced as a whole
+ *
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "store.h"
+#include "sandbox/network/port.h"
+#include "sandbox/session/session.h"
+#include "spawn.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -63,7 +68,7 @@ struct store_job {
         struct cloche_err error;     /* or of the definition */
         struct flush *flush;         /* while an fsync(2) is under way */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
-        struct store_waiters later; /* waiters that came while files were being read: the next job is theirs */
+        struct store_waiters queued; /* waiters that came while files were being read: the next job is theirs */
 };
 
 /* -- directories ---------------------------------------------------------------------------------------------- */
@@ -124,7 +129,7 @@ static json_t *ports_json(const struct sandbox *s)
 }
 
 /* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After a
- * power cut the file may have its old content, or on some file systems none; store_load accepts
+ * power cut the file may have its old content, or on some file systems none; sandbox_store_load accepts
  * both. A save flushes it with the files. */
 static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
@@ -139,7 +144,7 @@ static int write_definition(int dir_fd, const char *sandbox, const char *text, s
                      : 0;
 }
 
-int store_define(struct sandbox *s, struct cloche_err *e)
+int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = -EBADF;
         json_t *object;
@@ -154,12 +159,12 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
         object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name,
-                           "runs", s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs",
-                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env,
-                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                           "sessions", sessions_json(s), "ports", ports_json(s));
+                           "runs", s->state >= SANDBOX_RUNNING, "createdMs", (json_int_t)s->created_ms, "usedMs",
+                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "lostFromMs",
+                           (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits",
+                           limits_named(&s->requested_limits), "env", s->env, "network", s->network_policy, "labels",
+                           s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports",
+                           ports_json(s));
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
@@ -174,7 +179,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
         return r;
 }
 
-void store_lost(struct sandbox *s)
+void sandbox_store_lost(struct sandbox *s)
 {
         const struct sandboxes_options *options = &s->all->options;
 
@@ -182,7 +187,8 @@ void store_lost(struct sandbox *s)
         s->lost_to_ms = clock_real_ms();
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
-        (void)store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss again */
+        (void)sandbox_store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss
+                                                again */
 }
 
 static void load_session(struct sandbox *s, const json_t *row)
@@ -191,7 +197,7 @@ static void load_session(struct sandbox *s, const json_t *row)
         json_t *env = json_object_get(row, "env");
         struct session *session;
 
-        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && env_check(env, NULL) < 0))
+        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && sandbox_env_check(env, NULL) < 0))
                 return;
         session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env,
                               json_is_true(json_object_get(row, "isolation")),
@@ -262,7 +268,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 json_decref(object);
                 return 0;
         }
-        limits_read(json_object_get(object, "limits"), &s->asked_limits);
+        limits_read(json_object_get(object, "limits"), &s->requested_limits);
         s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
         s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
         s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
@@ -277,9 +283,9 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         json_array_foreach (json_object_get(object, "ports"), i, row)
                 load_port(s, row);
         if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
-                store_lost(s);
+                sandbox_store_lost(s);
         json_decref(object);
-        return sandbox_set_limits(s, &s->asked_limits, e);
+        return sandbox_set_limits(s, &s->requested_limits, e);
 }
 
 /* Remove the remains of a killed daemon: partial files, and a sandbox that was being made or
@@ -319,7 +325,7 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
         return r;
 }
 
-int store_load(struct sandboxes *all, struct cloche_err *e)
+int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
 {
         int list_fd = openat(all->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
@@ -338,7 +344,7 @@ int store_load(struct sandboxes *all, struct cloche_err *e)
         return r;
 }
 
-void store_remove(struct sandbox *s)
+void sandbox_store_remove(struct sandbox *s)
 {
         static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
@@ -356,9 +362,9 @@ void store_remove(struct sandbox *s)
 
 /* -- jobs ----------------------------------------------------------------------------------------------------- */
 
-static void begin_later(struct sandbox *s, struct store_waiters *waiters);
+static void begin_queued(struct sandbox *s, struct store_waiters *waiters);
 
-static void tell_waiters(struct store_waiters *waiters, const struct cloche_err *e)
+static void complete_waiters(struct store_waiters *waiters, const struct cloche_err *e)
 {
         struct store_waiter *waiter;
 
@@ -371,16 +377,16 @@ static void tell_waiters(struct store_waiters *waiters, const struct cloche_err 
 }
 
 /* Free the job, then call the waiters, which may end the sandbox. */
-static void job_over(struct store_job *job, int is_gone, const struct cloche_err *e)
+static void job_done(struct store_job *job, int is_lost, const struct cloche_err *e)
 {
         struct sandbox *s = job->sandbox;
-        struct store_waiters waiters, later;
+        struct store_waiters waiters, queued;
 
         TAILQ_INIT(&waiters);
-        TAILQ_INIT(&later);
+        TAILQ_INIT(&queued);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
-        assert(!job->is_restore || TAILQ_EMPTY(&job->later));
-        TAILQ_CONCAT(is_gone ? &waiters : &later, &job->later, link);
+        assert(!job->is_restore || TAILQ_EMPTY(&job->queued));
+        TAILQ_CONCAT(is_lost ? &waiters : &queued, &job->queued, link);
         s->store_job = NULL;
         if (e && !job->is_restore)
                 job->sandbox->is_dirty = 1;
@@ -392,11 +398,11 @@ static void job_over(struct store_job *job, int is_gone, const struct cloche_err
         fd_close(&job->file_fd);
         fd_close(&job->dir_fd);
         free(job);
-        begin_later(s, &later);
-        tell_waiters(&waiters, e);
+        begin_queued(s, &queued);
+        complete_waiters(&waiters, e);
 }
 
-void store_gone(struct sandbox *s)
+void sandbox_store_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -404,10 +410,10 @@ void store_gone(struct sandbox *s)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s",
                 s->store_job->is_restore ? "put back" : "saved");
-        job_over(s->store_job, 1, &e);
+        job_done(s->store_job, 1, &e);
 }
 
-void store_forget(struct sandbox *s, const void *data)
+void sandbox_store_detach(struct sandbox *s, const void *data)
 {
         struct store_waiter *waiter;
 
@@ -416,19 +422,19 @@ void store_forget(struct sandbox *s, const void *data)
         TAILQ_FOREACH (waiter, &s->store_job->waiters, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
-        TAILQ_FOREACH (waiter, &s->store_job->later, link)
+        TAILQ_FOREACH (waiter, &s->store_job->queued, link)
                 if (waiter->data == data)
                         waiter->done = NULL;
 }
 
-void store_failed(struct sandbox *s, const struct cloche_err *e)
+void sandbox_store_failed(struct sandbox *s, const struct cloche_err *e)
 {
         const struct sandboxes_options *options = &s->all->options;
 
         if (s->is_deleted)
                 return;
         snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
-        s->save_again_ns = clock_now_ns() + SAVE_AGAIN_NS;
+        s->save_retry_ns = clock_now_ns() + SAVE_AGAIN_NS;
         if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))
                 options->on_unsaved(options->events_data, s->principal, s->name, e);
         s->is_unsaved = 1;
@@ -447,15 +453,15 @@ static void conclude(struct store_job *job)
                         job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
                         WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
         if (!job->is_restore && e.code) {
-                store_failed(s, &e);
+                sandbox_store_failed(s, &e);
                 unlinkat(job->dir_fd, FILES_NEW, 0);
         } else if (!job->is_restore) {
                 s->save_error[0] = '\0';
                 s->is_unsaved = 0;
-                s->save_again_ns = 0;
+                s->save_retry_ns = 0;
                 s->kept_ns = job->begun_ns;
         }
-        job_over(job, 0, e.code ? &e : NULL);
+        job_done(job, 0, e.code ? &e : NULL);
 }
 
 static void flush_free(struct flush *flush)
@@ -528,7 +534,7 @@ static void keep(struct store_job *job)
 
         if (r == 0) {
                 s->saved_ms = job->begun_ms;
-                r = store_define(s, &job->error);
+                r = sandbox_store_define(s, &job->error);
         }
         if (r == 0) {
                 principal_name(s, principal, sizeof(principal));
@@ -554,7 +560,7 @@ static void look(struct store_job *job)
                 conclude(job);
 }
 
-void stores_exited(struct sandbox *s, const struct init_answer *exit)
+void sandbox_stores_exited(struct sandbox *s, const struct init_answer *exit)
 {
         struct store_job *job = s->store_job;
 
@@ -604,7 +610,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         fd_close(&fd);
         if (e) {
                 copy = *e;
-                job_over(job, 0, &copy);
+                job_done(job, 0, &copy);
                 return;
         }
         job->pid = answer->pid;
@@ -631,7 +637,7 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
                                   .file_fd = -EBADF,
                                   .pipe_fd = -EBADF};
         TAILQ_INIT(&job->waiters);
-        TAILQ_INIT(&job->later);
+        TAILQ_INIT(&job->queued);
         s->store_job = job;
         return job;
 }
@@ -661,11 +667,11 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
         uv_poll_start(job->poll, UV_READABLE, on_packed);
-        return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
+        return sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
 /* Start a save for these waiters, and take them over. */
-static void begin_later(struct sandbox *s, struct store_waiters *waiters)
+static void begin_queued(struct sandbox *s, struct store_waiters *waiters)
 {
         struct cloche_err e = {0};
         struct store_job *job = TAILQ_EMPTY(waiters) ? NULL : job_new(s, 0);
@@ -674,18 +680,18 @@ static void begin_later(struct sandbox *s, struct store_waiters *waiters)
                 return;
         if (!job) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
-                store_failed(s, &e);
-                tell_waiters(waiters, &e);
+                sandbox_store_failed(s, &e);
+                complete_waiters(waiters, &e);
                 return;
         }
         TAILQ_CONCAT(&job->waiters, waiters, link);
         if (begin_save(job, &e) < 0) {
-                store_failed(s, &e);
-                job_over(job, 0, &e);
+                sandbox_store_failed(s, &e);
+                job_done(job, 0, &e);
         }
 }
 
-void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         struct cloche_err e = {0};
         struct store_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
@@ -702,16 +708,16 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
                 if (done)
                         done(data, &e);
         } else if (s->store_job) { /* the current job may have read the files before their last changes */
-                TAILQ_INSERT_TAIL(&s->store_job->later, waiter, link);
+                TAILQ_INSERT_TAIL(&s->store_job->queued, waiter, link);
         } else {
                 TAILQ_INSERT_TAIL(&waiters, waiter, link);
-                begin_later(s, &waiters);
+                begin_queued(s, &waiters);
         }
 }
 
 /* Reserve the bytes in an unnamed file for a moment. File systems without such files or without
  * fallocate(2) are not checked. */
-int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
+int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
         uint64_t most = s->limits.disk_bytes;
@@ -730,7 +736,7 @@ int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err 
         return 0;
 }
 
-void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
@@ -742,7 +748,7 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         struct store_job *job;
         struct stat st;
 
-        if (s->all->state_fd < 0 || s->is_spare || (file_fd < 0 && why == ENOENT)) {
+        if (s->all->state_fd < 0 || s->is_pooled || (file_fd < 0 && why == ENOENT)) {
                 done(data, NULL);
                 return;
         }
@@ -763,6 +769,6 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
                 return;
         }
         TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
-        if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
-                job_over(job, 0, &e);
+        if (sandbox_start_files(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
+                job_done(job, 0, &e);
 }

@@ -1,7 +1,9 @@
 /* The file program of a sandbox (src/box/files): started on demand, ended after a time without
  * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
- * are checked like all data from a box. Runs in: the engine. */
-#include "internal.h"
+ * are checked like all data from a box. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
+#include "tool.h"
+#include "spawn.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -20,7 +22,7 @@ struct tool_job {
         TAILQ_ENTRY(tool_job) link;
         struct tool *tool;
         json_int_t id;
-        struct sandbox_ask *ask; /* its request, or NULL for our own */
+        struct sandbox_request *request; /* its request, or NULL for our own */
         int is_flushing;
         void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e);
         void *data;
@@ -32,7 +34,7 @@ struct tool {
         struct channel channel;
         uv_timer_t *idle_timer, *wake_timer;
         int32_t pid;
-        int is_over, is_draining;
+        int is_ended, is_draining;
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
 };
 
@@ -60,11 +62,12 @@ static void end(struct tool *tool, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        if (tool->is_over)
+        if (tool->is_ended)
                 return;
-        tool->is_over = 1;
+        tool->is_ended = 1;
         if (tool->pid && tool->sandbox->control.fd >= 0)
-                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL,
+                                        NULL, NULL);
         while (!TAILQ_EMPTY(&tool->jobs)) {
                 struct tool_job *job = TAILQ_FIRST(&tool->jobs);
 
@@ -74,7 +77,7 @@ static void end(struct tool *tool, const struct cloche_err *e)
         tool_free(tool);
 }
 
-void tools_exited(struct sandbox *s, const struct init_answer *exit)
+void sandbox_tools_exited(struct sandbox *s, const struct init_answer *exit)
 {
         struct tool *tool;
         struct cloche_err e;
@@ -90,7 +93,7 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-void tools_gone(struct sandbox *s)
+void sandbox_tools_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -142,8 +145,9 @@ static void on_event(struct tool_job *job, const struct rpc_message *m, const st
         if (!event || (is_flushed && !job->is_flushing))
                 return;
         job->is_flushing &= !is_flushed;
-        if (job->ask)
-                ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
+        if (job->request)
+                sandbox_request_event(job->request, event, json_incref(json_object_get(m->params, "about")),
+                                      &attachments);
 }
 
 /* Ignore answers to cancelled requests, and their events. */
@@ -177,7 +181,7 @@ static void on_idle(uv_timer_t *timer)
         struct tool *tool = timer->data;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_STATE, "nothing was asked of it");
+        err_set(&e, CLOCHE_E_STATE, "it had no requests for a while");
         end(tool, &e);
 }
 
@@ -187,7 +191,8 @@ static void on_wake(uv_timer_t *timer)
         struct tool *tool = timer->data;
 
         if (tool->pid && tool->sandbox->control.fd >= 0)
-                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL,
+                                        NULL, NULL);
 }
 
 static void rest(struct tool *tool)
@@ -214,7 +219,7 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
         static const char *const argv[] = {"cloche-files", NULL};
         struct sandbox *s = tool->sandbox;
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
+        char **env = sandbox_env_list(s, NULL);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->files_fd}, r;
         struct spawn spawn = {.control = &s->control,
                               .cwd = "/",
@@ -225,8 +230,8 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
                               .flags = INIT_SPAWN_REAPS | INIT_SPAWN_PROGRAM};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : spawn_ask(&spawn, on_spawned, tool, e);
-        env_free(env);
+                                : sandbox_send_spawn(&spawn, on_spawned, tool, e);
+        sandbox_env_free(env);
         return r;
 }
 
@@ -273,17 +278,17 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
         struct tool *tool;
 
         TAILQ_FOREACH (tool, &s->tools, link)
-                if (!tool->is_over)
+                if (!tool->is_ended)
                         return tool;
         return tool_new(s, e);
 }
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
-             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
-                             const struct cloche_err *e),
-             void *data, struct tool_job **ret, struct cloche_err *e)
+int sandbox_tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+                         void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                                         const struct cloche_err *e),
+                         void *data, struct tool_job **ret, struct cloche_err *e)
 {
         struct tool *tool = tool_of(s, e);
         struct tool_job *job = tool ? calloc(1, sizeof(*job)) : NULL;
@@ -291,7 +296,8 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
 
         if (!job) {
                 json_decref(params);
-                return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program") : -(int)e->code;
+                return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to the file program")
+                            : -(int)e->code;
         }
         *job = (struct tool_job){.tool = tool, .on_done = on_done, .data = data};
         r = wire_client_request(&tool->channel.client, method, params, attachments, on_answer, job, &job->id, e);
@@ -315,7 +321,7 @@ static void notify(const struct tool_job *job, const char *method)
         channel_flush(&job->tool->channel);
 }
 
-void tool_cancel(struct tool_job *job)
+void sandbox_tool_cancel(struct tool_job *job)
 {
         struct tool *tool = job->tool;
 
@@ -328,57 +334,58 @@ void tool_cancel(struct tool_job *job)
 }
 
 /* If the watch ends meanwhile, its request ends, so no flush waits forever. */
-static void ask_flush(struct sandbox_ask *ask)
+static void request_flush(struct sandbox_request *request)
 {
-        struct tool_job *job = ask->state;
+        struct tool_job *job = request->state;
 
         job->is_flushing = 1;
         notify(job, "flush");
 }
 
-static void ask_cancel(struct sandbox_ask *ask)
+static void request_cancel(struct sandbox_request *request)
 {
-        tool_cancel(ask->state);
+        sandbox_tool_cancel(request->state);
 }
 
 static void on_done(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
         struct buf copy = BUF_INIT(FRAME_BYTES);
 
         if (e) {
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 return;
         }
         if (attachments->size > 0 && buf_append(&copy, attachments->data, attachments->size) < 0)
                 result = NULL;
-        ask_result(ask, json_incref((json_t *)result), &copy);
+        sandbox_request_result(request, json_incref((json_t *)result), &copy);
         buf_done(&copy);
 }
 
-int tool_begin(struct sandbox_ask *ask, struct cloche_err *e)
+int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e)
 {
-        json_t *params = json_copy(ask->params);
+        json_t *params = json_copy(request->params);
         struct tool_job *job;
         int r;
 
         if (!params)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to the file program");
         json_object_del(params, "sandbox");
-        r = tool_ask(ask->sandbox, ask->method->name, params, &ask->attachments, on_done, ask, &job, e);
+        r = sandbox_tool_request(request->sandbox, request->method->name, params, &request->attachments, on_done,
+                                 request, &job, e);
         if (r < 0)
                 return r;
-        job->ask = ask;
-        ask->state = job;
-        ask->cancel = ask_cancel;
-        ask->flush = ask_flush;
+        job->request = request;
+        request->state = job;
+        request->cancel = request_cancel;
+        request->flush = request_flush;
         return 0;
 }
 
-#define HANDED_ON(symbol)                                                 \
-        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e) \
-        {                                                                 \
-                return tool_begin(ask, e);                                \
+#define HANDED_ON(symbol)                                                          \
+        int handle_##symbol(struct sandbox_request *request, struct cloche_err *e) \
+        {                                                                          \
+                return sandbox_tool_handle(request, e);                            \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

@@ -1,4 +1,9 @@
+/* Changes to the options of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "update.h"
+#include "sandbox/network/connections.h"
+#include "spawn.h"
+#include "store.h"
 
 #include "base/err.h"
 
@@ -8,10 +13,10 @@
  * a later drop of the box. */
 struct update {
         STAILQ_ENTRY(update) link;
-        struct sandbox_ask *ask; /* NULL: cancelled */
-        int is_new;              /* the request that creates the sandbox */
+        struct sandbox_request *request; /* NULL: cancelled */
+        int is_new;                      /* the request that creates the sandbox */
         json_t *params;
-        void (*done)(struct sandbox_ask *ask, const struct cloche_err *e);
+        void (*done)(struct sandbox_request *request, const struct cloche_err *e);
 };
 
 static void update_free(struct update *u)
@@ -20,7 +25,7 @@ static void update_free(struct update *u)
         free(u);
 }
 
-void updates_free(struct sandbox *s)
+void sandbox_updates_free(struct sandbox *s)
 {
         struct update *u;
 
@@ -36,7 +41,7 @@ static int check_names(const json_t *limits, struct cloche_err *e)
 {
         for (const char *const *name = limits_of_runs; *name; name++)
                 if (json_object_get(limits, *name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs",
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: only runs have it",
                                        *name);
         return 0;
 }
@@ -44,17 +49,17 @@ static int check_names(const json_t *limits, struct cloche_err *e)
 /* ret: receives the new limits; NULL: they are set. */
 static int resolve_limits(struct sandbox *s, const json_t *limits, struct cloche_limits *ret, struct cloche_err *e)
 {
-        struct cloche_limits asked = s->asked_limits, before = s->limits;
+        struct cloche_limits requested = s->requested_limits, before = s->limits;
         int r;
 
-        limits_read(limits, &asked);
-        r = sandbox_set_limits(s, &asked, e);
+        limits_read(limits, &requested);
+        r = sandbox_set_limits(s, &requested, e);
         if (r == 0 && ret)
                 *ret = s->limits;
         if (r < 0 || ret)
                 s->limits = before;
         else
-                s->asked_limits = asked;
+                s->requested_limits = requested;
         return r;
 }
 
@@ -81,7 +86,7 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
         int r = check_names(limits, e);
 
         if (r == 0 && env)
-                r = env_check_of_all(env, e);
+                r = sandbox_env_check_of_all(env, e);
         if (r == 0 && json_object_size(network) > 0)
                 r = network_policy_check(network, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
@@ -128,21 +133,21 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
         json_t *network = json_object_get(params, "network");
         const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms,
                                          json_object_get(params, "env"), json_object_get(params, "labels"), network};
-        struct cloche_limits asked_limits = s->asked_limits, limits = s->limits;
+        struct cloche_limits requested_limits = s->requested_limits, limits = s->limits;
         struct definition before = definition_of(s);
         int r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
 
         define(s, &after);
         if (r == 0)
-                r = store_define(s, e);
+                r = sandbox_store_define(s, e);
         if (r == 0 && network && s->state == SANDBOX_RUNNING)
-                r = connections_open(s, network, e);
+                r = sandbox_connections_open(s, network, e);
         if (r < 0) {
                 define(s, &before);
-                s->asked_limits = asked_limits;
+                s->requested_limits = requested_limits;
                 s->limits = limits;
-                (void)store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the next
-                                                change writes it */
+                (void)sandbox_store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the
+                                                next change writes it */
         }
         definition_done(&before);
         return r;
@@ -159,26 +164,27 @@ static void on_limit(void *data, struct keeper_reply *reply)
                 e = *reply->error;
         else
                 (void)apply(s, u->params, &e);
-        if (u->ask) {
-                u->ask->cancel = NULL;
-                u->done(u->ask, e.code ? &e : NULL);
+        if (u->request) {
+                u->request->cancel = NULL;
+                u->done(u->request, e.code ? &e : NULL);
         } else if (u->is_new && e.code) {
                 sandbox_delete(s);
         }
         update_free(u);
 }
 
-static void cancel(struct sandbox_ask *ask)
+static void cancel(struct sandbox_request *request)
 {
         struct update *u;
 
-        STAILQ_FOREACH (u, &ask->sandbox->updates, link)
-                if (u->ask == ask)
-                        u->ask = NULL;
+        STAILQ_FOREACH (u, &request->sandbox->updates, link)
+                if (u->request == request)
+                        u->request = NULL;
 }
 
-int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *params,
-                 void (*done)(struct sandbox_ask *ask, const struct cloche_err *e), struct cloche_err *e)
+int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
+                         void (*done)(struct sandbox_request *request, const struct cloche_err *e),
+                         struct cloche_err *e)
 {
         struct keeper_box_limits box;
         struct cloche_limits wanted;
@@ -192,16 +198,16 @@ int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *param
         u = calloc(1, sizeof(*u));
         if (!u)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
-        r = keeper_box_limit_later(s->all->engine->keeper, s->box, &box, on_limit, s, e);
+        r = s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e);
         if (r < 0) {
                 free(u);
                 return r;
         }
-        *u = (struct update){.ask = ask,
-                             .is_new = ask->method->begin == begin_CREATE,
+        *u = (struct update){.request = request,
+                             .is_new = request->method->handle == handle_CREATE,
                              .params = json_incref((json_t *)params),
                              .done = done};
         STAILQ_INSERT_TAIL(&s->updates, u, link);
-        ask->cancel = cancel;
+        request->cancel = cancel;
         return 1;
 }

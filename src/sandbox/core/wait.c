@@ -1,5 +1,8 @@
-/* process.wait and port.wait. */
-#include "internal.h"
+/* process.wait and port.wait. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
+#include "wait.h"
+#include "sandbox/network/port.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "engine/loop/handle.h"
@@ -15,7 +18,7 @@
 
 struct process_wait {
         TAILQ_ENTRY(process_wait) link; /* in the list of the process */
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct process *process; /* NULL for port.wait */
         struct probe *probe;
         uv_timer_t *timer;
@@ -33,7 +36,7 @@ static void wait_free(struct process_wait *w)
                 process_unpin(w->process);
         }
         if (w->probe)
-                probe_cancel(w->probe);
+                sandbox_probe_cancel(w->probe);
         handle_close(w->timer);
         pcre2_code_free(w->pattern);
         pcre2_match_context_free(w->bounds);
@@ -42,32 +45,32 @@ static void wait_free(struct process_wait *w)
         free(w);
 }
 
-static void wait_cancel(struct sandbox_ask *ask)
+static void wait_cancel(struct sandbox_request *request)
 {
-        wait_free(ask->state);
+        wait_free(request->state);
 }
 
 static void fail(struct process_wait *w, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = w->ask;
+        struct sandbox_request *request = w->request;
         struct cloche_err copy = *e;
 
         wait_free(w);
-        ask_fail(ask, &copy, NULL);
+        sandbox_request_fail(request, &copy, NULL);
 }
 
 static json_t *answer_of(const struct process_wait *w)
 {
         return w->process ? json_pack("{s:o}", "process", process_json(w->process))
-                          : json_pack("{s:I}", "port", (json_int_t)ask_count(w->ask, "port", 0));
+                          : json_pack("{s:I}", "port", (json_int_t)sandbox_request_count(w->request, "port", 0));
 }
 
 static void finish(struct process_wait *w, json_t *answer, struct buf *attachments)
 {
-        struct sandbox_ask *ask = w->ask;
+        struct sandbox_request *request = w->request;
 
         wait_free(w);
-        ask_result(ask, answer, attachments);
+        sandbox_request_result(request, answer, attachments);
 }
 
 /* -- lines ---------------------------------------------------------------------------------------------------- */
@@ -79,7 +82,8 @@ static json_t *groups(const char *line, const PCRE2_SIZE *at, int count, struct 
         for (int i = 0; i < count && i < GROUPS_MAX; i++) {
                 if (at[2 * i] == PCRE2_UNSET) {
                         json_array_append_new(list, json_null());
-                } else if (put_bytes(holder, "g", line + at[2 * i], at[2 * i + 1] - at[2 * i], attachments) == 0) {
+                } else if (sandbox_put_bytes(holder, "g", line + at[2 * i], at[2 * i + 1] - at[2 * i], attachments) ==
+                           0) {
                         json_array_append(list, json_object_get(holder, "g"));
                 }
         }
@@ -106,7 +110,7 @@ static int look_at(struct process_wait *w, enum stream_index stream, const char 
                 return 0;
         }
         answer = answer_of(w);
-        if (answer && put_bytes(answer, "line", line, size, &attachments) == 0) {
+        if (answer && sandbox_put_bytes(answer, "line", line, size, &attachments) == 0) {
                 json_object_set_new(answer, "stream", json_string(stream == STREAM_OUT ? "stdout" : "stderr"));
                 if (match)
                         json_object_set(answer, "match", match);
@@ -139,7 +143,7 @@ static int take(struct process_wait *w, enum stream_index stream, const char *da
         return line->size > 0 && look_at(w, stream, line->data, line->size);
 }
 
-void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size)
+void sandbox_waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size)
 {
         struct process_wait *w, *next;
 
@@ -150,7 +154,7 @@ void waits_bytes(struct process *p, enum stream_index stream, const char *data, 
         }
 }
 
-void waits_ended(struct process *p)
+void sandbox_waits_ended(struct process *p)
 {
         struct process_wait *w, *next;
         struct cloche_err e;
@@ -161,8 +165,8 @@ void waits_ended(struct process *p)
                         finish(w, answer_of(w), NULL);
                         continue;
                 }
-                err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s ended with exit code %d before that", p->id,
-                        p->exit_code);
+                err_set(&e, CLOCHE_E_PROCESS_ENDED,
+                        "the process %.64s ended with exit code %d before the condition was met", p->id, p->exit_code);
                 fail(w, &e);
         }
 }
@@ -196,7 +200,8 @@ static void on_timeout(uv_timer_t *timer)
         struct process_wait *w = timer->data;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_TIMEOUT, "the process %.64s did not do that in time", w->process->id);
+        err_set(&e, CLOCHE_E_TIMEOUT, "the process %.64s did not meet the condition within the timeout",
+                w->process->id);
         fail(w, &e);
 }
 
@@ -250,7 +255,7 @@ static int compile(struct process_wait *w, const char *pattern, struct cloche_er
         return 0;
 }
 
-static struct process_wait *wait_new(struct sandbox_ask *ask, struct process *p, struct cloche_err *e)
+static struct process_wait *wait_new(struct sandbox_request *request, struct process *p, struct cloche_err *e)
 {
         struct process_wait *w = calloc(1, sizeof(*w));
 
@@ -258,7 +263,7 @@ static struct process_wait *wait_new(struct sandbox_ask *ask, struct process *p,
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait");
                 return NULL;
         }
-        w->ask = ask;
+        w->request = request;
         w->process = p;
         for (int i = 0; i < STREAMS; i++)
                 w->lines[i] = BUF_INIT(LINE_BYTES_MAX);
@@ -266,39 +271,40 @@ static struct process_wait *wait_new(struct sandbox_ask *ask, struct process *p,
                 TAILQ_INSERT_TAIL(&p->waits, w, link);
                 process_pin(p);
         }
-        ask->state = w;
-        ask->cancel = wait_cancel;
+        request->state = w;
+        request->cancel = wait_cancel;
         return w;
 }
 
 static int start_probe(struct process_wait *w, struct cloche_err *e)
 {
-        const struct sandbox_ask *ask = w->ask;
-        int first, last, r = read_range(json_object_get(ask->params, "status"), &first, &last, e);
+        const struct sandbox_request *request = w->request;
+        int first, last, r = read_range(json_object_get(request->params, "status"), &first, &last, e);
 
         return r < 0 ? r
-                     : probe_start(ask->sandbox, (unsigned)ask_count(ask, "port", 0), ask_text(ask, "path"), first,
-                                   last, ask_count(ask, "timeoutMs", 0), on_probe, w, &w->probe, e);
+                     : sandbox_probe_start(request->sandbox, (unsigned)sandbox_request_count(request, "port", 0),
+                                           sandbox_request_text(request, "path"), first, last,
+                                           sandbox_request_count(request, "timeoutMs", 0), on_probe, w, &w->probe, e);
 }
 
 static int start_timer(struct process_wait *w, uint64_t ms, struct cloche_err *e)
 {
         if (!ms || w->probe)
                 return 0;
-        w->timer = handle_timer(&w->ask->all->engine->loop, w);
+        w->timer = handle_timer(&w->request->all->engine->loop, w);
         if (!w->timer)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait");
         uv_timer_start(w->timer, on_timeout, ms, 0);
         return 0;
 }
 
-int begin_PROCESS_WAIT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_PROCESS_WAIT(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *id = ask_text(ask, "process"), *pattern = ask_text(ask, "pattern");
-        struct process *p = id ? process_find(ask->sandbox, id, e) : NULL;
+        const char *id = sandbox_request_text(request, "process"), *pattern = sandbox_request_text(request, "pattern");
+        struct process *p = id ? process_find(request->sandbox, id, e) : NULL;
         struct process_wait *w;
-        int kinds = (ask_text(ask, "text") != NULL) + (pattern != NULL) +
-                    (json_object_get(ask->params, "port") != NULL),
+        int kinds = (sandbox_request_text(request, "text") != NULL) + (pattern != NULL) +
+                    (json_object_get(request->params, "port") != NULL),
             r = 0;
 
         if (!p)
@@ -306,36 +312,36 @@ int begin_PROCESS_WAIT(struct sandbox_ask *ask, struct cloche_err *e)
                           : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.wait needs the field \"process\"");
         if (kinds > 1)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process.wait takes one of text, pattern and port");
-        w = wait_new(ask, p, e);
+        w = wait_new(request, p, e);
         if (!w)
                 return -(int)e->code;
-        w->text = ask_text(ask, "text");
+        w->text = sandbox_request_text(request, "text");
         w->needs_line = w->text || pattern;
         if (pattern)
                 r = compile(w, pattern, e);
-        if (r == 0 && json_object_get(ask->params, "port"))
+        if (r == 0 && json_object_get(request->params, "port"))
                 r = start_probe(w, e);
         if (r == 0)
-                r = start_timer(w, ask_count(ask, "timeoutMs", 0), e);
+                r = start_timer(w, sandbox_request_count(request, "timeoutMs", 0), e);
         if (r < 0) {
-                ask->cancel = NULL;
+                request->cancel = NULL;
                 wait_free(w);
                 return r;
         }
         if (w->needs_line && replay(w))
                 return 0;
-        if (p->is_ended)
-                waits_ended(p);
+        if (process_is_ended(p))
+                sandbox_waits_ended(p);
         return 0;
 }
 
-int begin_PORT_WAIT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_PORT_WAIT(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct process_wait *w = wait_new(ask, NULL, e);
+        struct process_wait *w = wait_new(request, NULL, e);
         int r = w ? start_probe(w, e) : -(int)e->code;
 
         if (r < 0 && w) {
-                ask->cancel = NULL;
+                request->cancel = NULL;
                 wait_free(w);
         }
         return r;

@@ -1,5 +1,7 @@
-/* The network policy of a sandbox, and the decisions made under it. */
-#include "sandbox/core/internal.h"
+/* The network policy of a sandbox, and the decisions made under it. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
+#include "connections.h"
+#include "sandbox/core/sandboxes.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -17,11 +19,11 @@ static void on_decision(void *data, const json_t *decision)
         if (!copy)
                 return;
         json_object_set_new(copy, "number", json_integer((json_int_t)++s->decision_count));
-        json_object_set_new(copy, "time", time_json(clock_real_ms()));
+        json_object_set_new(copy, "time", sandbox_time_json(clock_real_ms()));
         if (json_array_size(s->decisions) == DECISIONS_MAX)
                 json_array_remove(s->decisions, 0);
         json_array_append(s->decisions, copy);
-        sandbox_tell(s, "network", copy);
+        sandbox_send_event(s, "network", copy);
 }
 
 /* The box continues without a network; connecting fails at once. */
@@ -33,16 +35,16 @@ static void on_end(void *data, const struct cloche_err *e)
         if (decision)
                 on_decision(s, decision);
         json_decref(decision);
-        s->network_is_over = 1;
-        connections_ready(s, e);
+        s->network_is_lost = 1;
+        sandbox_connections_ready(s, e);
 }
 
 static void on_ready(void *data)
 {
-        connections_ready(data, NULL);
+        sandbox_connections_ready(data, NULL);
 }
 
-int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
+int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
 {
         static const struct network_face template = {.on_ready = on_ready,
                                                      .on_decision = on_decision,
@@ -52,33 +54,33 @@ int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err 
         face.data = s;
         if (json_object_size(policy) == 0 && !s->network)
                 return 0;
-        if (s->network && !s->network_is_over)
+        if (s->network && !s->network_is_lost)
                 return network_set_policy(s->network, policy, e);
         network_stop(s->network);
         s->network = NULL;
-        s->network_is_over = 0;
+        s->network_is_lost = 0;
         return network_start(s->all->engine->keeper, s->box, &s->all->engine->loop, policy, &face, &s->network, e);
 }
 
-void connections_again(struct sandbox *s)
+void sandbox_connections_restart(struct sandbox *s)
 {
         struct cloche_err e = {0};
 
-        if (connections_open(s, s->network_policy, &e) < 0)
-                s->network_is_over = 1; /* tried again in the next round */
+        if (sandbox_connections_open(s, s->network_policy, &e) < 0)
+                s->network_is_lost = 1; /* tried again in the next round */
 }
 
-void connections_close(struct sandbox *s)
+void sandbox_connections_close(struct sandbox *s)
 {
         network_stop(s->network);
         s->network = NULL;
-        s->network_is_over = 0;
+        s->network_is_lost = 0;
 }
 
-int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        uint64_t after = ask_count(ask, "after", 0);
+        struct sandbox *s = request->sandbox;
+        uint64_t after = sandbox_request_count(request, "after", 0);
         json_t *list = json_array(), *decision;
         size_t i;
 
@@ -86,7 +88,8 @@ int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
         json_array_foreach (s->decisions, i, decision)
                 if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > after)
                         json_array_append(list, decision);
-        ask_result(ask, json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
+        sandbox_request_result(request,
+                               json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
         return 0;
 }
 

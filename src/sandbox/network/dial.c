@@ -1,6 +1,7 @@
 /* Connections from outside to ports of sandboxes: PID 1 of the box makes the socket, because only
- * the box is in its network, and passes it to us. */
-#include "sandbox/core/internal.h"
+ * the box is in its network, and passes it to us. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
+#include "port.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -17,7 +18,7 @@ struct sandbox_dial {
         struct sandbox *sandbox; /* NULL: the connection has ended */
         unsigned port;
         int needs_token;
-        sandbox_connected connected;
+        sandbox_connected on_connected;
         void *data;
         int fd; /* until it is connected */
         uv_poll_t *poll;
@@ -54,7 +55,7 @@ static void connected(struct sandbox_dial *dial)
 
         handle_close(dial->poll);
         dial->poll = NULL;
-        dial->connected(dial->data, fd, NULL);
+        dial->on_connected(dial->data, fd, NULL);
 }
 
 static void refuse(struct sandbox_dial *dial, const struct cloche_err *e)
@@ -62,7 +63,7 @@ static void refuse(struct sandbox_dial *dial, const struct cloche_err *e)
         struct cloche_err copy = *e;
 
         leave(dial);
-        dial->connected(dial->data, -EBADF, &copy);
+        dial->on_connected(dial->data, -EBADF, &copy);
 }
 
 static void on_writable(uv_poll_t *poll, int status, int events)
@@ -106,7 +107,7 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
         uv_poll_start(dial->poll, UV_WRITABLE, on_writable);
 }
 
-static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_connected heard, void *data,
+static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_connected on_connected, void *data,
                  struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_CONNECT, .port = port};
@@ -120,7 +121,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "connect to port %u", port);
         *dial = (struct sandbox_dial){.port = port,
                                       .needs_token = needs_token,
-                                      .connected = heard,
+                                      .on_connected = on_connected,
                                       .data = data,
                                       .fd = -EBADF};
         r = control_ask(&s->control, &request, NULL, 0, on_answer, dial, e);
@@ -160,13 +161,13 @@ static int is_exposed(const struct sandbox *s, unsigned number, const char *toke
 
 /* Sandboxes of different principals may have the same name; the token selects one. */
 int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
-                      sandbox_connected heard, void *data, struct sandbox_dial **ret, struct cloche_err *e)
+                      sandbox_connected on_connected, void *data, struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct sandbox *s;
 
         TAILQ_FOREACH (s, &all->list, link)
                 if (!s->is_deleted && strcmp(s->name, name) == 0 && is_exposed(s, port, token))
-                        return start(s, port, 1, heard, data, ret, e);
+                        return start(s, port, 1, on_connected, data, ret, e);
         return err_set(e, CLOCHE_E_NOT_FOUND, "there is no such preview");
 }
 
@@ -182,24 +183,24 @@ int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char
         return 0;
 }
 
-int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected heard,
-                   void *data, struct sandbox_dial **ret, struct cloche_err *e)
+int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port,
+                   sandbox_connected on_connected, void *data, struct sandbox_dial **ret, struct cloche_err *e)
 {
         struct sandbox *s = sandbox_find(all, principal, name);
 
         if (port < 1 || port > 65535)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1 to 65535", port);
-        return s ? start(s, port, 0, heard, data, ret, e)
+        return s ? start(s, port, 0, on_connected, data, ret, e)
                  : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\"", name);
 }
 
-void sandbox_preview_over(struct sandbox_dial *dial)
+void sandbox_preview_close(struct sandbox_dial *dial)
 {
         leave(dial);
         free(dial);
 }
 
-void dials_hang_up(struct sandbox *s, unsigned port)
+void sandbox_dials_hang_up(struct sandbox *s, unsigned port)
 {
         struct sandbox_dial *dial, *next;
         struct cloche_err e;
@@ -212,7 +213,7 @@ void dials_hang_up(struct sandbox *s, unsigned port)
         }
 }
 
-void dials_gone(struct sandbox *s)
+void sandbox_dials_close(struct sandbox *s)
 {
         struct cloche_err e;
 

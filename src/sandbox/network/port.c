@@ -1,5 +1,7 @@
-/* Ports of a sandbox: exposed ports, listening ports, and events about them. */
-#include "sandbox/core/internal.h"
+/* Ports of a sandbox: exposed ports, listening ports, and events about them. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "port.h"
+#include "sandbox/core/store.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -38,7 +40,7 @@ static void port_free(struct sandbox *s, struct port *port)
         free(port);
 }
 
-void ports_free(struct sandbox *s)
+void sandbox_ports_free(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->ports))
                 port_free(s, TAILQ_FIRST(&s->ports));
@@ -79,11 +81,11 @@ static char *url_of(const struct sandbox *s, const struct port *port)
         return url;
 }
 
-json_t *port_json(const struct sandbox *s, const struct port *port)
+json_t *sandbox_port_json(const struct sandbox *s, const struct port *port)
 {
         char *url = url_of(s, port);
         json_t *object = json_pack("{s:i, s:s, s:o}", "port", (int)port->number, "token", port->token, "exposedAt",
-                                   time_json(port->exposed_at_ms));
+                                   sandbox_time_json(port->exposed_at_ms));
 
         if (port->name)
                 json_object_set_new(object, "name", json_string(port->name));
@@ -113,7 +115,8 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         }
         return count < PORTS_MAX || find(s, number)
                        ? 0
-                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
+                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already: unexpose one (port.unexpose)",
+                                 count);
 }
 
 /* Take the token and name of the old row if the request has none. */
@@ -151,48 +154,48 @@ static void replace(struct sandbox *s, struct port *old, struct port *port)
         TAILQ_REMOVE(&s->ports, old, link);
 }
 
-int begin_PORT_EXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        unsigned number = (unsigned)ask_count(ask, "port", 0);
-        const char *token = ask_text(ask, "token");
+        struct sandbox *s = request->sandbox;
+        unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
+        const char *token = sandbox_request_text(request, "token");
         struct port *old = find(s, number), *port;
 
         if (check_expose(s, number, token, e) < 0)
                 return -(int)e->code;
-        port = port_new(number, old, token, ask_text(ask, "name"), e);
+        port = port_new(number, old, token, sandbox_request_text(request, "name"), e);
         if (!port)
                 return -(int)e->code;
         replace(s, old, port);
-        if (store_define(s, e) < 0) { /* restore the old row */
+        if (sandbox_store_define(s, e) < 0) { /* restore the old row */
                 if (old)
                         TAILQ_INSERT_AFTER(&s->ports, port, old, link);
                 port_free(s, port);
                 return -(int)e->code;
         }
         if (old && strcmp(old->token, port->token) != 0)
-                dials_hang_up(s, number);
+                sandbox_dials_hang_up(s, number);
         if (old) {
                 free(old->name);
                 free(old);
         }
-        ask_result(ask, port_json(s, port), NULL);
+        sandbox_request_result(request, sandbox_port_json(s, port), NULL);
         return 0;
 }
 
-int begin_PORT_UNEXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_PORT_UNEXPOSE(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct sandbox *s = ask->sandbox;
-        unsigned number = (unsigned)ask_count(ask, "port", 0);
+        struct sandbox *s = request->sandbox;
+        unsigned number = (unsigned)sandbox_request_count(request, "port", 0);
         struct port *port = find(s, number);
 
         if (port) {
                 port_free(s, port);
-                dials_hang_up(s, number);
-                if (store_define(s, e) < 0)
+                sandbox_dials_hang_up(s, number);
+                if (sandbox_store_define(s, e) < 0)
                         return -(int)e->code;
         }
-        ask_result(ask, json_pack("{s:i, s:b}", "port", (int)number, "exposed", port != NULL), NULL);
+        sandbox_request_result(request, json_pack("{s:i, s:b}", "port", (int)number, "exposed", port != NULL), NULL);
         return 0;
 }
 
@@ -245,21 +248,21 @@ static json_t *open_json(const struct init_port *row)
         return json_pack("{s:i, s:s}", "port", (int)row->port, "address", row->is_loopback ? "127.0.0.1" : "0.0.0.0");
 }
 
-static int ask_ports(struct sandbox *s, control_done done, void *data, struct cloche_err *e)
+static int request_ports(struct sandbox *s, control_done done, void *data, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_PORTS};
 
         return control_ask(&s->control, &request, NULL, 0, done, data, e);
 }
 
-static void list_cancel(struct sandbox_ask *ask)
+static void list_cancel(struct sandbox_request *request)
 {
-        control_forget(&ask->sandbox->control, ask);
+        control_forget(&request->sandbox->control, request);
 }
 
 static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
-        struct sandbox_ask *ask = data;
+        struct sandbox_request *request = data;
         struct listening now;
         json_t *exposed = json_array(), *open = json_array();
         const struct port *port;
@@ -268,28 +271,28 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         if (e) {
                 json_decref(exposed);
                 json_decref(open);
-                ask_fail(ask, e, NULL);
+                sandbox_request_fail(request, e, NULL);
                 return;
         }
         read_ports(fd, &now);
         fd_close(&fd);
-        TAILQ_FOREACH (port, &ask->sandbox->ports, link) {
-                json_t *object = port_json(ask->sandbox, port);
+        TAILQ_FOREACH (port, &request->sandbox->ports, link) {
+                json_t *object = sandbox_port_json(request->sandbox, port);
 
                 json_object_set_new(object, "open", json_boolean(has_port(&now, port->number)));
                 json_array_append_new(exposed, object);
         }
         for (size_t i = 0; i < now.count; i++)
                 json_array_append_new(open, open_json(&now.rows[i]));
-        ask_result(ask, json_pack("{s:o, s:o}", "exposed", exposed, "open", open), NULL);
+        sandbox_request_result(request, json_pack("{s:o, s:o}", "exposed", exposed, "open", open), NULL);
 }
 
-int begin_PORT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_PORT_LIST(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = ask_ports(ask->sandbox, on_listed, ask, e);
+        int r = request_ports(request->sandbox, on_listed, request, e);
 
         if (r == 0)
-                ask->cancel = list_cancel;
+                request->cancel = list_cancel;
         return r;
 }
 
@@ -301,12 +304,12 @@ struct port_watch {
         int is_asking;
 };
 
-static void tell_differences(struct sandbox *s, const struct listening *from, const struct listening *to,
+static void send_differences(struct sandbox *s, const struct listening *from, const struct listening *to,
                              const char *event)
 {
         for (size_t i = 0; i < to->count; i++)
                 if (!has_port(from, to->rows[i].port))
-                        sandbox_tell(s, event, open_json(&to->rows[i]));
+                        sandbox_send_event(s, event, open_json(&to->rows[i]));
 }
 
 static void on_looked(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -320,8 +323,8 @@ static void on_looked(void *data, const struct init_answer *answer, int fd, cons
                 return;
         read_ports(fd, &now);
         fd_close(&fd);
-        tell_differences(w->sandbox, &w->seen, &now, "portOpened");
-        tell_differences(w->sandbox, &now, &w->seen, "portClosed");
+        send_differences(w->sandbox, &w->seen, &now, "portOpened");
+        send_differences(w->sandbox, &now, &w->seen, "portClosed");
         w->seen = now;
 }
 
@@ -330,7 +333,7 @@ static void on_look(uv_timer_t *timer)
         struct port_watch *w = timer->data;
 
         if (!w->is_asking && w->sandbox->state == SANDBOX_RUNNING)
-                w->is_asking = ask_ports(w->sandbox, on_looked, w, NULL) == 0;
+                w->is_asking = request_ports(w->sandbox, on_looked, w, NULL) == 0;
 }
 
 static void stop_watch(struct sandbox *s)
@@ -347,15 +350,15 @@ static void stop_watch(struct sandbox *s)
 
 static int is_followed(const struct sandbox *s)
 {
-        const struct sandbox_ask *ask;
+        const struct sandbox_request *request;
 
-        TAILQ_FOREACH (ask, &s->asks, link)
-                if (ask->method->begin == begin_EVENTS && ask->cancel)
+        TAILQ_FOREACH (request, &s->requests, link)
+                if (request->method->handle == handle_EVENTS && request->cancel)
                         return 1;
         return 0;
 }
 
-void port_watch_need(struct sandbox *s)
+void sandbox_port_watch_need(struct sandbox *s)
 {
         struct port_watch *w;
 
@@ -377,8 +380,8 @@ void port_watch_need(struct sandbox *s)
         uv_timer_start(w->timer, on_look, 0, LOOK_EVERY_MS);
 }
 
-void ports_gone(struct sandbox *s)
+void sandbox_ports_on_box_closed(struct sandbox *s)
 {
         stop_watch(s);
-        dials_gone(s);
+        sandbox_dials_close(s);
 }

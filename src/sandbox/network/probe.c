@@ -1,6 +1,6 @@
 /* Wait until a port of a sandbox accepts connections, and, if requested, answers over HTTP: try
- * again until then. */
-#include "sandbox/core/internal.h"
+ * again until then. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "port.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -49,7 +49,7 @@ static void probe_free(struct probe *probe)
         free(probe);
 }
 
-void probe_cancel(struct probe *probe)
+void sandbox_probe_cancel(struct probe *probe)
 {
         probe_free(probe);
 }
@@ -63,7 +63,7 @@ static void finish(struct probe *probe, int status, const struct cloche_err *e)
         done(data, status, e);
 }
 
-void probes_gone(struct sandbox *s)
+void sandbox_probes_on_box_closed(struct sandbox *s)
 {
         struct cloche_err e;
 
@@ -74,23 +74,23 @@ void probes_gone(struct sandbox *s)
 
 static void try(struct probe *probe);
 
-static void on_pause_over(uv_timer_t *timer)
+static void on_pause_end(uv_timer_t *timer)
 {
         try(timer->data);
 }
 
-static void again(struct probe *probe)
+static void retry(struct probe *probe)
 {
         handle_close(probe->poll);
         probe->poll = NULL;
         peer_discard_one(&probe->fd);
-        uv_timer_start(probe->timer, on_pause_over, probe->pause_ms, 0);
+        uv_timer_start(probe->timer, on_pause_end, probe->pause_ms, 0);
         probe->pause_ms = probe->pause_ms * 2 < PAUSE_MS_MAX ? probe->pause_ms * 2 : PAUSE_MS_MAX;
 }
 
 static void on_answer_late(uv_timer_t *timer)
 {
-        again(timer->data);
+        retry(timer->data);
 }
 
 static int has_connected(int fd)
@@ -111,7 +111,7 @@ static int status_of(const struct probe *probe)
         return (h[9] - '0') * 100 + (h[10] - '0') * 10 + (h[11] - '0');
 }
 
-static void hear(struct probe *probe)
+static void read_answer(struct probe *probe)
 {
         ssize_t n = recv(probe->fd, probe->head + probe->head_size, HEAD_BYTES - probe->head_size, MSG_DONTWAIT);
         int status;
@@ -125,7 +125,7 @@ static void hear(struct probe *probe)
         if (status >= probe->first && status <= probe->last)
                 finish(probe, status, NULL);
         else
-                again(probe);
+                retry(probe);
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
@@ -134,7 +134,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
         ssize_t n;
 
         if (status < 0 || !has_connected(probe->fd)) {
-                again(probe);
+                retry(probe);
                 return;
         }
         if (!probe->request) {
@@ -145,7 +145,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 n = send(probe->fd, probe->request + probe->sent, strlen(probe->request) - probe->sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
                 if (n < 0 && errno != EAGAIN) {
-                        again(probe);
+                        retry(probe);
                         return;
                 }
                 probe->sent += n > 0 ? (size_t)n : 0;
@@ -154,7 +154,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 return;
         }
         if (events & UV_READABLE)
-                hear(probe);
+                read_answer(probe);
 }
 
 static void on_connected(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -163,13 +163,13 @@ static void on_connected(void *data, const struct init_answer *answer, int fd, c
 
         (void)answer;
         if (e || fd < 0) {
-                again(probe);
+                retry(probe);
                 return;
         }
         probe->fd = fd;
         probe->sent = probe->head_size = 0;
         if (handle_poll(&probe->sandbox->all->engine->loop, fd, probe, &probe->poll) < 0) {
-                again(probe);
+                retry(probe);
                 return;
         }
         uv_poll_start(probe->poll, UV_WRITABLE, on_event);
@@ -191,8 +191,8 @@ static void on_deadline(uv_timer_t *timer)
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_TIMEOUT,
-                probe->request ? "nothing answered at port %u in time as was asked"
-                               : "nothing accepted connections at port %u in time",
+                probe->request ? "nothing at port %u answered with an accepted status within the timeout"
+                               : "nothing accepted connections at port %u within the timeout",
                 probe->port);
         finish(probe, 0, &e);
 }
@@ -208,9 +208,9 @@ static int check_path(const char *path, struct cloche_err *e)
         return 0;
 }
 
-int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
-                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret,
-                struct cloche_err *e)
+int sandbox_probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
+                        void (*done)(void *data, int status, const struct cloche_err *e), void *data,
+                        struct probe **ret, struct cloche_err *e)
 {
         struct probe *probe;
 
@@ -241,7 +241,7 @@ int probe_start(struct sandbox *s, unsigned port, const char *path, int first, i
         }
         if (timeout_ms)
                 uv_timer_start(probe->deadline_timer, on_deadline, timeout_ms, 0);
-        uv_timer_start(probe->timer, on_pause_over, 0, 0);
+        uv_timer_start(probe->timer, on_pause_end, 0, 0);
         *ret = probe;
         return 0;
 }

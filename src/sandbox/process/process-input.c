@@ -1,5 +1,6 @@
-/* Input of a process: pieces in order; the callback of each is called when the kernel has it. */
-#include "sandbox/core/internal.h"
+/* Input of a process: pieces in order; the callback of each is called when the kernel has it. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "process.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -36,7 +37,7 @@ static void fail_all(struct process *p, int code)
                 finish(p, code);
 }
 
-void input_close(struct process *p)
+void process_input_close(struct process *p)
 {
         handle_close(p->input_poll);
         p->input_poll = NULL;
@@ -70,12 +71,12 @@ static void on_writable(uv_poll_t *poll, int status, int events)
                 if (r == -EAGAIN)
                         return;
                 if (r < 0) {
-                        input_close(p); /* its readers are gone */
+                        process_input_close(p); /* its readers are gone */
                         return;
                 }
                 finish(p, 0);
                 if (is_end && !p->is_terminal) {
-                        input_close(p);
+                        process_input_close(p);
                         return;
                 }
         }
@@ -91,7 +92,7 @@ static int watch(struct process *p, struct cloche_err *e)
                 return 0;
         r = handle_poll(&p->sandbox->all->engine->loop, p->input_fd, p, &p->input_poll);
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command reads");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the input of a command");
         return 0;
 }
 
@@ -112,7 +113,7 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
                 return r;
         piece = malloc(sizeof(*piece) + size);
         if (!piece)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold what a command is to read");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold input for a command");
         *piece = (struct input_piece){.done = done, .done_data = done_data, .size = size, .is_end = is_end};
         if (size > 0)
                 memcpy(piece->data, data, size);

@@ -1,7 +1,9 @@
 /* Start of processes: exec runs in a session's shell, others in a forked copy of it. If the shell
  * is busy or a terminal is requested, PID 1 starts the process with the shell's last directory and
- * variables. */
+ * variables. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "process-end.h"
 #include "process.h"
+#include "sandbox/core/spawn.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,7 +20,8 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        p->is_ended = p->is_forgotten = 1;
+        process_set_state(p, PROCESS_ENDED);
+        p->is_removed = 1;
         process_stop_timers(p);
         p->pins++; /* the callback may release it */
         if (p->on_begin)
@@ -29,29 +32,32 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 
 static void begun(struct process *p)
 {
+        int is_cancelled = p->state == PROCESS_CANCELLED;
+
+        process_set_state(p, PROCESS_RUNNING);
         p->started_ms = clock_real_ms();
         p->started_ns = clock_now_ns();
         process_arm_timeout(p);
         if (!p->is_hidden)
-                sandbox_tell(p->sandbox, "processStarted", process_json(p));
+                sandbox_send_event(p->sandbox, "processStarted", process_json(p));
         if (p->on_begin)
                 p->on_begin(p, NULL);
         p->on_begin = NULL;
-        if (p->is_stopping && p->pid)
+        if (is_cancelled && p->pid)
                 process_kill_hard(p);
 }
 
 static void on_status(uv_poll_t *poll, int status, int events)
 {
         struct process *p = poll->data;
-        struct shell_status told;
-        ssize_t n = read(p->status_fd, &told, sizeof(told));
+        struct shell_status reported;
+        ssize_t n = read(p->status_fd, &reported, sizeof(reported));
 
         (void)events;
         if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
                 return;
-        if (n == sizeof(told))
-                process_ended_as(p, told.wait_status);
+        if (n == sizeof(reported))
+                process_ended_as(p, reported.wait_status);
         else /* the copy of the shell was killed before it wrote its status */
                 process_ended(p, 128 + SIGKILL, SIGKILL);
 }
@@ -106,13 +112,14 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         if (!e && p->is_terminal) {
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
                 r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
-                                              : stream_open(p, STREAM_OUT, fd, &failure);
+                                              : process_stream_open(p, STREAM_OUT, fd, &failure);
                 fd = r < 0 ? fd : -EBADF;
         }
         fd_close(&fd);
         if (e || r < 0) {
                 if (!e)
-                        (void)kill_ask(p->control, answer->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                        (void)sandbox_send_kill(p->control, answer->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
+                                                NULL);
                 not_begun(p, e ? e : &failure);
                 return;
         }
@@ -145,7 +152,7 @@ static int open_pipes(struct process *p, int wants_input, int fds[3], struct clo
         for (int i = 0; r == 0 && i < STREAMS; i++) {
                 r = open_pipe(&our_fd, &fds[1 + i], e);
                 if (r == 0)
-                        r = stream_open(p, (enum stream_index)i, our_fd, e);
+                        r = process_stream_open(p, (enum stream_index)i, our_fd, e);
         }
         return r;
 }
@@ -197,8 +204,8 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
         const struct session *session = p->session;
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", p->command, NULL};
         const char *here = session->cwd ? session->cwd : session->start_cwd;
-        char **base = session->exported ? NULL : env_list(p->sandbox, session->env);
-        char **env = env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
+        char **base = session->exported ? NULL : sandbox_env_list(p->sandbox, session->env);
+        char **env = sandbox_env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
         int fds[3] = {-EBADF, -EBADF, -EBADF}, r = env ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
         struct spawn spawn = {.control = p->control,
                               .cwd = p->cwd ? p->cwd : here,
@@ -216,11 +223,11 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
         if (r == 0 && !p->is_terminal)
                 r = open_pipes(p, wants_input, fds, e);
         if (r == 0)
-                r = spawn_ask(&spawn, on_spawned, p, e);
+                r = sandbox_send_spawn(&spawn, on_spawned, p, e);
         for (int i = 0; i < 3; i++)
                 fd_close(&fds[i]);
-        env_free(base);
-        env_free(env);
+        sandbox_env_free(base);
+        sandbox_env_free(env);
         return r;
 }
 
@@ -235,13 +242,13 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
         if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "%u processes are remembered: process.cleanup forgets those that have ended",
+                               "%u processes are kept already: process.cleanup removes those that have ended",
                                s->process_count);
         if (opt->id && (!*opt->id || strlen(opt->id) > 128))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");
         if (opt->id && process_find(s, opt->id, NULL))
                 return err_set(e, CLOCHE_E_STATE, "there is a process \"%.64s\" already", opt->id);
-        return opt->env ? env_check(opt->env, e) : 0;
+        return opt->env ? sandbox_env_check(opt->env, e) : 0;
 }
 
 static struct process *process_new(struct sandbox *s, const struct process_options *opt, struct session *session,
@@ -316,7 +323,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         p = session ? process_new(s, opt, session, e) : NULL;
         if (!p)
                 return -(int)e->code;
-        outputs_forget_old(s);
+        process_outputs_drop_old(s);
         *ret = p;
         p->pins++;
         /* A copy of a busy shell would have to wait for it. */
@@ -329,10 +336,12 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
                 r = process_write(p, opt->stdin_data, opt->stdin_size, 1, NULL, NULL, e);
         if (r < 0) {
                 if (p->has_shell_command)
-                        session_forget(p->session, &p->shell);
+                        session_detach(p->session, &p->shell);
                 p->on_begin = NULL;
                 p->on_end = NULL;
-                p->is_ended = p->is_forgotten = 1;
+                if (!process_is_ended(p))
+                        process_set_state(p, PROCESS_ENDED);
+                p->is_removed = 1;
         }
         process_unpin(p);
         return r;

@@ -1,6 +1,8 @@
 /* Output of a process: read from its pipes, kept in spools, sent to followers. A slow follower
- * reads from the spool; only if a spool that keeps the beginning is full, the process waits. */
-#include "sandbox/core/internal.h"
+ * reads from the spool; only if a spool that keeps the beginning is full, the process waits. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "process.h"
+#include "sandbox/core/wait.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -19,9 +21,9 @@ static void on_output(uv_poll_t *poll, int status, int events);
 
 /* -- followers ------------------------------------------------------------------------------------------------ */
 
-static void tell(struct follower *f, enum stream_index index, const char *data, size_t size)
+static void send_piece(struct follower *f, enum stream_index index, const char *data, size_t size)
 {
-        ask_output(f->ask, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
+        sandbox_request_output(f->request, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
 }
 
 static int has_all(const struct follower *f)
@@ -37,7 +39,7 @@ static void feed_stream(struct follower *f, enum stream_index index)
         const struct spool *spool = &f->process->streams[index].spool;
         char data[READ_BYTES];
 
-        while (!f->ask->is_held && f->at[index] < spool_end(spool)) {
+        while (!f->request->is_held && f->at[index] < spool_end(spool)) {
                 long n;
 
                 if (f->at[index] < spool_begin(spool))
@@ -48,7 +50,7 @@ static void feed_stream(struct follower *f, enum stream_index index)
                         return;
                 }
                 f->at[index] += (uint64_t)n;
-                tell(f, index, data, (size_t)n);
+                send_piece(f, index, data, (size_t)n);
         }
 }
 
@@ -64,7 +66,7 @@ static void resume(struct process *p)
         }
 }
 
-void follower_feed(struct follower *f)
+void process_follower_feed(struct follower *f)
 {
         struct process *p = f->process;
 
@@ -73,32 +75,32 @@ void follower_feed(struct follower *f)
         if (!has_all(f))
                 return;
         resume(p);
-        if (p->is_ended)
+        if (process_is_ended(p))
                 f->complete(f);
 }
 
-void followers_feed(struct process *p)
+void process_followers_feed(struct process *p)
 {
         struct follower *f, *next;
 
         for (f = TAILQ_FIRST(&p->followers); f; f = next) {
                 next = TAILQ_NEXT(f, link);
-                follower_feed(f);
+                process_follower_feed(f);
         }
 }
 
-void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from,
-            void (*complete)(struct follower *f))
+void process_follow(struct follower *f, struct process *p, struct sandbox_request *request, uint64_t from,
+                    void (*complete)(struct follower *f))
 {
         f->process = p;
-        f->ask = ask;
+        f->request = request;
         f->complete = complete;
         for (int i = 0; i < STREAMS; i++)
                 f->at[i] = from < p->streams[i].spool.total ? from : p->streams[i].spool.total;
         TAILQ_INSERT_TAIL(&p->followers, f, link);
 }
 
-void unfollow(struct follower *f)
+void process_unfollow(struct follower *f)
 {
         struct process *p = f->process;
 
@@ -126,11 +128,11 @@ static void take(struct stream_of *s, const char *data, size_t size)
                 return;
         (void)spool_append(&s->spool, data, size); /* with a full disk output is lost, which the totals show */
         TAILQ_FOREACH (f, &s->process->followers, link)
-                if (f->at[index] == before && !f->ask->is_held) {
+                if (f->at[index] == before && !f->request->is_held) {
                         f->at[index] = s->spool.total;
-                        tell(f, index, data, size);
+                        send_piece(f, index, data, size);
                 }
-        waits_bytes(s->process, index, data, size);
+        sandbox_waits_bytes(s->process, index, data, size);
 }
 
 static void end(struct stream_of *s)
@@ -148,7 +150,7 @@ static int must_wait(const struct stream_of *s)
         if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + READ_BYTES <= s->spool.room_bytes)
                 return 0;
         TAILQ_FOREACH (f, &s->process->followers, link)
-                if (f->at[index_of(s)] < s->spool.total || f->ask->is_held)
+                if (f->at[index_of(s)] < s->spool.total || f->request->is_held)
                         return 1;
         return 0;
 }
@@ -180,7 +182,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
         end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
 }
 
-int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
+int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
 {
         struct stream_of *s = &p->streams[index];
         int r;
@@ -189,7 +191,7 @@ int stream_open(struct process *p, enum stream_index index, int fd, struct cloch
         r = handle_poll(&p->sandbox->all->engine->loop, fd, s, &s->poll);
         if (r < 0) {
                 fd_close(&s->fd);
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command prints");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a command");
         }
         uv_poll_start(s->poll, UV_READABLE, on_output);
         return 0;
@@ -211,7 +213,7 @@ static void take_rest(struct stream_of *s)
         }
 }
 
-void streams_drain(struct process *p, int is_last)
+void process_streams_drain(struct process *p, int is_last)
 {
         for (int i = 0; i < STREAMS; i++) {
                 take_rest(&p->streams[i]);
@@ -224,6 +226,15 @@ void streams_drain(struct process *p, int is_last)
 }
 
 /* -- pipes of freed processes --------------------------------------------------------------------------------- */
+
+/* A pipe whose writers outlive its owner. It is read so that they do not fail, and the bytes are
+ * dropped. */
+struct drain {
+        TAILQ_ENTRY(drain) link;
+        struct sandbox *sandbox;
+        int fd;
+        uv_poll_t *poll;
+};
 
 static void drain_free(struct drain *d)
 {
@@ -261,7 +272,7 @@ static void leave_to_drain(struct stream_of *s)
         TAILQ_INSERT_TAIL(&sandbox->drains, d, link);
 }
 
-void streams_close(struct process *p)
+void process_streams_close(struct process *p)
 {
         for (int i = 0; i < STREAMS; i++) {
                 if (p->streams[i].poll)
@@ -270,7 +281,7 @@ void streams_close(struct process *p)
         }
 }
 
-void drains_gone(struct sandbox *s)
+void process_drains_close(struct sandbox *s)
 {
         while (!TAILQ_EMPTY(&s->drains))
                 drain_free(TAILQ_FIRST(&s->drains));

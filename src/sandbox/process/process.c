@@ -1,5 +1,11 @@
-/* Processes: their end, kills, records and descriptions. */
+/* Processes: their end, kills, records and descriptions. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "process.h"
+#include "process-end.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/core/spawn.h"
+#include "sandbox/core/state.h"
+#include "sandbox/core/wait.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -15,6 +21,23 @@
 #include <sys/wait.h>
 #include <termios.h>
 
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+static const unsigned transitions[PROCESS_STATES] = {
+        [PROCESS_STARTING] = STATE_TO(PROCESS_CANCELLED) | STATE_TO(PROCESS_RUNNING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_CANCELLED] = STATE_TO(PROCESS_CANCELLED) | STATE_TO(PROCESS_RUNNING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_RUNNING] = STATE_TO(PROCESS_TERMINATING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_TERMINATING] = STATE_TO(PROCESS_TERMINATING) | STATE_TO(PROCESS_ENDED),
+        [PROCESS_ENDED] = STATE_TO(PROCESS_ENDED) | STATE_TO(PROCESS_SWEEPING),
+        [PROCESS_SWEEPING] = STATE_TO(PROCESS_ENDED),
+};
+
+void process_set_state(struct process *p, enum process_state state)
+{
+        STATE_CHECK(transitions, p->state, state);
+        p->state = state;
+}
+
 /* -- records -------------------------------------------------------------------------------------------------- */
 
 static void process_free(struct process *p)
@@ -26,8 +49,8 @@ static void process_free(struct process *p)
                 s->output_count--;
         else
                 s->process_count--;
-        streams_close(p);
-        input_close(p);
+        process_streams_close(p);
+        process_input_close(p);
         handle_close(p->status_poll);
         fd_close(&p->status_fd);
         handle_close(p->timer);
@@ -48,13 +71,13 @@ void process_pin(struct process *p)
 
 void process_unpin(struct process *p)
 {
-        if (--p->pins == 0 && p->is_forgotten)
+        if (--p->pins == 0 && p->is_removed)
                 process_free(p);
 }
 
-void process_forget(struct process *p)
+void process_remove(struct process *p)
 {
-        p->is_forgotten = 1;
+        p->is_removed = 1;
         if (p->pins == 0)
                 process_free(p);
 }
@@ -64,7 +87,7 @@ static struct process *oldest_output(struct sandbox *s)
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_hidden && p->is_ended && p->pins == 0)
+                if (p->is_hidden && process_is_ended(p) && p->pins == 0)
                         return p;
         return NULL;
 }
@@ -77,15 +100,15 @@ static uint64_t spooled(const struct sandbox *s)
         TAILQ_FOREACH (p, &s->processes, link)
                 for (int i = 0; i < STREAMS; i++)
                         bytes += spool_bytes(&p->streams[i].spool);
-        return bytes + outputs_bytes(s);
+        return bytes + context_outputs_bytes(s);
 }
 
-void outputs_forget_old(struct sandbox *s)
+void process_outputs_drop_old(struct sandbox *s)
 {
         struct process *p;
 
         while ((s->output_count > SANDBOX_OUTPUTS_MAX || spooled(s) > SANDBOX_SPOOL_BYTES) && (p = oldest_output(s)))
-                process_forget(p);
+                process_remove(p);
 }
 
 struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e)
@@ -93,7 +116,7 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (!p->is_hidden && !p->is_forgotten && strcmp(p->id, id) == 0)
+                if (!p->is_hidden && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
         err_set(e, CLOCHE_E_NOT_FOUND, "there is no process \"%.64s\" in this sandbox", id);
         return NULL;
@@ -104,7 +127,7 @@ const struct process *process_find_output(const struct sandbox *s, const char *i
         const struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_hidden && p->is_ended && !p->is_forgotten && strcmp(p->id, id) == 0)
+                if (p->is_hidden && process_is_ended(p) && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
         return NULL;
 }
@@ -115,7 +138,7 @@ unsigned processes_running(const struct sandbox *s)
         unsigned count = 0;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                count += !p->is_ended;
+                count += !process_is_ended(p);
         return count;
 }
 
@@ -135,12 +158,12 @@ void process_stop_timers(struct process *p)
 
 /* A process may fork between SIGTERM and SIGKILL, so all processes beneath the supervisor are
  * signalled repeatedly until none remain. */
-static void sweep_over(struct process *p)
+static void sweep_done(struct process *p)
 {
-        p->is_sweeping = 0;
+        process_set_state(p, PROCESS_ENDED);
         handle_close(p->sweep_timer);
         p->sweep_timer = NULL;
-        killings_ended(p);
+        process_killings_ended(p);
         process_unpin(p);
 }
 
@@ -150,33 +173,33 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
 
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_TIMEOUT)
-                killings_failed(p, e);
+                process_killings_failed(p, e);
         if (e || answer->pid == 0)
-                sweep_over(p);
+                sweep_done(p);
         else
                 uv_timer_start(p->sweep_timer, on_sweep, SWEEP_EVERY_MS, 0);
 }
 
-static int ask_sweep(struct process *p)
+static int send_sweep(struct process *p)
 {
         int signal = clock_now_ns() < p->grace_ns ? SIGTERM : SIGKILL;
 
-        return kill_ask(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0, on_swept, p,
-                        NULL);
+        return sandbox_send_kill(p->control, p->supervisor_pid, signal, INIT_KILL_TREE | INIT_KILL_BELOW, NULL, 0,
+                                 on_swept, p, NULL);
 }
 
 static void on_sweep(uv_timer_t *timer)
 {
         struct process *p = timer->data;
 
-        if (ask_sweep(p) < 0)
-                sweep_over(p);
+        if (send_sweep(p) < 0)
+                sweep_done(p);
 }
 
 static int sweep(struct process *p)
 {
         p->sweep_timer = handle_timer(&p->sandbox->all->engine->loop, p);
-        if (!p->sweep_timer || ask_sweep(p) < 0)
+        if (!p->sweep_timer || send_sweep(p) < 0)
                 return -1;
         process_pin(p);
         return 0;
@@ -184,34 +207,35 @@ static int sweep(struct process *p)
 
 void process_ended(struct process *p, int exit_code, int signal)
 {
-        if (p->is_ended)
+        int is_swept = p->state == PROCESS_TERMINATING && p->supervisor_pid;
+
+        if (process_is_ended(p))
                 return;
-        p->is_ended = 1;
+        process_set_state(p, PROCESS_ENDED);
         p->ended_ms = clock_real_ms();
         p->ended_ns = clock_now_ns();
         p->exit_code = exit_code;
         p->signal = signal;
-        p->status = signal ? PROCESS_KILLED : exit_code ? PROCESS_FAILED : PROCESS_COMPLETED;
         process_stop_timers(p);
         handle_close(p->status_poll);
         p->status_poll = NULL;
         fd_close(&p->status_fd);
-        input_close(p);
+        process_input_close(p);
         p->pins++;
-        streams_drain(p, p->is_hidden);
-        waits_ended(p);
-        followers_feed(p);
-        if (p->is_terminating && p->supervisor_pid && sweep(p) == 0)
-                p->is_sweeping = 1;
+        process_streams_drain(p, p->is_hidden);
+        sandbox_waits_ended(p);
+        process_followers_feed(p);
+        if (is_swept && sweep(p) == 0)
+                process_set_state(p, PROCESS_SWEEPING);
         else
-                killings_ended(p);
+                process_killings_ended(p);
         if (!p->is_hidden)
-                sandbox_tell(p->sandbox, "processEnded", process_json(p));
+                sandbox_send_event(p->sandbox, "processEnded", process_json(p));
         if (p->on_end)
                 p->on_end(p);
         p->on_end = NULL;
         if (p->auto_cleanup)
-                p->is_forgotten = 1;
+                p->is_removed = 1;
         process_unpin(p);
 }
 
@@ -223,12 +247,17 @@ void process_ended_as(struct process *p, int wait_status)
                 process_ended(p, WEXITSTATUS(wait_status), 0);
 }
 
+static int is_live(const struct process *p)
+{
+        return p->state == PROCESS_RUNNING || p->state == PROCESS_TERMINATING;
+}
+
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit)
 {
         struct process *p;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (p->is_spawned && !p->is_ended && p->control == control && p->pid == exit->pid) {
+                if (p->is_spawned && is_live(p) && p->control == control && p->pid == exit->pid) {
                         process_ended_as(p, exit->wait_status);
                         return;
                 }
@@ -241,12 +270,12 @@ static void on_killed(void *data, const struct init_answer *answer, int fd, cons
         (void)answer;
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_TIMEOUT) /* other errors: it has ended, or its box has */
-                killings_failed(data, e);
+                process_killings_failed(data, e);
 }
 
 static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloche_err *e)
 {
-        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
+        return sandbox_send_kill(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
 }
 
 static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
@@ -265,7 +294,7 @@ static void on_no_end(uv_timer_t *timer)
 {
         struct process *p = timer->data;
 
-        (void)kill_ask(p->control, p->supervisor_pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+        (void)sandbox_send_kill(p->control, p->supervisor_pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
 }
 
 static int await_end(struct process *p, struct cloche_err *e)
@@ -275,14 +304,14 @@ static int await_end(struct process *p, struct cloche_err *e)
 
 void process_kill_hard(struct process *p)
 {
-        if (p->is_ended)
+        if (process_is_ended(p))
                 return;
         if (p->has_shell_command && !p->shell.is_fork)
                 session_kill(p->session, &p->shell);
         else if (p->pid && (kill_tree(p, SIGKILL, INIT_KILL_TREE, NULL) < 0 || await_end(p, NULL) < 0))
                 return; /* the box has ended, or there is no memory for a timer */
         else if (!p->pid)
-                p->is_stopping = 1; /* killed as soon as it has a pid */
+                process_set_state(p, PROCESS_CANCELLED);
 }
 
 static void on_timeout(uv_timer_t *timer)
@@ -290,12 +319,12 @@ static void on_timeout(uv_timer_t *timer)
         struct process *p = timer->data;
 
         p->timed_out = 1;
-        streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was killed
-                                depends on timing */
+        process_streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was
+                                killed depends on timing */
         process_kill_hard(p);
 }
 
-static void on_grace_over(uv_timer_t *timer)
+static void on_grace_end(uv_timer_t *timer)
 {
         process_kill_hard(timer->data);
 }
@@ -310,27 +339,28 @@ int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, str
 {
         int r;
 
-        if (p->is_ended)
+        if (process_is_ended(p))
                 return 0;
         if (!p->pid || p->has_shell_command) {
                 process_kill_hard(p);
                 return 0;
         }
-        p->is_terminating |= !signal;
+        if (!signal)
+                process_set_state(p, PROCESS_TERMINATING);
         p->grace_ns = clock_now_ns() + grace_ms * 1000000;
         r = kill_tree(p, signal ? signal : SIGTERM, tree ? INIT_KILL_TREE : 0, e);
         if (r == 0 && signal == SIGKILL && tree)
                 r = await_end(p, e);
-        return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_over, grace_ms, e) : r;
+        return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_end, grace_ms, e) : r;
 }
 
-void process_abandon(struct process *p)
+void process_detach(struct process *p)
 {
         p->on_begin = NULL;
         p->on_end = NULL;
         p->auto_cleanup = 1;
-        if (p->is_ended)
-                process_forget(p);
+        if (process_is_ended(p))
+                process_remove(p);
         else
                 process_kill_hard(p);
 }
@@ -353,17 +383,23 @@ int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloch
         return 0;
 }
 
-json_t *signal_json(int signal)
+json_t *process_signal_json(int signal)
 {
         return json_sprintf("SIG%s", sigabbrev_np(signal) ? sigabbrev_np(signal) : "KILL");
 }
 
+static const char *status_name(const struct process *p)
+{
+        if (!process_is_ended(p))
+                return "running";
+        return p->signal ? "killed" : p->exit_code ? "failed" : "completed";
+}
+
 json_t *process_json(const struct process *p)
 {
-        static const char *const statuses[] = {"running", "completed", "failed", "killed"};
         json_t *object = json_pack("{s:s, s:i, s:s, s:s, s:o, s:b}", "process", p->id, "pid", (int)p->pid, "status",
-                                   statuses[p->status], "session", p->session->name, "startedAt",
-                                   time_json(p->started_ms), "timedOut", p->timed_out);
+                                   status_name(p), "session", p->session->name, "startedAt",
+                                   sandbox_time_json(p->started_ms), "timedOut", p->timed_out);
         json_t *command = json_stringn(p->command, p->command_size);
 
         if (!object) {
@@ -371,12 +407,12 @@ json_t *process_json(const struct process *p)
                 return NULL;
         }
         json_object_set_new(object, "command", command ? command : json_string("(not UTF-8)"));
-        if (p->is_ended) {
-                json_object_set_new(object, "endedAt", time_json(p->ended_ms));
+        if (process_is_ended(p)) {
+                json_object_set_new(object, "endedAt", sandbox_time_json(p->ended_ms));
                 json_object_set_new(object, "exitCode", json_integer(p->exit_code));
         }
         if (p->signal)
-                json_object_set_new(object, "signal", signal_json(p->signal));
+                json_object_set_new(object, "signal", process_signal_json(p->signal));
         if (p->is_terminal)
                 json_object_set_new(object, "terminal",
                                     json_pack("{s:i, s:i}", "cols", (int)p->cols, "rows", (int)p->rows));
@@ -384,7 +420,7 @@ json_t *process_json(const struct process *p)
 }
 
 /* The box is dead, and all its processes with it. */
-void processes_gone(struct sandbox *s)
+void processes_on_box_closed(struct sandbox *s)
 {
         struct process *p;
 
@@ -393,13 +429,12 @@ void processes_gone(struct sandbox *s)
         while ((p = TAILQ_FIRST(&s->processes))) {
                 control_forget(p->control, p);
                 if (p->has_shell_command)
-                        session_forget(p->session, &p->shell);
+                        session_detach(p->session, &p->shell);
                 p->has_shell_command = 0;
                 p->on_end = NULL;
-                p->is_ended = 1;
-                p->is_forgotten = 1;
+                p->is_removed = 1;
                 p->pins = 0;
                 process_free(p);
         }
-        drains_gone(s);
+        process_drains_close(s);
 }

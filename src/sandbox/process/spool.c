@@ -1,3 +1,5 @@
+/* Output that is kept for later reads. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
 #include "spool.h"
 
 #include "base/fd.h"

@@ -1,5 +1,9 @@
-/* exec and output.read. */
-#include "sandbox/core/internal.h"
+/* exec and output.read. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
+#include "exec.h"
+#include "sandbox/context/cell-output.h"
+#include "sandbox/network/connections.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "base/utf8.h"
@@ -16,7 +20,7 @@
 #define TIMED_OUT_CODE 124     /* as timeout(1) returns */
 
 struct exec {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct process *process;
         struct follower follower;
         int is_pinned;
@@ -24,7 +28,7 @@ struct exec {
 
 static void exec_free(struct exec *x)
 {
-        unfollow(&x->follower);
+        process_unfollow(&x->follower);
         if (x->is_pinned) {
                 x->process->on_end = NULL; /* followers are fed before on_end, and one of them called us */
                 process_unpin(x->process);
@@ -32,14 +36,14 @@ static void exec_free(struct exec *x)
         free(x);
 }
 
-static void exec_cancel(struct sandbox_ask *ask)
+static void exec_cancel(struct sandbox_request *request)
 {
-        struct exec *x = ask->state;
+        struct exec *x = request->state;
 
-        unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an
-                                   outcome */
+        process_unfollow(&x->follower); /* detaching a command that has not begun calls back at once, which would
+                                   deliver an outcome */
         if (x->process)
-                process_abandon(x->process);
+                process_detach(x->process);
         exec_free(x);
 }
 
@@ -69,14 +73,14 @@ static int put_stream(json_t *answer, const char *name, const struct spool *spoo
                 return -ENOMEM;
         if (offset + size < end)
                 size = cut_character(data, size);
-        r = put_bytes(answer, name, data, size, attachments);
+        r = sandbox_put_bytes(answer, name, data, size, attachments);
         free(data);
         *ret_put = size;
         return r;
 }
 
-int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
-             struct buf *attachments, uint64_t *ret_next)
+int session_put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most,
+                     struct buf *attachments, uint64_t *ret_next)
 {
         uint64_t begin = spool_begin(spool), put = 0;
         int r;
@@ -87,14 +91,14 @@ int put_page(json_t *answer, const char *name, const struct spool *spool, uint64
         return r;
 }
 
-uint64_t output_most(const struct sandbox_ask *ask)
+uint64_t session_output_most(const struct sandbox_request *request)
 {
-        uint64_t most = ask_count(ask, "outputBytes", OUTPUT_BYTES);
+        uint64_t most = sandbox_request_count(request, "outputBytes", OUTPUT_BYTES);
 
         return most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
 }
 
-/* Say who can allow the connection for want of which a command failed. */
+/* Add a line that names who can allow the connection that a command lacked. */
 static void warn_of_network(const struct exec *x, json_t *answer)
 {
         const struct spool *printed = &x->process->streams[STREAM_ERR].spool;
@@ -106,7 +110,7 @@ static void warn_of_network(const struct exec *x, json_t *answer)
                 return;
         text = spool_copy(printed, size > LOOK_BYTES ? begin + size - LOOK_BYTES : begin, LOOK_BYTES, &taken);
         if (text && network_words_find(text, taken)) {
-                sandbox_explain_network(x->ask->sandbox, why, sizeof(why));
+                sandbox_explain_network(x->request->sandbox, why, sizeof(why));
                 json_object_set_new(answer, "warnings", json_pack("[s]", why));
         }
         free(text);
@@ -116,7 +120,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
 {
         const struct process *p = x->process;
         const struct spool *out = &p->streams[STREAM_OUT].spool, *err = &p->streams[STREAM_ERR].spool;
-        uint64_t most = output_most(x->ask), next_out = 0, next_err = 0;
+        uint64_t most = session_output_most(x->request), next_out = 0, next_err = 0;
         const char *cwd = p->session->cwd ? p->session->cwd : p->session->start_cwd;
         json_t *answer;
 
@@ -125,8 +129,8 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
                            "stderrBytes", (json_int_t)err->total, "timedOut", p->timed_out, "durationMs",
                            (json_int_t)((p->ended_ns - p->started_ns) / 1000000), "session", p->session->name,
                            "sessionEnded", p->session_ended);
-        if (!answer || put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
-            put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
+        if (!answer || session_put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
+            session_put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
                 json_decref(answer);
                 return NULL;
         }
@@ -134,7 +138,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         json_object_set_new(answer, "truncated", json_boolean(next_out < out->total || next_err < err->total));
         json_object_set_new(answer, "output", json_string(p->id));
         if (p->signal)
-                json_object_set_new(answer, "signal", signal_json(p->signal));
+                json_object_set_new(answer, "signal", process_signal_json(p->signal));
         warn_of_network(x, answer);
         return answer;
 }
@@ -142,11 +146,11 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
 static void finish(struct exec *x)
 {
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        struct sandbox_ask *ask = x->ask;
+        struct sandbox_request *request = x->request;
         json_t *answer = answer_of(x, &attachments);
 
         exec_free(x);
-        ask_result(ask, answer, &attachments);
+        sandbox_request_result(request, answer, &attachments);
         buf_done(&attachments);
 }
 
@@ -155,23 +159,23 @@ static void on_complete(struct follower *f)
         finish((struct exec *)((char *)f - offsetof(struct exec, follower)));
 }
 
-static void on_release(struct sandbox_ask *ask)
+static void on_release(struct sandbox_request *request)
 {
-        struct exec *x = ask->state;
+        struct exec *x = request->state;
 
         if (x->follower.process)
-                follower_feed(&x->follower);
+                process_follower_feed(&x->follower);
 }
 
 static void on_begin(struct process *p, const struct cloche_err *e)
 {
         struct exec *x = p->data;
-        struct sandbox_ask *ask = x->ask;
+        struct sandbox_request *request = x->request;
 
         if (!e)
                 return;
         exec_free(x);
-        ask_fail(ask, e, NULL);
+        sandbox_request_fail(request, e, NULL);
 }
 
 /* With a stream, on_complete answers, after the remaining output. */
@@ -183,14 +187,14 @@ static void on_end(struct process *p)
                 finish(x);
 }
 
-int begin_EXEC(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_EXEC(struct sandbox_request *request, struct cloche_err *e)
 {
         struct process_options opt = {
-                .session = ask_text(ask, "session"),
-                .cwd = ask_text(ask, "cwd"),
-                .env = json_object_get(ask->params, "env"),
-                .timeout_ms = ask_count(ask, "timeoutMs", 0),
-                .is_foreground = !ask_flag(ask, "fork", 0),
+                .session = sandbox_request_text(request, "session"),
+                .cwd = sandbox_request_text(request, "cwd"),
+                .env = json_object_get(request->params, "env"),
+                .timeout_ms = sandbox_request_count(request, "timeoutMs", 0),
+                .is_foreground = !sandbox_request_flag(request, "fork", 0),
                 .is_hidden = 1,
                 .keep = SPOOL_FIRST,
                 .keep_bytes = KEEP_BYTES,
@@ -202,39 +206,39 @@ int begin_EXEC(struct sandbox_ask *ask, struct cloche_err *e)
 
         if (!x)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "run a command");
-        x->ask = ask;
+        x->request = request;
         opt.data = x;
-        opt.command = ask_bytes(ask, "command", &opt.command_size);
-        opt.stdin_data = ask_bytes(ask, "stdin", &opt.stdin_size);
+        opt.command = sandbox_request_bytes(request, "command", &opt.command_size);
+        opt.stdin_data = sandbox_request_bytes(request, "stdin", &opt.stdin_size);
         if (!opt.command) {
                 free(x);
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "exec needs the field \"command\": text");
         }
-        ask->state = x;
-        ask->cancel = exec_cancel;
-        ask->release = on_release;
-        r = process_start(ask->sandbox, &opt, &x->process, e);
+        request->state = x;
+        request->cancel = exec_cancel;
+        request->release = on_release;
+        r = process_start(request->sandbox, &opt, &x->process, e);
         if (r < 0) {
-                ask->cancel = NULL;
+                request->cancel = NULL;
                 free(x);
                 return r;
         }
-        if (ask->state != x)
+        if (request->state != x)
                 return 0; /* it could not begin; the outcome is set */
         process_pin(x->process);
         x->is_pinned = 1;
-        if (ask_flag(ask, "stream", 0))
-                follow(&x->follower, x->process, ask, 0, on_complete);
+        if (sandbox_request_flag(request, "stream", 0))
+                process_follow(&x->follower, x->process, request, 0, on_complete);
         return 0;
 }
 
-int begin_OUTPUT_READ(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_OUTPUT_READ(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *id = ask_text(ask, "output"), *stream = ask_text(ask, "stream");
+        const char *id = sandbox_request_text(request, "output"), *stream = sandbox_request_text(request, "stream");
         enum stream_index index = stream && strcmp(stream, "stderr") == 0 ? STREAM_ERR : STREAM_OUT;
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        const struct spool *spool = id ? output_find(ask->sandbox, id, index) : NULL;
-        uint64_t offset = ask_count(ask, "offset", 0), next;
+        const struct spool *spool = id ? context_output_find(request->sandbox, id, index) : NULL;
+        uint64_t offset = sandbox_request_count(request, "offset", 0), next;
         json_t *answer;
 
         if (!spool)
@@ -245,11 +249,12 @@ int begin_OUTPUT_READ(struct sandbox_ask *ask, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "stream must be stdout or stderr");
         answer = json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "total", (json_int_t)spool->total);
         if (answer &&
-            put_page(answer, "data", spool, offset, ask_count(ask, "limit", OUTPUT_BYTES), &attachments, &next) == 0) {
+            session_put_page(answer, "data", spool, offset, sandbox_request_count(request, "limit", OUTPUT_BYTES),
+                             &attachments, &next) == 0) {
                 json_object_set_new(answer, "next", json_integer((json_int_t)next));
                 json_object_set_new(answer, "end", json_boolean(next >= spool_end(spool)));
         }
-        ask_result(ask, answer, &attachments);
+        sandbox_request_result(request, answer, &attachments);
         buf_done(&attachments);
         return 0;
 }

@@ -1,7 +1,9 @@
 /* git.checkout: run git of the image, in the sandbox and through its network; no data of a
  * repository is read outside. The script receives its parameters in variables, and credentials
- * through a pipe, so that these appear in no command line, environment or file. */
-#include "sandbox/core/internal.h"
+ * through a pipe, so that these appear in no command line, environment or file. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/network/connections.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 
@@ -30,7 +32,7 @@ static const char script[] = "exec 9<&0 </dev/null\n"
                              " { git symbolic-ref -q --short HEAD || echo -; }\n";
 
 struct checkout {
-        struct sandbox_ask *ask;
+        struct sandbox_request *request;
         struct process *process;
         struct follower follower;
         char *url, *password;
@@ -91,7 +93,7 @@ static int check_text(const char *name, const char *text, const char *refused, s
 {
         if (text && (!*text || text[0] == '-' || text[strcspn(text, refused)]))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "%s must not be empty, begin with a hyphen or have line ends in it", name);
+                               "%s must not be empty, begin with a hyphen or contain line breaks", name);
         return 0;
 }
 
@@ -182,12 +184,12 @@ static void why_of(const char *text, char *ret, size_t size)
 {
         const char *line = strstr(text, "fatal: ");
 
-        snprintf(ret, size, "%.*s", line ? (int)strcspn(line + 7, "\n") : 20, line ? line + 7 : "it was not told why");
+        snprintf(ret, size, "%.*s", line ? (int)strcspn(line + 7, "\n") : 20, line ? line + 7 : "no reason was given");
 }
 
 static void checkout_free(struct checkout *c)
 {
-        unfollow(&c->follower);
+        process_unfollow(&c->follower);
         if (c->process)
                 process_unpin(c->process);
         if (c->password)
@@ -198,20 +200,20 @@ static void checkout_free(struct checkout *c)
 }
 
 /* The caller has the whole output of git besides, so its words leave room for who can allow the connection. */
-static void say_why(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
+static void set_reason(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
 {
         char network[sizeof(e->msg)] = "";
         size_t most = sizeof(e->msg) - sizeof("git: ; "), least = WHY_BYTES_LEAST, room;
 
         if (code == CLOCHE_E_GIT_NETWORK)
-                sandbox_explain_network(c->ask->sandbox, network, sizeof(network));
+                sandbox_explain_network(c->request->sandbox, network, sizeof(network));
         room = most > strlen(network) + least ? most - strlen(network) : least;
         err_set(e, code, "git: %.*s%s%s", (int)room, why, network[0] ? "; " : "", network);
 }
 
 static void fail(struct checkout *c, const char *printed)
 {
-        struct sandbox_ask *ask = c->ask;
+        struct sandbox_request *request = c->request;
         enum cloche_code code = CLOCHE_E_GIT;
         json_t *about =
                 json_pack("{s:i, s:s, s:s*}", "exitCode", c->process->exit_code, "url", c->url, "stderr", printed);
@@ -227,14 +229,14 @@ static void fail(struct checkout *c, const char *printed)
         if (c->process->timed_out)
                 err_set(&e, CLOCHE_E_TIMEOUT, "git did not finish in time");
         else
-                say_why(c, code, why, &e);
+                set_reason(c, code, why, &e);
         checkout_free(c);
-        ask_fail(ask, &e, about);
+        sandbox_request_fail(request, &e, about);
 }
 
 static void finish(struct checkout *c)
 {
-        struct sandbox_ask *ask = c->ask;
+        struct sandbox_request *request = c->request;
         char *out = text_of(&c->process->streams[STREAM_OUT].spool),
              *printed = text_of(&c->process->streams[STREAM_ERR].spool);
         char *dir = out ? strtok(out, "\n") : NULL, *commit = dir ? strtok(NULL, "\n") : NULL,
@@ -250,7 +252,7 @@ static void finish(struct checkout *c)
                                    commit[0] == '-' ? NULL : commit, "branch",
                                    !branch || branch[0] == '-' ? NULL : branch, "stdout", "", "stderr", printed);
                 checkout_free(c);
-                ask_result(ask, answer, NULL);
+                sandbox_request_result(request, answer, NULL);
         }
         free(out);
         free(printed);
@@ -258,25 +260,25 @@ static void finish(struct checkout *c)
 
 /* -- the process ---------------------------------------------------------------------------------------------- */
 
-static void checkout_cancel(struct sandbox_ask *ask)
+static void checkout_cancel(struct sandbox_request *request)
 {
-        struct checkout *c = ask->state;
+        struct checkout *c = request->state;
 
-        unfollow(&c->follower);
-        process_abandon(c->process);
+        process_unfollow(&c->follower);
+        process_detach(c->process);
         checkout_free(c);
 }
 
 static void on_begin(struct process *p, const struct cloche_err *e)
 {
         struct checkout *c = p->data;
-        struct sandbox_ask *ask = c->ask;
+        struct sandbox_request *request = c->request;
 
         if (!e)
                 return;
         c->process = NULL;
         checkout_free(c);
-        ask_fail(ask, e, NULL);
+        sandbox_request_fail(request, e, NULL);
 }
 
 /* It has ended, and all of git's progress was sent. */
@@ -285,12 +287,12 @@ static void on_complete(struct follower *f)
         finish((struct checkout *)((char *)f - offsetof(struct checkout, follower)));
 }
 
-static void on_release(struct sandbox_ask *ask)
+static void on_release(struct sandbox_request *request)
 {
-        struct checkout *c = ask->state;
+        struct checkout *c = request->state;
 
         if (c->follower.process)
-                follower_feed(&c->follower);
+                process_follower_feed(&c->follower);
 }
 
 /* git clones a bundle by its path, but takes a file:// URL for a repository. */
@@ -305,13 +307,13 @@ static const char *source_of(const char *url)
                        : url;
 }
 
-static json_t *environment(const struct sandbox_ask *ask, const char *url, const char *dir)
+static json_t *environment(const struct sandbox_request *request, const char *url, const char *dir)
 {
-        json_t *env =
-                json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "CLOCHE_GIT_URL", url, "CLOCHE_GIT_DIR", dir,
-                          "GIT_TERMINAL_PROMPT", "0", "GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file", "LC_ALL", "C",
-                          "GIT_SSH_COMMAND", "ssh -oBatchMode=yes", "CLOCHE_GIT_BRANCH", ask_text(ask, "branch"));
-        uint64_t depth = ask_count(ask, "depth", 0);
+        json_t *env = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "CLOCHE_GIT_URL", url, "CLOCHE_GIT_DIR", dir,
+                                "GIT_TERMINAL_PROMPT", "0", "GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file", "LC_ALL",
+                                "C", "GIT_SSH_COMMAND", "ssh -oBatchMode=yes", "CLOCHE_GIT_BRANCH",
+                                sandbox_request_text(request, "branch"));
+        uint64_t depth = sandbox_request_count(request, "depth", 0);
 
         if (env && depth)
                 json_object_set_new(env, "CLOCHE_GIT_DEPTH", json_sprintf("%llu", (unsigned long long)depth));
@@ -320,16 +322,16 @@ static json_t *environment(const struct sandbox_ask *ask, const char *url, const
 
 static int start(struct checkout *c, const char *name, struct cloche_err *e)
 {
-        struct sandbox_ask *ask = c->ask;
+        struct sandbox_request *request = c->request;
         char *default_dir = directory_of(c->url), *credentials = NULL;
-        const char *dir = ask_text(ask, "dir");
-        json_t *env = environment(ask, source_of(c->url), dir ? dir : default_dir ? default_dir : "");
+        const char *dir = sandbox_request_text(request, "dir");
+        json_t *env = environment(request, source_of(c->url), dir ? dir : default_dir ? default_dir : "");
         struct process_options opt = {
-                .session = ask_text(ask, "session"),
+                .session = sandbox_request_text(request, "session"),
                 .command = script,
                 .command_size = sizeof(script) - 1,
                 .env = env,
-                .timeout_ms = ask_count(ask, "timeoutMs", TIMEOUT_MS),
+                .timeout_ms = sandbox_request_count(request, "timeoutMs", TIMEOUT_MS),
                 .is_hidden = 1,
                 .keep = SPOOL_LAST,
                 .keep_bytes = KEEP_BYTES,
@@ -339,7 +341,8 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         int r = 0;
 
         if (!dir && !default_dir)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url names no repository to make a directory of; say dir");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "url names no repository to name the directory after: set dir");
         if (r == 0 && (!env || asprintf(&credentials, "%s%s%s%s%s%s", name ? "username=" : "", name ? name : "",
                                         name ? "\n" : "", c->password ? "password=" : "",
                                         c->password ? c->password : "", c->password ? "\n" : "") < 0)) {
@@ -349,7 +352,7 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         opt.stdin_data = credentials;
         opt.stdin_size = credentials ? strlen(credentials) : 0;
         if (r == 0)
-                r = process_start(ask->sandbox, &opt, &c->process, e);
+                r = process_start(request->sandbox, &opt, &c->process, e);
         if (credentials)
                 explicit_bzero(credentials, strlen(credentials));
         free(credentials);
@@ -358,55 +361,54 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         return r;
 }
 
-int begin_GIT_CHECKOUT(struct sandbox_ask *ask, struct cloche_err *e)
+int handle_GIT_CHECKOUT(struct sandbox_request *request, struct cloche_err *e)
 {
-        const char *url = ask_text(ask, "url"), *asked_name = ask_text(ask, "username"),
-                   *asked_password = ask_text(ask, "password");
+        const char *url = sandbox_request_text(request, "url"), *username = sandbox_request_text(request, "username"),
+                   *password = sandbox_request_text(request, "password");
         struct checkout *c;
         char *name = NULL;
         int r = url ? check_url(url, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "git.checkout needs the field \"url\"");
 
-        if (r == 0 && ((r = check_text("branch", ask_text(ask, "branch"), "\n", e)) < 0 ||
-                       (r = check_text("dir", ask_text(ask, "dir"), "\n", e)) < 0))
+        if (r == 0 && ((r = check_text("branch", sandbox_request_text(request, "branch"), "\n", e)) < 0 ||
+                       (r = check_text("dir", sandbox_request_text(request, "dir"), "\n", e)) < 0))
                 return r;
-        if (r == 0 &&
-            ((asked_name && strpbrk(asked_name, "\r\n")) || (asked_password && strpbrk(asked_password, "\r\n"))))
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "username and password must have no line ends in them");
+        if (r == 0 && ((username && strpbrk(username, "\r\n")) || (password && strpbrk(password, "\r\n"))))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "username and password must not contain line breaks");
         if (r < 0)
                 return r;
         c = calloc(1, sizeof(*c));
         if (!c || !(c->url = strdup(url)) || take_credentials(c->url, &name, &c->password) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "check out a repository");
-        if (r == 0 && asked_name) {
+        if (r == 0 && username) {
                 free(name);
-                name = strdup(asked_name);
+                name = strdup(username);
         }
-        if (r == 0 && asked_password) {
+        if (r == 0 && password) {
                 free(c->password);
-                c->password = strdup(asked_password);
+                c->password = strdup(password);
         }
         if (c)
-                c->ask = ask;
-        ask->state = c;
+                c->request = request;
+        request->state = c;
         if (r == 0) {
-                ask->cancel = checkout_cancel;
-                ask->release = on_release;
+                request->cancel = checkout_cancel;
+                request->release = on_release;
         }
         if (r == 0)
                 r = start(c, name, e);
         free(name);
         if (r < 0) {
-                ask->cancel = NULL;
+                request->cancel = NULL;
                 if (c)
                         c->process = NULL;
                 if (c)
                         checkout_free(c);
                 return r;
         }
-        if (ask->state != c)
+        if (request->state != c)
                 return 0; /* it could not begin; the outcome is set */
         process_pin(c->process);
-        follow(&c->follower, c->process, ask, 0, on_complete);
+        process_follow(&c->follower, c->process, request, 0, on_complete);
         c->follower.at[STREAM_OUT] = UINT64_MAX; /* output of our own script */
         return 0;
 }

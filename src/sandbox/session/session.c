@@ -1,5 +1,8 @@
 /* Sessions: a name, a directory, an environment and, while in use, a shell. The first command
- * starts the shell, and the next one restarts it after it ended. */
+ * starts the shell, and the next one restarts it after it ended. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
+#include "session.h"
+#include "sandbox/core/spawn.h"
 #include "shell.h"
 
 #include "base/clock.h"
@@ -34,7 +37,8 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
         session = calloc(1, sizeof(*session));
         if (count >= SANDBOX_SESSIONS_MAX) {
                 free(session);
-                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u sessions already", count);
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u sessions already: delete one (session.delete)",
+                        count);
                 return NULL;
         }
         if (session && (session->start_cwd = strdup(cwd ? cwd : WORKSPACE)))
@@ -99,14 +103,15 @@ static void session_free(struct session *session)
 static void release(struct session *session, const struct cloche_err *e)
 {
         if (session->state != SHELL_NONE && session->pid && session->control->fd >= 0)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
+                                        NULL);
         control_forget(session->control, session);
-        shell_forget(session);
+        shell_close(session);
         shell_refuse_all(session, e);
         if (session->is_isolated)
                 control_close(&session->own_control);
         if (session->has_box)
-                box_forget(session->sandbox->all, session->box);
+                sandbox_drop_box(session->sandbox->all, session->box);
         session->has_box = 0;
 }
 
@@ -150,7 +155,7 @@ static int has_row(char *const *rows, const char *row)
 /* Record the exported variables that differ from the sandbox's. */
 static void remember_exported(struct session *session)
 {
-        char **base = env_list(session->sandbox, NULL);
+        char **base = sandbox_env_list(session->sandbox, NULL);
         json_t *env = base && session->exported ? json_object() : NULL;
 
         for (char **row = session->exported; env && *row; row++) {
@@ -159,11 +164,11 @@ static void remember_exported(struct session *session)
                 if (is_own(*row) || has_row(base, *row))
                         continue;
                 *equals = '\0';
-                if (env_is_name(*row)) /* skips functions; json_string fails unless it is UTF-8 */
+                if (sandbox_env_is_name(*row)) /* skips functions; json_string fails unless it is UTF-8 */
                         json_object_set_new(env, *row, json_string(equals + 1));
                 *equals = '=';
         }
-        env_free(base);
+        sandbox_env_free(base);
         if (!env)
                 return;
         json_decref(session->env);
@@ -185,7 +190,7 @@ void sessions_remember(struct sandbox *s)
         }
 }
 
-void sessions_gone(struct sandbox *s)
+void sessions_on_box_closed(struct sandbox *s)
 {
         struct session *session, *next;
         struct cloche_err e;

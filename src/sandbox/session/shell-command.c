@@ -1,4 +1,7 @@
-/* The commands of a session's shell: one after the other, each with its own descriptors. */
+/* The commands of a session's shell: one after the other, each with its own descriptors. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/core/spawn.h"
+#include "session.h"
 #include "shell.h"
 
 #include "base/err.h"
@@ -35,8 +38,8 @@ uint32_t shell_op_of(const struct shell_command *command)
 
 void shell_kill_below(struct session *session)
 {
-        (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
-                       session->job_count, NULL, NULL, NULL);
+        (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW,
+                                session->jobs, session->job_count, NULL, NULL, NULL);
 }
 
 static int pack_command(const struct shell_command *command, struct buf *strings, struct shell_request *request)
@@ -83,7 +86,7 @@ static int send_command(struct session *session, struct shell_command *command, 
                 r = fd_send(session->shell_fd, &request, sizeof(request), fds, command->is_fork ? 5 : 4);
         }
         if (r < 0)
-                return err_os(e, CLOCHE_E_SESSION_ENDED, -r, "the session's shell is gone");
+                return err_os(e, CLOCHE_E_SESSION_ENDED, -r, "the session's shell has ended");
         return 0;
 }
 
@@ -92,8 +95,8 @@ static void on_stuck(uv_timer_t *timer)
         struct session *session = timer->data;
 
         if (session->pid)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs,
-                               session->job_count, NULL, NULL, NULL);
+                (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs,
+                                        session->job_count, NULL, NULL, NULL);
 }
 
 void shell_await_answer(struct session *session)
@@ -111,7 +114,7 @@ static void begin(struct session *session, struct shell_command *command)
                 return;
         }
         command->is_sent = 1;
-        session->state = SHELL_BUSY;
+        shell_set_state(session, SHELL_BUSY);
         close_fds(command);
         if (command->is_fork || command->is_export) /* the answer needs no guest code */
                 shell_await_answer(session);
@@ -139,7 +142,7 @@ void session_run(struct session *session, struct shell_command *command)
  * that run. */
 static void interrupt(struct session *session)
 {
-        (void)kill_ask(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
+        (void)sandbox_send_kill(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
         shell_kill_below(session);
         uv_timer_start(session->stuck_timer, on_stuck, STUCK_AFTER_MS, 0);
 }
@@ -158,13 +161,13 @@ void session_kill(struct session *session, struct shell_command *command)
         command->on_end(command->data, 128 + SIGKILL, SIGKILL, 0, 1);
 }
 
-static void nobody_begins(void *data, int32_t pid)
+static void ignore_begin(void *data, int32_t pid)
 {
         (void)data;
         (void)pid;
 }
 
-static void nobody_ends(void *data, int exit_code, int signal, int session_ended, int interrupted)
+static void ignore_end(void *data, int exit_code, int signal, int session_ended, int interrupted)
 {
         (void)data;
         (void)exit_code;
@@ -173,18 +176,18 @@ static void nobody_ends(void *data, int exit_code, int signal, int session_ended
         (void)interrupted;
 }
 
-static void nobody_fails(void *data, const struct cloche_err *e)
+static void ignore_fail(void *data, const struct cloche_err *e)
 {
         (void)data;
         (void)e;
 }
 
 /* A command of our own takes its place, as the shell will still answer it. */
-void session_forget(struct session *session, struct shell_command *command)
+void session_detach(struct session *session, struct shell_command *command)
 {
-        static const struct shell_command nobody = {.on_begin = nobody_begins,
-                                                    .on_end = nobody_ends,
-                                                    .on_fail = nobody_fails};
+        static const struct shell_command ignored = {.on_begin = ignore_begin,
+                                                     .on_end = ignore_end,
+                                                     .on_fail = ignore_fail};
         struct shell_command *stand_in;
 
         close_fds(command);
@@ -193,7 +196,7 @@ void session_forget(struct session *session, struct shell_command *command)
                 return;
         }
         stand_in = &session->stand_in;
-        *stand_in = nobody;
+        *stand_in = ignored;
         for (int i = 0; i < 3; i++)
                 stand_in->fds[i] = -EBADF;
         stand_in->status_fd = -EBADF;

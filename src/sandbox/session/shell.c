@@ -1,7 +1,11 @@
-/* A session's shell: its start in the sandbox or in a box of its own, its answers
- * (proto/shell.h), its end. A guest shares its process, so an answer is trusted only for the
- * session's own directory, variables and commands. */
+/* A session's shell: its start in the sandbox or in a box of its own, its answers (proto/shell.h),
+ * its end. A guest shares its process, so an answer is trusted only for the session's own
+ * directory, variables and commands. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "shell.h"
+#include "sandbox/core/spawn.h"
+#include "sandbox/core/state.h"
+#include "sandbox/process/process.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -16,21 +20,39 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+/* -- states ---------------------------------------------------------------------------------------------------- */
+
+/* A shell may end in each state. */
+static const unsigned transitions[SHELL_STATES] = {
+        [SHELL_NONE] = STATE_TO(SHELL_NONE) | STATE_TO(SHELL_STARTING),
+        [SHELL_STARTING] = STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_IDLE] = STATE_TO(SHELL_BUSY) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_BUSY] = STATE_TO(SHELL_SETTLING) | STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_SETTLING] = STATE_TO(SHELL_IDLE) | STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+        [SHELL_LOST] = STATE_TO(SHELL_LOST) | STATE_TO(SHELL_NONE),
+};
+
+void shell_set_state(struct session *session, enum shell_state state)
+{
+        STATE_CHECK(transitions, session->state, state);
+        session->state = state;
+}
+
 /* -- the end of a shell --------------------------------------------------------------------------------------- */
 
-void shell_forget(struct session *session)
+void shell_close(struct session *session)
 {
         handle_close(session->poll);
         session->poll = NULL;
         peer_close(&session->shell_fd);
         uv_timer_stop(session->stuck_timer);
-        session->state = SHELL_NONE;
+        shell_set_state(session, SHELL_NONE);
         session->is_ready = 0;
         session->pid = 0;
         session->job_count = 0;
         free(session->cwd);
         session->cwd = NULL;
-        env_free(session->exported);
+        sandbox_env_free(session->exported);
         session->exported = NULL;
 }
 
@@ -40,7 +62,7 @@ static void shell_ended(struct session *session, int exit_code, int signal)
         struct shell_command *command = TAILQ_FIRST(&session->commands);
         int was_under_way = command && command->is_sent;
 
-        shell_forget(session);
+        shell_close(session);
         if (was_under_way) {
                 shell_take_first(session);
                 if (command->is_fork)
@@ -52,18 +74,19 @@ static void shell_ended(struct session *session, int exit_code, int signal)
 }
 
 /* The shell sent an invalid answer or closed its socket: the process is no longer our shell. */
-static void give_up(struct session *session, int was_closed)
+static void lose_shell(struct session *session, int was_closed)
 {
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
         /* After `exec PROGRAM` that program is in its place: the command ends when it exits. */
         int goes_on = was_closed && command && command->is_sent && !command->is_fork && !command->is_export;
 
         if (session->pid && !goes_on)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
+                                        NULL);
         handle_close(session->poll);
         session->poll = NULL;
         peer_close(&session->shell_fd);
-        session->state = SHELL_GONE; /* until the report of its exit */
+        shell_set_state(session, SHELL_LOST); /* until the report of its exit */
 }
 
 void shell_refuse_all(struct session *session, const struct cloche_err *e)
@@ -84,7 +107,7 @@ static void exited(struct session *session, const struct init_answer *exit)
                 err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d",
                         WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, &e);
                 return;
         }
@@ -121,7 +144,7 @@ static void take_exported(struct session *session, int fd)
         free(text);
         if (!rows)
                 return;
-        env_free(session->exported);
+        sandbox_env_free(session->exported);
         shrunk = reallocarray(rows, count + 1, sizeof(*rows));
         session->exported = shrunk ? shrunk : rows;
 }
@@ -148,7 +171,7 @@ static void conclude(struct session *session, const struct shell_answer *answer)
 {
         struct shell_command *command = TAILQ_FIRST(&session->commands);
 
-        session->state = SHELL_IDLE;
+        shell_set_state(session, SHELL_IDLE);
         take_state(session, answer);
         shell_take_first(session);
         command->supervisor_pid = answer->exit_code;
@@ -173,10 +196,10 @@ static void on_settled(void *data, const struct init_answer *answer, int fd, con
 /* Kill the processes that it started since the last kill, before the next command starts any. */
 static void settle(struct session *session, const struct shell_answer *answer)
 {
-        session->state = SHELL_SETTLING;
+        shell_set_state(session, SHELL_SETTLING);
         session->last_answer = *answer;
-        if (kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
-                     session->job_count, on_settled, session, NULL) < 0)
+        if (sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW, session->jobs,
+                              session->job_count, on_settled, session, NULL) < 0)
                 conclude(session, answer);
 }
 
@@ -186,7 +209,7 @@ static void begin_idle(struct session *session)
 {
         if (session->state != SHELL_STARTING || !session->is_ready || !session->pid)
                 return;
-        session->state = SHELL_IDLE;
+        shell_set_state(session, SHELL_IDLE);
         shell_take_up(session);
 }
 
@@ -231,7 +254,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
                 fd_close(&fd);
                 if (n != sizeof(answer) || answered(session, &answer) < 0) {
                         if (session->poll == poll)
-                                give_up(session, n == 0);
+                                lose_shell(session, n == 0);
                         break;
                 }
         }
@@ -245,13 +268,13 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
 
         fd_close(&fd);
         if (e) {
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, e);
                 return;
         }
         session->pid = answer->pid;
-        if (session->state == SHELL_GONE)
-                give_up(session, 0);
+        if (session->state == SHELL_LOST)
+                lose_shell(session, 0);
         begin_idle(session);
 }
 
@@ -264,7 +287,7 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", script, "bash", session->start_cwd, NULL};
         struct sandbox *s = session->sandbox;
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, session->env);
+        char **env = sandbox_env_list(s, session->env);
         int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->shell_fd}, r;
         struct spawn spawn = {.control = session->control,
                               .cwd = "/",
@@ -275,8 +298,8 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
                               .flags = INIT_SPAWN_REAPS};
 
         r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell")
-                                : spawn_ask(&spawn, on_spawned, session, e);
-        env_free(env);
+                                : sandbox_send_spawn(&spawn, on_spawned, session, e);
+        sandbox_env_free(env);
         return r;
 }
 
@@ -293,7 +316,7 @@ static int open_shell(struct session *session, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
         uv_poll_start(session->poll, UV_READABLE, on_shell);
-        session->state = SHELL_STARTING;
+        shell_set_state(session, SHELL_STARTING);
         shell_await_answer(session);
         return spawn_shell(session, their_fd, e);
 }
@@ -314,7 +337,7 @@ static void on_isolated_end(void *data, const struct cloche_err *e)
 
         (void)e;
         if (session->has_box)
-                box_forget(session->sandbox->all, session->box);
+                sandbox_drop_box(session->sandbox->all, session->box);
         session->has_box = 0;
         if (session->state != SHELL_NONE)
                 shell_ended(session, 128 + SIGKILL, SIGKILL);
@@ -332,7 +355,7 @@ static void on_box(void *data, struct keeper_reply *reply)
                 fd_close(&made.fork_fd);
                 if (session->is_closing || session->sandbox->state != SANDBOX_RUNNING) {
                         fd_close(&made.control_fd);
-                        box_forget(session->sandbox->all, made.id);
+                        sandbox_drop_box(session->sandbox->all, made.id);
                         session_unuse(session);
                         return;
                 }
@@ -345,7 +368,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         }
         if (r < 0)
                 shell_refuse_all(session, reply->error ? reply->error : &e);
-        session->state = SHELL_NONE;
+        shell_set_state(session, SHELL_NONE);
         shell_take_up(session);
         session_unuse(session);
 }
@@ -354,20 +377,10 @@ static void on_box(void *data, struct keeper_reply *reply)
 static int make_box(struct session *session, struct cloche_err *e)
 {
         struct sandbox *s = session->sandbox;
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r;
+        int r = s->all->boxes->make(s->all, &s->limits, s->box, on_box, session, e);
 
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make an isolated session");
-        spec->limits = limits_of_box(&s->limits);
-        r = engine_box_spec(s->all->engine, NULL, spec, e);
-        spec->shared_with = s->box;
-        spec->image[0] = '\0'; /* it uses the sandbox's */
-        if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_box, session, e);
-        free(spec);
         if (r == 0) {
-                session->state = SHELL_STARTING;
+                shell_set_state(session, SHELL_STARTING);
                 session->users++;
         }
         return r;
@@ -380,7 +393,7 @@ void shell_start(struct session *session)
         int r = needs_box ? make_box(session, &e) : open_shell(session, &e);
 
         if (r < 0) {
-                shell_forget(session);
+                shell_close(session);
                 shell_refuse_all(session, &e);
         }
 }

@@ -3,14 +3,16 @@
 #ifndef CLOCHE_SANDBOX_SESSION_SHELL_H
 #define CLOCHE_SANDBOX_SESSION_SHELL_H
 
-#include "sandbox/core/internal.h"
+#include "session.h"
 
 #define SHELL_EXPORTED_BYTES_MAX (4u << 20)
 
 /* shell.c */
+/* The transition must be legal. */
+void shell_set_state(struct session *session, enum shell_state state);
 void shell_start(struct session *session);
 /* Release the shell's descriptors and timers, without calling back. */
-void shell_forget(struct session *session);
+void shell_close(struct session *session);
 /* Fail all commands that wait for it. */
 void shell_refuse_all(struct session *session, const struct cloche_err *e);
 

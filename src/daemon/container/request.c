@@ -1,3 +1,5 @@
+/* One request of the API: its body, its requests to sandboxes, its answer. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -14,39 +16,39 @@
 
 /* -- life ------------------------------------------------------------------------------------------------------ */
 
-struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal,
-                                        const char *sandbox, const char *query)
+struct container_request *container_request_new(struct daemon *d, const struct container_carrier *carrier,
+                                                int64_t principal, const char *sandbox, const char *query)
 {
-        struct container_ask *a = calloc(1, sizeof(*a));
+        struct container_request *q = calloc(1, sizeof(*q));
 
-        if (!a)
+        if (!q)
                 return NULL;
-        a->daemon = d;
-        a->carrier = carrier;
-        a->principal = principal;
-        a->sandbox = strdup(sandbox);
-        a->query = strdup(query);
-        TAILQ_INSERT_TAIL(&d->container->asks, a, link);
-        if (a->sandbox && a->query)
-                return a;
-        container_ask_free(a);
+        q->daemon = d;
+        q->carrier = carrier;
+        q->principal = principal;
+        q->sandbox = strdup(sandbox);
+        q->query = strdup(query);
+        TAILQ_INSERT_TAIL(&d->container->requests, q, link);
+        if (q->sandbox && q->query)
+                return q;
+        container_request_free(q);
         return NULL;
 }
 
-void container_ask_free(struct container_ask *a)
+void container_request_free(struct container_request *q)
 {
-        if (a->ask)
-                sandbox_ask_cancel(a->ask);
-        if (a->state_done)
-                a->state_done(a->state);
-        TAILQ_REMOVE(&a->daemon->container->asks, a, link);
-        json_decref(a->body);
-        json_decref(a->socket_id);
-        free(a->sandbox);
-        free(a->part);
-        free(a->query);
-        free(a->directory);
-        free(a);
+        if (q->sandbox_request)
+                sandbox_request_cancel(q->sandbox_request);
+        if (q->state_done)
+                q->state_done(q->state);
+        TAILQ_REMOVE(&q->daemon->container->requests, q, link);
+        json_decref(q->body);
+        json_decref(q->socket_id);
+        free(q->sandbox);
+        free(q->part);
+        free(q->query);
+        free(q->directory);
+        free(q);
 }
 
 /* -- the body -------------------------------------------------------------------------------------------------- */
@@ -103,72 +105,72 @@ static const char *const type_names[] = {
 };
 
 /* True if the field is valid; else the request is refused. */
-static int check_field(struct container_ask *a, const struct container_field *field)
+static int check_field(struct container_request *q, const struct container_field *field)
 {
-        const json_t *value = json_object_get(a->body, field->name);
+        const json_t *value = json_object_get(q->body, field->name);
 
         if (json_is_null(value)) { /* undefined in the client's JavaScript */
-                json_object_del(a->body, field->name);
+                json_object_del(q->body, field->name);
                 value = NULL;
         }
         if (!value && field->is_required) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL,
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, q->route->missing, NULL,
                                  "'%s' is missing, expected %s", field->name, type_names[field->type]);
                 return 0;
         }
         if (value && !is_of(value, field->type)) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, field->is_required ? a->route->missing : NULL, NULL,
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, field->is_required ? q->route->missing : NULL, NULL,
                                  "'%s' must be %s", field->name, type_names[field->type]);
                 return 0;
         }
         if (json_is_string(value) && strcmp(field->name, "content") != 0 &&
             strlen(json_string_value(value)) != json_string_length(value)) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'%s' has NUL in it", field->name);
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'%s' has NUL in it", field->name);
                 return 0;
         }
         return 1;
 }
 
-static int read_body(struct container_ask *a, const char *text, size_t size)
+static int read_body(struct container_request *q, const char *text, size_t size)
 {
         struct cloche_err e = {0};
 
-        if (!a->route->fields)
+        if (!q->route->fields)
                 return 1;
-        if (json_load_text(text ? text : "", size, &a->body, &e) < 0) {
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, "Invalid JSON in request body", NULL, "the body: %s",
+        if (json_load_text(text ? text : "", size, &q->body, &e) < 0) {
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, "Invalid JSON in request body", NULL, "the body: %s",
                                  e.msg);
                 return 0;
         }
-        if (!json_is_object(a->body)) {
-                json_decref(a->body);
-                a->body = NULL;
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, a->route->missing, NULL,
+        if (!json_is_object(q->body)) {
+                json_decref(q->body);
+                q->body = NULL;
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, q->route->missing, NULL,
                                  "the body must be a JSON object");
                 return 0;
         }
-        for (const struct container_field *field = a->route->fields; field->name; field++)
-                if (!check_field(a, field))
+        for (const struct container_field *field = q->route->fields; field->name; field++)
+                if (!check_field(q, field))
                         return 0;
         return 1;
 }
 
-static void no_such_path(struct container_ask *a, const char *verb, const char *path, const char *allowed)
+static void no_such_path(struct container_request *q, const char *verb, const char *path, const char *allowed)
 {
         if (!*allowed) {
-                a->carrier->answer(a, 404, TEXT_TYPE, "Not Found", 9);
+                q->carrier->answer(q, 404, TEXT_TYPE, "Not Found", 9);
                 return;
         }
-        container_refuse(a, CONTAINER_METHOD_NOT_ALLOWED, "Method not allowed", NULL,
+        container_refuse(q, CONTAINER_METHOD_NOT_ALLOWED, "Method not allowed", NULL,
                          "%.20s is not for %.100s, expected %s", verb, path, allowed);
 }
 
 /* -- relative paths -------------------------------------------------------------------------------------------- */
 
-static int has_relative_path(const struct container_ask *a)
+static int has_relative_path(const struct container_request *q)
 {
-        for (const struct container_field *field = a->route->fields; field && field->name; field++) {
-                const char *path = field->type == TYPE_PATH ? container_text(a, field->name) : NULL;
+        for (const struct container_field *field = q->route->fields; field && field->name; field++) {
+                const char *path = field->type == TYPE_PATH ? container_text(q, field->name) : NULL;
 
                 if (path && *path && *path != '/')
                         return 1;
@@ -177,10 +179,10 @@ static int has_relative_path(const struct container_ask *a)
 }
 
 /* A session that does not exist yet begins in /workspace, as relative paths of the core do. */
-static void on_directories(struct container_ask *a, const struct container_reply *reply)
+static void on_directories(struct container_request *q, const struct container_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
-        const char *session = container_session(a);
+        const char *session = container_session(q);
 
         for (size_t i = 0; i < json_array_size(sessions); i++) {
                 const json_t *one = json_array_get(sessions, i);
@@ -188,70 +190,71 @@ static void on_directories(struct container_ask *a, const struct container_reply
                            *cwd = json_string_value(json_object_get(one, "cwd"));
 
                 if (name && cwd && strcmp(name, session ? session : "default") == 0)
-                        a->directory = strdup(cwd);
+                        q->directory = strdup(cwd);
         }
-        a->route->handle(a);
+        q->route->handle(q);
 }
 
-json_t *container_path(const struct container_ask *a, const char *name)
+json_t *container_path(const struct container_request *q, const char *name)
 {
-        const char *path = container_text(a, name);
+        const char *path = container_text(q, name);
 
-        if (!a->directory || !path || !*path || *path == '/')
-                return container_copy(a, name);
-        return json_sprintf("%s/%s", strcmp(a->directory, "/") == 0 ? "" : a->directory, path);
+        if (!q->directory || !path || !*path || *path == '/')
+                return container_copy(q, name);
+        return json_sprintf("%s/%s", strcmp(q->directory, "/") == 0 ? "" : q->directory, path);
 }
 
 /* Relative paths start at the working directory of the session; without a session at /workspace. */
-static void handle(struct container_ask *a)
+static void handle(struct container_request *q)
 {
-        if (has_relative_path(a) && !container_is_sessionless(a))
-                container_call(a, "session.list", json_object(), NULL, on_directories);
+        if (has_relative_path(q) && !container_is_sessionless(q))
+                container_call(q, "session.list", json_object(), NULL, on_directories);
         else
-                a->route->handle(a);
+                q->route->handle(q);
 }
 
-void container_ask_handle(struct container_ask *a, const char *verb, const char *path, const char *text, size_t size)
+void container_request_handle(struct container_request *q, const char *verb, const char *path, const char *text,
+                              size_t size)
 {
         char allowed[64];
 
-        a->route = container_route_find(verb, path, &a->part, allowed, sizeof(allowed));
-        if (!a->route || (strchr(a->route->path, '{') && !a->part))
-                no_such_path(a, verb, path, a->route ? "" : allowed);
-        else if (strcmp(a->route->verb, "*") != 0 && !container_query_is_good(a))
-                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+        q->route = container_route_find(verb, path, &q->part, allowed, sizeof(allowed));
+        if (!q->route || (strchr(q->route->path, '{') && !q->part))
+                no_such_path(q, verb, path, q->route ? "" : allowed);
+        else if (strcmp(q->route->verb, "*") != 0 && !container_query_is_good(q))
+                container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL,
                                  "the query has a malformed %%XX in it, or is no UTF-8");
-        else if (read_body(a, text, size))
-                handle(a);
+        else if (read_body(q, text, size))
+                handle(q);
 }
 
-json_t *container_field(const struct container_ask *a, const char *name)
+json_t *container_field(const struct container_request *q, const char *name)
 {
-        return json_object_get(a->body, name);
+        return json_object_get(q->body, name);
 }
 
-json_t *container_copy(const struct container_ask *a, const char *name)
+json_t *container_copy(const struct container_request *q, const char *name)
 {
-        return json_incref(json_object_get(a->body, name));
+        return json_incref(json_object_get(q->body, name));
 }
 
-const char *container_text(const struct container_ask *a, const char *name)
+const char *container_text(const struct container_request *q, const char *name)
 {
-        return json_string_value(json_object_get(a->body, name));
+        return json_string_value(json_object_get(q->body, name));
 }
 
-int container_flag(const struct container_ask *a, const char *name)
+int container_flag(const struct container_request *q, const char *name)
 {
-        return json_is_true(json_object_get(a->body, name));
+        return json_is_true(json_object_get(q->body, name));
 }
 
-int container_has_in_order(const struct container_ask *a, const char *first, const char *second)
+int container_has_in_order(const struct container_request *q, const char *first, const char *second)
 {
         const char *name;
         json_t *value;
         int seen = 0;
 
-        json_object_foreach (a->body, name, value) {
+        json_object_foreach (q->body, name, value) {
                 if (strcmp(name, second) == 0)
                         return seen;
                 seen |= strcmp(name, first) == 0;
@@ -259,23 +262,23 @@ int container_has_in_order(const struct container_ask *a, const char *first, con
         return 0;
 }
 
-int container_is_sessionless(const struct container_ask *a)
+int container_is_sessionless(const struct container_request *q)
 {
-        const char *session = container_text(a, "sessionId");
+        const char *session = container_text(q, "sessionId");
 
         return session && strcmp(session, CONTAINER_SESSIONLESS) == 0;
 }
 
-const char *container_session(const struct container_ask *a)
+const char *container_session(const struct container_request *q)
 {
-        const char *session = container_text(a, "sessionId");
+        const char *session = container_text(q, "sessionId");
 
-        return session && *session && !container_is_sessionless(a) ? session : NULL;
+        return session && *session && !container_is_sessionless(q) ? session : NULL;
 }
 
-json_t *container_env(const struct container_ask *a, const char *name)
+json_t *container_env(const struct container_request *q, const char *name)
 {
-        json_t *env = json_object_get(a->body, name), *set = env ? json_object() : NULL, *value;
+        json_t *env = json_object_get(q->body, name), *set = env ? json_object() : NULL, *value;
         const char *variable;
 
         json_object_foreach (env, variable, value)
@@ -293,60 +296,60 @@ json_t *container_put(json_t *object, const char *name, json_t *value)
 
 /* -- requests to the core -------------------------------------------------------------------------------------- */
 
-static void hear(struct container_ask *a, const struct container_reply *reply)
+static void on_reply(struct container_request *q, const struct container_reply *reply)
 {
-        container_then then = reply->e ? a->fail : a->then;
+        container_then then = reply->e ? q->fail : q->then;
 
-        a->ask = NULL;
-        a->then = a->fail = NULL;
-        a->on_event = NULL;
+        q->sandbox_request = NULL;
+        q->then = q->fail = NULL;
+        q->on_event = NULL;
         if (then)
-                then(a, reply);
+                then(q, reply);
         else
-                container_fail(a, reply);
+                container_fail(q, reply);
 }
 
 static void on_result(void *data, const json_t *result, const struct buf *attachments)
 {
-        hear(data, &(struct container_reply){.result = result, .attachments = attachments});
+        on_reply(data, &(struct container_reply){.result = result, .attachments = attachments});
 }
 
 static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
-        hear(data, &(struct container_reply){.e = e, .about = about});
+        on_reply(data, &(struct container_reply){.e = e, .about = about});
 }
 
 static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
 {
-        struct container_ask *a = data;
+        struct container_request *q = data;
 
-        if (a->on_event)
-                a->on_event(a, event, about, attachments);
+        if (q->on_event)
+                q->on_event(q, event, about, attachments);
 }
 
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
 
-void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+void container_call(struct container_request *q, const char *method, json_t *params, const struct buf *attachments,
                     container_then then)
 {
         static const struct buf none = {0};
         struct cloche_err e = {0};
         int r;
 
-        json_object_set_new(params, "sandbox", json_string(a->sandbox));
-        a->then = then;
-        r = sandboxes_ask(a->daemon->sandboxes, a->principal, method, params, attachments ? attachments : &none, &face,
-                          a, &a->ask, &e);
+        json_object_set_new(params, "sandbox", json_string(q->sandbox));
+        q->then = then;
+        r = sandboxes_request(q->daemon->sandboxes, q->principal, method, params, attachments ? attachments : &none,
+                              &face, q, &q->sandbox_request, &e);
         json_decref(params);
         if (r < 0)
-                hear(a, &(struct container_reply){.e = &e});
+                on_reply(q, &(struct container_reply){.e = &e});
 }
 
 /* -- requests for an existing session -------------------------------------------------------------------------- */
 
 struct wanted_session {
         char *name;
-        void (*then)(struct container_ask *a);
+        void (*then)(struct container_request *q);
 };
 
 static void wanted_session_done(void *state)
@@ -357,7 +360,7 @@ static void wanted_session_done(void *state)
         free(wanted);
 }
 
-static void no_such_session(struct container_ask *a, const char *name, const json_t *sessions)
+static void no_such_session(struct container_request *q, const char *name, const json_t *sessions)
 {
         json_t *names = json_array();
         char text[200];
@@ -365,15 +368,15 @@ static void no_such_session(struct container_ask *a, const char *name, const jso
         for (size_t i = 0; i < json_array_size(sessions); i++)
                 json_array_append(names, json_object_get(json_array_get(sessions, i), "session"));
         snprintf(text, sizeof(text), "Session '%.120s' not found", name);
-        container_refuse(a, CONTAINER_SESSION_NOT_FOUND, text, json_pack("{s:o}", "availableSessions", names), "%s",
+        container_refuse(q, CONTAINER_SESSION_NOT_FOUND, text, json_pack("{s:o}", "availableSessions", names), "%s",
                          text);
 }
 
-static void on_sessions(struct container_ask *a, const struct container_reply *reply)
+static void on_sessions(struct container_request *q, const struct container_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
-        struct wanted_session *wanted = a->state;
-        void (*then)(struct container_ask * a) = wanted->then;
+        struct wanted_session *wanted = q->state;
+        void (*then)(struct container_request * q) = wanted->then;
         int is_there = 0;
 
         for (size_t i = 0; i < json_array_size(sessions); i++) {
@@ -382,16 +385,16 @@ static void on_sessions(struct container_ask *a, const struct container_reply *r
                 is_there |= name && strcmp(name, wanted->name) == 0;
         }
         if (!is_there) {
-                no_such_session(a, wanted->name, sessions);
+                no_such_session(q, wanted->name, sessions);
                 return;
         }
         wanted_session_done(wanted);
-        a->state = NULL;
-        a->state_done = NULL;
-        then(a);
+        q->state = NULL;
+        q->state_done = NULL;
+        then(q);
 }
 
-void container_call_session(struct container_ask *a, const char *session, void (*then)(struct container_ask *a))
+void container_call_session(struct container_request *q, const char *session, void (*then)(struct container_request *q))
 {
         struct wanted_session *wanted = calloc(1, sizeof(*wanted));
 
@@ -399,86 +402,86 @@ void container_call_session(struct container_ask *a, const char *session, void (
                 wanted->name = strdup(session);
         if (!wanted || !wanted->name) {
                 free(wanted);
-                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
         wanted->then = then;
-        a->state = wanted;
-        a->state_done = wanted_session_done;
-        container_call(a, "session.list", json_object(), NULL, on_sessions);
+        q->state = wanted;
+        q->state_done = wanted_session_done;
+        container_call(q, "session.list", json_object(), NULL, on_sessions);
 }
 
-void container_make_session(struct container_ask *a, container_then then)
+void container_make_session(struct container_request *q, container_then then)
 {
-        const char *session = container_session(a);
+        const char *session = container_session(q);
 
         if (session)
-                container_call(a, "session.create", json_pack("{s:s}", "session", session), NULL, then);
+                container_call(q, "session.create", json_pack("{s:s}", "session", session), NULL, then);
         else
-                then(a, NULL);
+                then(q, NULL);
 }
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
-void container_answer_status(struct container_ask *a, unsigned status, json_t *body)
+void container_answer_status(struct container_request *q, unsigned status, json_t *body)
 {
         char *text;
 
         json_object_set_new(body, "timestamp", container_now());
         text = json_dump_text(body, JSON_COMPACT);
         json_decref(body);
-        a->carrier->answer(a, text ? status : 500, "application/json", text ? text : "{}", text ? strlen(text) : 2);
+        q->carrier->answer(q, text ? status : 500, "application/json", text ? text : "{}", text ? strlen(text) : 2);
         free(text);
 }
 
-void container_answer(struct container_ask *a, json_t *body)
+void container_answer(struct container_request *q, json_t *body)
 {
-        container_answer_status(a, 200, body);
+        container_answer_status(q, 200, body);
 }
 
-void container_begin(struct container_ask *a)
+void container_begin(struct container_request *q)
 {
-        a->is_streaming = 1;
-        a->carrier->begin(a);
+        q->is_streaming = 1;
+        q->carrier->begin(q);
 }
 
-int container_is_full(const struct container_ask *a)
+int container_is_full(const struct container_request *q)
 {
-        return a->carrier->waiting(a) > HIGH_BYTES;
+        return q->carrier->waiting(q) > HIGH_BYTES;
 }
 
-void container_line(struct container_ask *a, json_t *event)
+void container_line(struct container_request *q, json_t *event)
 {
         char *text;
 
         if (!json_object_get(event, "timestamp"))
                 json_object_set_new(event, "timestamp", container_now());
-        text = json_dump_text(event, a->is_ascii ? JSON_COMPACT | JSON_ENSURE_ASCII : JSON_COMPACT);
+        text = json_dump_text(event, q->is_ascii ? JSON_COMPACT | JSON_ENSURE_ASCII : JSON_COMPACT);
         json_decref(event);
         if (text)
-                a->carrier->line(a, text, strlen(text));
+                q->carrier->line(q, text, strlen(text));
         free(text);
-        a->was_quiet = 0;
-        if (a->ask && !a->is_held && container_is_full(a)) {
-                a->is_held = 1;
-                sandbox_ask_hold(a->ask, 1);
+        q->was_quiet = 0;
+        if (q->sandbox_request && !q->is_held && container_is_full(q)) {
+                q->is_held = 1;
+                sandbox_request_hold(q->sandbox_request, 1);
         }
 }
 
-void container_ask_taken(struct container_ask *a)
+void container_request_taken(struct container_request *q)
 {
-        if (a->carrier->waiting(a) > LOW_BYTES)
+        if (q->carrier->waiting(q) > LOW_BYTES)
                 return;
-        if (a->is_held && a->ask)
-                sandbox_ask_hold(a->ask, 0);
-        a->is_held = 0;
-        if (a->on_room)
-                a->on_room(a);
+        if (q->is_held && q->sandbox_request)
+                sandbox_request_hold(q->sandbox_request, 0);
+        q->is_held = 0;
+        if (q->on_room)
+                q->on_room(q);
 }
 
-void container_end(struct container_ask *a)
+void container_end(struct container_request *q)
 {
-        a->carrier->end(a);
+        q->carrier->end(q);
 }
 
 /* -- errors ---------------------------------------------------------------------------------------------------- */
@@ -523,9 +526,9 @@ static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_STOPPING] = CONTAINER_CONTAINER_UNAVAILABLE,
 };
 
-enum container_code container_code_of(const struct container_ask *a, enum cloche_code code)
+enum container_code container_code_of(const struct container_request *q, enum cloche_code code)
 {
-        for (const struct container_exception *x = a->route ? a->route->exceptions : NULL; x && x->to; x++)
+        for (const struct container_exception *x = q->route ? q->route->exceptions : NULL; x && x->to; x++)
                 if (x->from == code)
                         return x->to;
         return (unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR;
@@ -538,21 +541,21 @@ const char *container_code_name(enum cloche_code code)
 }
 
 /* The fields of the request, for the clients' error classes. */
-static json_t *context_of(const struct container_ask *a)
+static json_t *context_of(const struct container_request *q)
 {
         static const char *const names[] = {"path",    "oldPath", "sourcePath", "sessionId", "command",    "port",
                                             "repoUrl", "branch",  "targetDir",  "dir",       "archivePath"};
         json_t *context = json_object();
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                container_put(context, names[i], container_copy(a, names[i]));
-        if (a->body && json_object_get(a->body, "id"))
-                container_put(context, "sessionId", container_copy(a, "id"));
-        container_put(context, "contextId", container_copy(a, "context_id"));
-        if (a->part && a->route && strcmp(a->route->path, "/api/contexts/{id}") == 0)
-                container_put(context, "contextId", json_string(a->part));
-        if (a->part && a->route && strncmp(a->route->path, "/api/process/", 13) == 0)
-                container_put(context, "processId", json_string(a->part));
+                container_put(context, names[i], container_copy(q, names[i]));
+        if (q->body && json_object_get(q->body, "id"))
+                container_put(context, "sessionId", container_copy(q, "id"));
+        container_put(context, "contextId", container_copy(q, "context_id"));
+        if (q->part && q->route && strcmp(q->route->path, "/api/contexts/{id}") == 0)
+                container_put(context, "contextId", json_string(q->part));
+        if (q->part && q->route && strncmp(q->route->path, "/api/process/", 13) == 0)
+                container_put(context, "processId", json_string(q->part));
         return context;
 }
 
@@ -564,7 +567,7 @@ json_t *container_error_body(const char *short_text, const char *message, const 
                          (int)status, "timestamp", container_now());
 }
 
-void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more,
+void container_refuse(struct container_request *q, enum container_code code, const char *short_text, json_t *more,
                       const char *format, ...)
 {
         char message[1400];
@@ -575,30 +578,30 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
         vsnprintf(message, sizeof(message), format, args);
         va_end(args);
         /* The error's own context adds to the fields of the request. */
-        context = context_of(a);
+        context = context_of(q);
         json_object_update(context, json_object_get(more, "context"));
         json_object_del(more, "context");
         body = container_error_body(short_text, message, codes[code].name, context, codes[code].status);
         if (more)
                 json_object_update(body, more);
         json_decref(more);
-        container_answer_status(a, codes[code].status, body);
+        container_answer_status(q, codes[code].status, body);
 }
 
 /* Clients of 0.3 expect the bare id as the message. */
-static void no_such_process(struct container_ask *a)
+static void no_such_process(struct container_request *q)
 {
-        const char *id = a->part ? a->part : container_text(a, "processId");
+        const char *id = q->part ? q->part : container_text(q, "processId");
 
-        container_refuse(a, CONTAINER_PROCESS_NOT_FOUND, a->route->failed, NULL,
-                         a->has_type && !a->is_new && a->part ? "%.200s" : "Process %.200s not found", id);
+        container_refuse(q, CONTAINER_PROCESS_NOT_FOUND, q->route->failed, NULL,
+                         q->has_type && !q->is_new && q->part ? "%.200s" : "Process %.200s not found", id);
 }
 
-void container_fail(struct container_ask *a, const struct container_reply *reply)
+void container_fail(struct container_request *q, const struct container_reply *reply)
 {
-        if (container_code_of(a, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND &&
-            (a->part || container_text(a, "processId")))
-                no_such_process(a);
+        if (container_code_of(q, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND &&
+            (q->part || container_text(q, "processId")))
+                no_such_process(q);
         else
-                container_refuse(a, container_code_of(a, reply->e->code), a->route->failed, NULL, "%s", reply->e->msg);
+                container_refuse(q, container_code_of(q, reply->e->code), q->route->failed, NULL, "%s", reply->e->msg);
 }

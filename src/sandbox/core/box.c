@@ -1,0 +1,59 @@
+/* The boxes of sandboxes, made by the keeper. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
+#include "box.h"
+#include "sandboxes.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+
+static int make(const struct sandboxes *all, const struct cloche_limits *limits, uint32_t beside, keeper_done done,
+                void *data, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int is_own = beside == KEEPER_NO_BOX, r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
+        spec->limits = limits_of_box(limits);
+        spec->is_sandbox = (uint32_t)is_own;
+        r = engine_box_spec(all->engine, NULL, spec, e);
+        if (!is_own) {
+                spec->shared_with = beside;
+                spec->image[0] = '\0'; /* it uses that of the other box */
+        } else if (r == 0) {
+                r = engine_check_guards(all->engine, e);
+        }
+        if (r == 0)
+                r = keeper_box_make_later(all->engine->keeper, spec, done, data, e);
+        free(spec);
+        return r;
+}
+
+static int drop(const struct sandboxes *all, uint32_t box, keeper_done done, void *data)
+{
+        return keeper_box_drop_later(all->engine->keeper, box, done, data, NULL);
+}
+
+static int limit(const struct sandboxes *all, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
+                 void *data, struct cloche_err *e)
+{
+        return keeper_box_limit_later(all->engine->keeper, box, limits, done, data, e);
+}
+
+static int read_usage(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret)
+{
+        return engine_read_usage(all->engine, box, ret);
+}
+
+static int request_usage(const struct sandboxes *all, uint32_t box, keeper_done done, void *data)
+{
+        return keeper_box_usage_later(all->engine->keeper, box, done, data, NULL);
+}
+
+static unsigned detach(const struct sandboxes *all, const void *data)
+{
+        return keeper_detach(all->engine->keeper, data);
+}
+
+const struct sandbox_boxes sandbox_boxes_of_keeper = {make, drop, limit, read_usage, request_usage, detach};

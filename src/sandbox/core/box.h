@@ -1,0 +1,30 @@
+/* The boxes of sandboxes, behind an interface: sandboxes run on boxes of the keeper, and in unit
+ * tests on boxes that the test plays. Programs, kills, ports and the disk of a box are requests to
+ * its PID 1 (engine/loop/control.h), whose socket comes with the box. */
+#ifndef CLOCHE_SANDBOX_CORE_BOX_H
+#define CLOCHE_SANDBOX_CORE_BOX_H
+
+#include "engine/box/keeper-client.h"
+#include <cloche/limits.h>
+
+struct sandboxes;
+
+struct sandbox_boxes {
+        /* Make a box. beside: the box whose files it shares, or KEEPER_NO_BOX. done is called later:
+         * take the box of the reply with keeper_box_take. */
+        int (*make)(const struct sandboxes *all, const struct cloche_limits *limits, uint32_t beside, keeper_done done,
+                    void *data, struct cloche_err *e);
+        /* Negative: the box has ended already. done may be NULL. */
+        int (*drop)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);
+        int (*limit)(const struct sandboxes *all, uint32_t box, const struct keeper_box_limits *limits,
+                     keeper_done done, void *data, struct cloche_err *e);
+        /* True if the usage can be read at once; else request it. */
+        int (*read_usage)(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret);
+        int (*request_usage)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);
+        /* Drop the callbacks of requests with this data; returns their number. */
+        unsigned (*detach)(const struct sandboxes *all, const void *data);
+};
+
+extern const struct sandbox_boxes sandbox_boxes_of_keeper;
+
+#endif

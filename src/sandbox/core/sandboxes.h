@@ -1,0 +1,147 @@
+/* Sandboxes: all of an engine, and one. */
+#ifndef CLOCHE_SANDBOX_CORE_SANDBOXES_H
+#define CLOCHE_SANDBOX_CORE_SANDBOXES_H
+
+#include "box.h"
+#include "request.h"
+
+#include "engine/box/network.h"
+#include "engine/loop/channel.h"
+#include "engine/loop/engine.h"
+
+#define SANDBOX_NAME_MAX 64
+#define WORKSPACE "/workspace"
+
+enum sandbox_state {
+        SANDBOX_STOPPED,
+        SANDBOX_STARTING,
+        SANDBOX_RUNNING,
+        SANDBOX_STOPPING, /* its files are being saved */
+        SANDBOX_DROPPING, /* its box is being dropped; nothing is saved any more */
+        SANDBOX_STATES
+};
+
+struct sandboxes {
+        struct cloche_engine *engine;
+        const struct sandbox_boxes *boxes;
+        struct sandboxes_options options;
+        char *state_dir, *preview_host;
+        json_t *network;        /* policy of sandboxes that are made without one */
+        int state_fd;           /* -EBADF: none */
+        int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
+        TAILQ_HEAD(sandbox_list, sandbox) list;
+        struct sandbox_list pool; /* running, not yet assigned to a principal */
+        unsigned pool_count;
+        int wants_pool;
+        SLIST_HEAD(notebook_list, notebook) notebooks;
+        uint64_t made_ns; /* when a sandbox was last requested */
+        uv_timer_t *refill_timer;
+        TAILQ_HEAD(request_list, sandbox_request) requests; /* without a sandbox */
+        TAILQ_HEAD(request_turns, sandbox_request) ended;   /* outcome to be delivered */
+        TAILQ_HEAD(request_releases, sandbox_request) released;
+        uv_timer_t *turn_timer, *tidy_timer;
+        uv_check_t *turn_check;
+        int wants_turn, has_put_off; /* a sandbox has work for sandbox_turn */
+        unsigned running, request_count;
+        int is_stopping;
+        void (*on_stopped)(void *data);
+        void *stopped_data;
+};
+
+struct sandbox {
+        TAILQ_ENTRY(sandbox) link;
+        struct sandboxes *all;
+        char name[SANDBOX_NAME_MAX];
+        int64_t principal;
+        enum sandbox_state state;
+        int is_deleted, is_dirty, is_pooled;
+        int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
+        uint64_t created_ms, used_ms, saved_ms; /* real time */
+        uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
+        uint64_t used_ns;                  /* monotonic */
+        /* The options it was made with. */
+        struct cloche_limits limits, requested_limits;
+        json_t *env, *network_policy, *labels;
+        uint64_t idle_ms;
+        /* While it runs. */
+        uint32_t box;
+        int has_box;
+        int pidfd;
+        struct control control;
+        STAILQ_HEAD(update_list, update) updates;
+        struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
+        int has_usage, is_measuring; /* a report came; a request for one is under way */
+        struct network *network;
+        int network_is_lost;
+        json_t *decisions;
+        uint64_t decision_count;
+        TAILQ_HEAD(session_list, session) sessions;
+        TAILQ_HEAD(process_list, process) processes; /* oldest first; also those of exec */
+        TAILQ_HEAD(drain_list, drain) drains;
+        TAILQ_HEAD(tool_list, tool) tools;
+        TAILQ_HEAD(sandbox_requests, sandbox_request) requests;
+        TAILQ_HEAD(sandbox_waiting, sandbox_request) waiting; /* until it runs */
+        TAILQ_HEAD(port_list, port) ports;
+        TAILQ_HEAD(dial_list, sandbox_dial) dials;
+        TAILQ_HEAD(probe_list, probe) probes;
+        TAILQ_HEAD(context_list, context) contexts;
+        struct prewarm *prewarm; /* a prewarmed interpreter, or NULL */
+        TAILQ_HEAD(copy_list, copy) copies;
+        TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
+        struct port_watch *port_watch;
+        struct store_job *store_job;
+        struct cloche_err start_error;
+        char save_error[256];   /* of the last failed save, or "" */
+        int is_unsaved;         /* on_unsaved was called since the last save */
+        uint64_t kept_ns;       /* monotonic: the last save, or the start */
+        uint64_t save_retry_ns; /* monotonic: no automatic save before this */
+        unsigned request_count, process_count, output_count;
+        unsigned context_count, cell_output_count;
+        uint64_t next_process, next_session, next_output, next_context, next_question;
+};
+
+/* Set the requested limits; 0 stands for the default of sandboxes. */
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e);
+/* sandbox.c: called once after sandbox_connections_open for a box that had no network. */
+void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e);
+void sandbox_drop_box(const struct sandboxes *all, uint32_t box);
+void sandbox_delete(struct sandbox *s);
+/* End it at once, without saving and without callbacks of its requests. */
+void sandbox_end(struct sandbox *s);
+/* Allocate a sandbox that is in no list. */
+struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
+/* pool.c: return a pooled sandbox that runs already, or NULL. */
+struct sandbox *sandbox_pool_take(struct sandboxes *all, int64_t principal, const char *name);
+unsigned sandbox_pool_running(const struct sandboxes *all);
+void sandbox_pool_fill(struct sandboxes *all);
+void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns);
+void sandbox_pool_started(struct sandbox *s);
+void sandbox_pool_failed(struct sandbox *s);
+/* Do the scheduled work; it may free s. */
+void sandbox_turn(struct sandbox *s);
+void sandbox_schedule_turn(struct sandbox *s);
+extern const char *const limits_of_runs[]; /* names; NULL-terminated */
+void sandbox_registry_turn(struct sandboxes *all);
+int sandbox_name_check(const char *name, struct cloche_err *e);
+struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
+/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have one more. */
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
+struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
+/* Start it; the requests in waiting begin, or fail with the reason. */
+void sandbox_start(struct sandbox *s);
+/* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
+ * fails it goes on running. Requests in waiting start it again. */
+void sandbox_stop(struct sandbox *s, int save);
+void sandbox_free(struct sandbox *s);   /* must be stopped */
+void sandbox_touch(struct sandbox *s);  /* a request came */
+void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
+int sandbox_is_busy(const struct sandbox *s);
+/* The box ended unexpectedly. */
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
+json_t *sandbox_json(struct sandbox *s);
+void sandbox_send_event(struct sandbox *s, const char *event,
+                        json_t *about); /* event for followers of sandbox.events; about is stolen */
+void sandboxes_schedule_turn(struct sandboxes *all);
+int sandbox_requests_watch(struct sandboxes *all);
+
+#endif

@@ -1,0 +1,36 @@
+/* Programs in a box: requests to its PID 1, and their environment. */
+#ifndef CLOCHE_SANDBOX_CORE_SPAWN_H
+#define CLOCHE_SANDBOX_CORE_SPAWN_H
+
+#include "sandboxes.h"
+
+#define SANDBOX_ENV_MAX 4096 /* variables of one request */
+
+struct spawn {
+        struct control *control;
+        const char *cwd;
+        const char *const *argv; /* NULL-terminated */
+        const char *const *env;  /* NULL-terminated, NAME=VALUE */
+        const int *fds;
+        size_t fd_count;
+        uint32_t flags, cols, rows;
+};
+int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
+/* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
+ * negative for none. */
+int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
+                        control_done done, void *data, struct cloche_err *e);
+int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
+                      size_t spared_count, control_done done, void *data, struct cloche_err *e);
+/* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
+ * unset; more may be NULL). Free it with sandbox_env_free(). */
+char **sandbox_env_list(const struct sandbox *s, const json_t *more);
+/* The same, on top of the variables that a shell had exported. */
+char **sandbox_env_from(char *const *exported, const json_t *more);
+void sandbox_env_free(char **env);
+int sandbox_env_is_name(const char *name);
+int sandbox_env_check(const json_t *env, struct cloche_err *e);
+/* For env of a sandbox or session, which apply to all programs. */
+int sandbox_env_check_of_all(const json_t *env, struct cloche_err *e);
+
+#endif

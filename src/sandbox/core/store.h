@@ -1,0 +1,27 @@
+/* The saved state of sandboxes. */
+#ifndef CLOCHE_SANDBOX_CORE_STORE_H
+#define CLOCHE_SANDBOX_CORE_STORE_H
+
+#include "sandboxes.h"
+
+/* Write the definition; 0 without a state directory. */
+int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
+int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
+void sandbox_store_remove(struct sandbox *s);
+/* Report the changes since the last save as lost, and record that in the definition. */
+void sandbox_store_lost(struct sandbox *s);
+/* Save the files; done is called once, also without a state directory. sandbox_store_restore does the
+ * reverse, into a new box. */
+void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+/* Drop the callbacks of waiters with this data. */
+void sandbox_store_detach(struct sandbox *s, const void *data);
+void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+/* Fail with -CLOCHE_E_RESOURCE if this many bytes of files would not fit. It does not disturb
+ * programs in the box. */
+int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
+/* Record a failed save, and report it once. */
+void sandbox_store_failed(struct sandbox *s, const struct cloche_err *e);
+void sandbox_store_on_box_closed(struct sandbox *s);
+void sandbox_stores_exited(struct sandbox *s, const struct init_answer *exit);
+
+#endif

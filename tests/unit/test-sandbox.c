@@ -1,0 +1,549 @@
+/* Sandboxes on boxes that this test plays: it answers for the keeper, for PID 1 of each box and for its shells. */
+#include "engine/loop/engine.h"
+#include "sandbox/core/box.h"
+#include "sandbox/core/sandbox.h"
+
+#include "base/fd.h"
+#include "proto/shell.h"
+#include "tap.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BOXES_MAX 16
+#define PATIENCE_MS 5000
+
+/* A program that a box runs: a shell, or a copy of one that runs `wait`. */
+struct fake_box {
+        int is_alive, init_fd, shell_fd;
+        int32_t next_pid, shell_pid, waiting_pid;
+        int status_fd;           /* of the copy */
+        uint32_t waiting_serial; /* of a command in the shell that waits */
+        int waiting_fds[3];      /* its descriptors */
+        int32_t killed_pid, swept;
+        uint32_t signals; /* that were sent: a bit each */
+};
+
+static struct fake_box boxes[BOXES_MAX];
+static unsigned box_count, dropped_count;
+static int makes_fail;
+static struct cloche_engine engine;
+static struct sandboxes *all;
+static struct cloche_err e;
+
+/* -- the keeper ------------------------------------------------------------------------------------------------- */
+
+static struct reply {
+        keeper_done done;
+        void *data;
+        uint32_t box;
+        int fds[2], is_made;
+} replies[64];
+static unsigned reply_count;
+
+static struct reply *queue_reply(keeper_done done, void *data)
+{
+        replies[reply_count] = (struct reply){.done = done, .data = data, .fds = {-EBADF, -EBADF}};
+        return &replies[reply_count++];
+}
+
+static int make(const struct sandboxes *of, const struct cloche_limits *limits, uint32_t beside, keeper_done done,
+                void *data, struct cloche_err *error)
+{
+        struct fake_box *b = &boxes[box_count];
+        struct reply *reply = queue_reply(done, data);
+        int pair[2];
+
+        (void)of;
+        (void)limits;
+        (void)beside;
+        (void)error;
+        if (makes_fail)
+                return 0;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                _exit(1);
+        *b = (struct fake_box){.is_alive = 1,
+                               .init_fd = pair[1],
+                               .shell_fd = -EBADF,
+                               .next_pid = 100,
+                               .status_fd = -EBADF};
+        reply->is_made = 1;
+        reply->box = box_count++;
+        reply->fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        reply->fds[1] = pair[0];
+        return 0;
+}
+
+static void box_end(struct fake_box *b)
+{
+        if (!b->is_alive)
+                return;
+        b->is_alive = 0;
+        fd_close(&b->init_fd);
+        fd_close(&b->shell_fd);
+        fd_close(&b->status_fd);
+}
+
+static int drop(const struct sandboxes *of, uint32_t box, keeper_done done, void *data)
+{
+        (void)of;
+        box_end(&boxes[box]);
+        dropped_count++;
+        if (done)
+                queue_reply(done, data);
+        return 0;
+}
+
+static int limit(const struct sandboxes *of, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
+                 void *data, struct cloche_err *error)
+{
+        (void)of;
+        (void)box;
+        (void)limits;
+        (void)error;
+        queue_reply(done, data);
+        return 0;
+}
+
+static int read_usage(const struct sandboxes *of, uint32_t box, struct keeper_usage *ret)
+{
+        (void)of;
+        (void)box;
+        *ret = (struct keeper_usage){0};
+        return 1;
+}
+
+static int request_usage(const struct sandboxes *of, uint32_t box, keeper_done done, void *data)
+{
+        (void)of;
+        (void)box;
+        queue_reply(done, data);
+        return 0;
+}
+
+static unsigned detach(const struct sandboxes *of, const void *data)
+{
+        unsigned count = 0;
+
+        (void)of;
+        for (unsigned i = 0; i < reply_count; i++)
+                if (replies[i].data == data && replies[i].done) {
+                        replies[i].done = NULL;
+                        count++;
+                }
+        return count;
+}
+
+static const struct sandbox_boxes fake = {make, drop, limit, read_usage, request_usage, detach};
+
+static void deliver_replies(void)
+{
+        unsigned count = reply_count;
+        struct reply now[64];
+
+        memcpy(now, replies, count * sizeof(now[0]));
+        reply_count = 0;
+        for (unsigned i = 0; i < count; i++) {
+                struct keeper_answer answer = {.box = now[i].box};
+                struct cloche_err error = {.code = CLOCHE_E_RESOURCE, .msg = "no box today"};
+                struct keeper_reply reply = {.answer = &answer, .fds = now[i].fds, .fd_count = now[i].is_made ? 2 : 0};
+
+                if (makes_fail && !now[i].is_made)
+                        reply.error = &error;
+                if (now[i].done)
+                        now[i].done(now[i].data, &reply);
+                fd_close(&now[i].fds[0]);
+                fd_close(&now[i].fds[1]);
+        }
+}
+
+/* -- PID 1 and the shell ---------------------------------------------------------------------------------------- */
+
+static void send_shell(struct fake_box *b, const struct shell_answer *answer)
+{
+        if (fd_send(b->shell_fd, answer, sizeof(*answer), NULL, 0) < 0)
+                CHECK(0, "the shell of a box is read");
+}
+
+static void end_copy(struct fake_box *b, int wait_status)
+{
+        struct shell_status status = {.wait_status = wait_status};
+
+        if (write(b->status_fd, &status, sizeof(status)) != sizeof(status))
+                CHECK(0, "the status of a copy is read");
+        fd_close(&b->status_fd);
+}
+
+static void end_waiting(struct fake_box *b, int exit_code)
+{
+        struct shell_answer answer = {.op = SHELL_RUN, .serial = b->waiting_serial, .exit_code = exit_code};
+
+        strcpy(answer.cwd, "/workspace");
+        b->waiting_serial = 0;
+        for (int i = 0; i < 3; i++)
+                fd_close(&b->waiting_fds[i]);
+        send_shell(b, &answer);
+}
+
+static void on_kill(struct fake_box *b, const struct init_request *request, struct init_answer *answer)
+{
+        answer->pid = 1;
+        if (request->flags & INIT_KILL_BELOW && request->pid != b->shell_pid) { /* nothing was left behind */
+                b->swept++;
+                answer->pid = 0;
+                return;
+        }
+        b->killed_pid = request->pid;
+        b->signals |= 1u << request->signal;
+        if (request->pid == b->waiting_pid && b->status_fd >= 0)
+                end_copy(b, (int)request->signal);
+        if (request->pid == b->shell_pid && request->signal == SIGKILL && b->waiting_serial)
+                end_waiting(b, 137);
+}
+
+static void serve_init(struct fake_box *b)
+{
+        struct init_request request;
+        struct init_answer answer = {0};
+        struct shell_answer ready = {.op = SHELL_READY};
+        int fds[8];
+        size_t count = 8;
+        ssize_t n = b->is_alive ? fd_receive(b->init_fd, &request, sizeof(request), fds, &count, MSG_DONTWAIT) : -1;
+
+        if (n != sizeof(request))
+                return;
+        answer.op = request.op;
+        if (request.op == INIT_SPAWN)
+                answer.pid = b->next_pid++;
+        if (request.op == INIT_KILL)
+                on_kill(b, &request, &answer);
+        if (fd_send(b->init_fd, &answer, sizeof(answer), NULL, 0) < 0)
+                CHECK(0, "the PID 1 of a box is read");
+        if (request.op == INIT_SPAWN && count == 6) {
+                b->shell_fd = TAKE_FD(fds[4]);
+                b->shell_pid = answer.pid;
+                strcpy(ready.cwd, "/workspace");
+                send_shell(b, &ready);
+        }
+        for (size_t i = 0; i < count; i++)
+                fd_close(&fds[i]);
+}
+
+/* The commands that this shell has: say, fail, wait. */
+static void run(struct fake_box *b, const struct shell_request *request, int *fds)
+{
+        struct shell_answer answer = {.op = request->op, .serial = request->serial};
+        char command[16] = "";
+
+        if (pread(fds[0], command, sizeof(command) - 1, 0) < 0)
+                _exit(1);
+        command[request->command_size < 15 ? request->command_size : 15] = '\0';
+        strcpy(answer.cwd, "/workspace");
+        if (request->op == SHELL_FORK) {
+                b->waiting_pid = answer.pid = b->next_pid++;
+                answer.exit_code = b->next_pid++;
+                b->status_fd = TAKE_FD(fds[4]);
+                send_shell(b, &answer);
+        } else if (strcmp(command, "wait") == 0) {
+                b->waiting_serial = request->serial;
+                for (int i = 0; i < 3; i++)
+                        b->waiting_fds[i] = TAKE_FD(fds[1 + i]);
+        } else {
+                if (strcmp(command, "say") == 0 && write(fds[2], "hello\n", 6) != 6)
+                        _exit(1);
+                answer.exit_code = strcmp(command, "fail") == 0 ? 3 : 0;
+                send_shell(b, &answer);
+        }
+}
+
+static void serve_shell(struct fake_box *b)
+{
+        struct shell_request request;
+        int fds[5] = {-EBADF, -EBADF, -EBADF, -EBADF, -EBADF};
+        size_t count = 5;
+        ssize_t n =
+                b->shell_fd >= 0 ? fd_receive(b->shell_fd, &request, sizeof(request), fds, &count, MSG_DONTWAIT) : -1;
+
+        if (n == sizeof(request))
+                run(b, &request, fds);
+        for (size_t i = 0; n > 0 && i < count; i++)
+                fd_close(&fds[i]);
+}
+
+static void turn(void)
+{
+        deliver_replies();
+        for (unsigned i = 0; i < box_count; i++) {
+                serve_init(&boxes[i]);
+                serve_shell(&boxes[i]);
+        }
+        uv_run(&engine.loop, UV_RUN_NOWAIT);
+        usleep(500);
+}
+
+/* -- requests --------------------------------------------------------------------------------------------------- */
+
+struct outcome {
+        struct sandbox_request *request;
+        json_t *result;
+        struct cloche_err error;
+        int is_there, events;
+};
+
+static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct outcome *o = data;
+
+        (void)event;
+        (void)about;
+        (void)attachments;
+        o->events++;
+}
+
+static void on_result(void *data, const json_t *result, const struct buf *attachments)
+{
+        struct outcome *o = data;
+
+        (void)attachments;
+        o->result = json_deep_copy(result);
+        o->is_there = 1;
+}
+
+static void on_fail(void *data, const struct cloche_err *error, const json_t *about)
+{
+        struct outcome *o = data;
+
+        (void)about;
+        o->error = *error;
+        o->is_there = 1;
+}
+
+static const struct sandbox_face face = {on_event, on_result, on_fail};
+
+static void start(struct outcome *o, const char *method, json_t *params)
+{
+        static const struct buf none;
+
+        json_decref(o->result);
+        *o = (struct outcome){0};
+        if (sandboxes_request(all, 0, method, params, &none, &face, o, &o->request, &o->error) < 0)
+                o->is_there = 1;
+        json_decref(params);
+}
+
+static void await(struct outcome *o)
+{
+        for (int i = 0; i < PATIENCE_MS * 2 && !o->is_there; i++)
+                turn();
+        if (!o->is_there)
+                CHECK(0, "a request has an outcome");
+}
+
+static void call(struct outcome *o, const char *method, json_t *params)
+{
+        start(o, method, params);
+        await(o);
+}
+
+static const char *text(const struct outcome *o, const char *name)
+{
+        const char *value = json_string_value(json_object_get(o->result, name));
+
+        return value ? value : "";
+}
+
+static int number(const struct outcome *o, const char *name)
+{
+        return (int)json_integer_value(json_object_get(o->result, name));
+}
+
+static json_t *in(const char *sandbox)
+{
+        return json_pack("{s:s}", "sandbox", sandbox);
+}
+
+static json_t *with(const char *sandbox, const char *name, const char *value)
+{
+        return json_pack("{s:s, s:s}", "sandbox", sandbox, name, value);
+}
+
+/* The box that runs the sandbox's shell: the newest that has one. */
+static struct fake_box *busy_box(void)
+{
+        for (unsigned i = box_count; i-- > 0;)
+                if (boxes[i].is_alive && (boxes[i].waiting_serial || boxes[i].status_fd >= 0))
+                        return &boxes[i];
+        return NULL;
+}
+
+static struct fake_box *await_busy_box(void)
+{
+        for (int i = 0; i < PATIENCE_MS * 2 && !busy_box(); i++)
+                turn();
+        return busy_box();
+}
+
+/* -- tests ------------------------------------------------------------------------------------------------------ */
+
+static void test_create_and_exec(void)
+{
+        struct outcome o = {0};
+
+        call(&o, "sandbox.create", in("one"));
+        CHECK(o.result && strcmp(text(&o, "state"), "running") == 0, "a created sandbox runs: %s", o.error.msg);
+        call(&o, "exec", with("one", "command", "say"));
+        CHECK(o.result && strcmp(text(&o, "stdout"), "hello\n") == 0 && number(&o, "exitCode") == 0,
+              "exec returns the output: %s", o.error.msg);
+        call(&o, "exec", with("one", "command", "fail"));
+        CHECK(number(&o, "exitCode") == 3, "and the exit code");
+        call(&o, "exec", with("two", "command", "say"));
+        CHECK(o.result != NULL, "a sandbox is made on first use: %s", o.error.msg);
+        call(&o, "exec", json_object());
+        CHECK(o.error.code == CLOCHE_E_INVALID_ARGUMENT, "exec needs a sandbox: %s", o.error.msg);
+        call(&o, "sandbox.get", in("three"));
+        CHECK(o.error.code == CLOCHE_E_NOT_FOUND, "sandbox.get makes none: %s", o.error.msg);
+        json_decref(o.result);
+}
+
+static void test_process_states(void)
+{
+        struct outcome o = {0};
+        struct fake_box *b;
+        char id[64];
+
+        call(&o, "process.start", with("one", "command", "wait"));
+        snprintf(id, sizeof(id), "%s", text(&o, "process"));
+        CHECK(strcmp(text(&o, "status"), "running") == 0, "a process starts: %s", o.error.msg);
+        b = await_busy_box();
+        CHECK(b != NULL, "its box has it");
+        call(&o, "process.kill", with("one", "process", id));
+        CHECK(o.result && b->signals == 1u << SIGTERM && b->killed_pid == b->waiting_pid, "a kill sends SIGTERM: %s",
+              o.error.msg);
+        CHECK(b->swept > 0, "and sweeps what the process left behind");
+        call(&o, "process.get", with("one", "process", id));
+        CHECK(strcmp(text(&o, "status"), "killed") == 0 && strcmp(text(&o, "signal"), "SIGTERM") == 0,
+              "then it was killed");
+        call(&o, "process.kill", with("one", "process", id));
+        CHECK(o.result != NULL, "killing it again changes nothing: %s", o.error.msg);
+        for (int code = 0; code < 2; code++) {
+                call(&o, "process.start", with("one", "command", "wait"));
+                snprintf(id, sizeof(id), "%s", text(&o, "process"));
+                b = await_busy_box();
+                start(&o, "process.wait", with("one", "process", id));
+                turn();
+                end_copy(b, code << 8);
+                await(&o);
+                CHECK(json_integer_value(json_object_get(json_object_get(o.result, "process"), "exitCode")) == code,
+                      "process.wait returns exit code %d: %s", code, o.error.msg);
+                call(&o, "process.get", with("one", "process", id));
+                CHECK(strcmp(text(&o, "status"), code ? "failed" : "completed") == 0, "its status is %s",
+                      text(&o, "status"));
+        }
+        json_decref(o.result);
+}
+
+static void test_cancel(void)
+{
+        struct outcome o = {0};
+        struct fake_box *b;
+
+        start(&o, "exec", with("one", "command", "wait"));
+        b = await_busy_box();
+        CHECK(b && !o.is_there, "a command runs");
+        sandbox_request_cancel(o.request);
+        for (int i = 0; i < PATIENCE_MS * 2 && b->waiting_serial; i++)
+                turn();
+        CHECK(b->killed_pid == b->shell_pid && b->signals & 1u << SIGKILL && !o.is_there,
+              "a cancelled command is killed, without an outcome");
+        call(&o, "exec", with("one", "command", "say"));
+        CHECK(o.result != NULL, "the session goes on: %s", o.error.msg);
+        json_decref(o.result);
+}
+
+static void test_collapse(void)
+{
+        struct outcome o = {0}, other = {0};
+        struct fake_box *b;
+
+        start(&o, "exec", with("one", "command", "wait"));
+        b = await_busy_box();
+        box_end(b);
+        await(&o);
+        CHECK(o.error.code == CLOCHE_E_SANDBOX_ENDED, "a command ends with its box: %s", o.error.msg);
+        call(&other, "exec", with("one", "command", "say"));
+        CHECK(other.result != NULL, "the next one starts the sandbox again: %s", other.error.msg);
+        json_decref(o.result);
+        json_decref(other.result);
+}
+
+static void test_stop(void)
+{
+        struct outcome o = {0}, stop = {0};
+        unsigned dropped = dropped_count;
+
+        start(&o, "exec", with("one", "command", "wait"));
+        (void)await_busy_box();
+        call(&stop, "sandbox.stop", in("one"));
+        CHECK(stop.result && strcmp(text(&stop, "state"), "stopped") == 0 && dropped_count > dropped,
+              "a stopped sandbox has no box: %s", stop.error.msg);
+        await(&o);
+        CHECK(o.error.code == CLOCHE_E_SANDBOX_ENDED, "its commands have ended: %s", o.error.msg);
+        makes_fail = 1;
+        call(&o, "exec", with("one", "command", "say"));
+        CHECK(o.error.code == CLOCHE_E_RESOURCE, "without a box a command fails: %s", o.error.msg);
+        makes_fail = 0;
+        call(&o, "exec", with("one", "command", "say"));
+        CHECK(o.result != NULL, "and is tried again: %s", o.error.msg);
+        call(&o, "sandbox.delete", in("one"));
+        call(&o, "sandbox.get", in("one"));
+        CHECK(o.error.code == CLOCHE_E_NOT_FOUND, "a deleted sandbox is gone: %s", o.error.msg);
+        json_decref(o.result);
+        json_decref(stop.result);
+}
+
+static void on_stopped(void *data)
+{
+        *(int *)data = 1;
+}
+
+int main(void)
+{
+        static const char *const programs[] = {SANDBOX_SHELL, SANDBOX_FILES};
+        char directory[] = "/tmp/test-sandbox-XXXXXX";
+        struct sandboxes_options options = {.engine = &engine, .boxes = &fake};
+        int is_stopped = 0;
+
+        signal(SIGPIPE, SIG_IGN);
+        if (!mkdtemp(directory) || uv_loop_init(&engine.loop) < 0)
+                return 1;
+        engine.libexec_dir = directory;
+        engine.libexec_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (int i = 0; i < 2; i++)
+                close(openat(engine.libexec_fd, programs[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        if (!CHECK(sandboxes_new(&options, &all, &e) == 0, "sandboxes on boxes of this test: %s", e.msg))
+                return tap_done();
+        test_create_and_exec();
+        test_process_states();
+        test_cancel();
+        test_collapse();
+        test_stop();
+        sandboxes_stop(all, on_stopped, &is_stopped);
+        for (int i = 0; i < PATIENCE_MS * 2 && !is_stopped; i++)
+                turn();
+        CHECK(is_stopped && dropped_count == box_count, "all boxes are dropped at the end: %u of %u", dropped_count,
+              box_count);
+        sandboxes_free(all);
+        for (int i = 0; i < 2; i++)
+                unlinkat(engine.libexec_fd, programs[i], 0);
+        close(engine.libexec_fd);
+        rmdir(directory);
+        while (uv_run(&engine.loop, UV_RUN_NOWAIT))
+                ;
+        uv_loop_close(&engine.loop);
+        return tap_done();
+}
