@@ -160,7 +160,7 @@ struct cloche_run {
         int has_texts;      /* the caller reads JSON text of bridge calls and of the result */
         struct template *template;
         enum run_place place;
-        struct trunk *trunk;
+        struct parent_box *parent_box;
         uint32_t fork;
         struct keeper_usage before;
         int in_used_box;

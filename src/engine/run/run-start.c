@@ -107,7 +107,7 @@ void run_go_on(struct cloche_run *run)
 
         if (run_awaits_network(run))
                 return;
-        if (run->trunk)
+        if (run->parent_box)
                 watch(run);
         else if (spawn(run, &e) < 0)
                 run_failed(run, &e);
@@ -148,7 +148,7 @@ static void on_placed(void *data, const struct cloche_err *error)
         if (error)
                 run_failed(run, error);
         else if (run->omit_changes || run_is_root_mounted(run) ||
-                 (!run->trunk && run->own_files.count == 0 && !run->mounts))
+                 (!run->parent_box && run->own_files.count == 0 && !run->mounts))
                 run_go_on(run);
         else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);
@@ -308,14 +308,14 @@ int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt,
 void run_seated(struct cloche_run *run, struct seat *seat)
 {
         run->box = box_move(&seat->box);
-        run->trunk = seat->trunk;
+        run->parent_box = seat->parent_box;
         run->fork = seat->fork;
         run->before = seat->before;
         run->in_used_box = seat->is_used;
         run->channel = seat->channel;
         if (run->kind == CLOCHE_EVALUATE)
                 run->channel.takes = S_IFREG;
-        seat->trunk = NULL;
+        seat->parent_box = NULL;
         seat->channel = (struct channel){.fd = -EBADF};
         streams_take(run, &seat->stdio);
         seat_free(seat);

@@ -107,7 +107,7 @@ static int signal_program(struct cloche_run *run, int signal)
                                              .signal = (uint32_t)signal,
                                              .flags = INIT_KILL_TREE};
 
-        if (run->kind != CLOCHE_SCRIPT || run->trunk || !run->is_live || run->box.pid <= 0)
+        if (run->kind != CLOCHE_SCRIPT || run->parent_box || !run->is_live || run->box.pid <= 0)
                 return 0;
         return control_ask(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
 }
@@ -279,9 +279,9 @@ static void on_channel_end(void *data, const struct cloche_err *e)
                 return;
         if (e)
                 guest_broke_protocol(run, e);
-        else if (run->trunk && run->trunk->is_dead)
+        else if (run->parent_box && run->parent_box->is_dead)
                 end(run, RUN_END_NONE);
-        else if (run->trunk)
+        else if (run->parent_box)
                 start_timer(run, &run->exit_timer, on_exit_unknown, EXIT_PATIENCE_MS);
 }
 
@@ -795,7 +795,7 @@ static int open_books(struct cloche_run *run)
                 return 0;
         streams_stop(run);
         run_stop_network(run);
-        if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0) {
+        if (!run->mounts && run->parent_box && run->omit_changes && run->collect_count == 0) {
                 run_measure(run);
                 return 0;
         }
@@ -840,8 +840,8 @@ static void give_box_back(struct cloche_run *run)
                 (void)box_drop(&run->box, NULL, NULL);
                 return;
         }
-        template_reuse(run->template, &limits, &run->box, run->trunk);
-        run->trunk = NULL;
+        template_reuse(run->template, &limits, &run->box, run->parent_box);
+        run->parent_box = NULL;
 }
 
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
@@ -854,7 +854,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         channel_close(&run->channel);
         bridge_done(&run->bridge);
         /* The caller need not wait until the box is gone. */
-        if (run->trunk)
+        if (run->parent_box)
                 give_box_back(run);
         else
                 (void)box_drop(&run->box, NULL, NULL);
@@ -959,7 +959,7 @@ static const char *phase_before(const struct cloche_run *run)
                 return "waiting for a box";
         if (run->cold == COLD_ASKED)
                 return "making the box";
-        if (run->is_forked && !run->trunk)
+        if (run->is_forked && !run->parent_box)
                 return "bringing up the interpreter that runs are forked from";
         return "putting files into the box";
 }
@@ -1018,7 +1018,7 @@ void cloche_run_free(cloche_run *run)
         channel_close(&run->channel);
         run_network_done(run);
         let_go(run);
-        trunk_unref(run->trunk);
+        parent_box_unref(run->parent_box);
         kept_files_done(&run->own_files);
         streams_done(run);
         buf_done(&run->request);

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* -- trunks --------------------------------------------------------------------------------------------------- */
+/* -- parent boxes ---------------------------------------------------------------------------------------------- */
 
 /* Number of live boxes on a context, which can itself be gone before them. Reference-counted. */
 struct tally {
@@ -40,46 +40,46 @@ static void drop_box(struct box *box, struct tally *tally)
                 on_gone(tally, NULL);
 }
 
-struct trunk *trunk_new(struct box *box)
+struct parent_box *parent_box_new(struct box *box)
 {
-        struct trunk *trunk = calloc(1, sizeof(*trunk));
+        struct parent_box *parent_box = calloc(1, sizeof(*parent_box));
 
-        if (!trunk)
+        if (!parent_box)
                 return NULL;
-        trunk->refs = 1;
-        trunk->box = box_move(box);
-        return trunk;
+        parent_box->refs = 1;
+        parent_box->box = box_move(box);
+        return parent_box;
 }
 
-struct trunk *trunk_ref(struct trunk *trunk)
+struct parent_box *parent_box_ref(struct parent_box *parent_box)
 {
-        trunk->refs++;
-        return trunk;
+        parent_box->refs++;
+        return parent_box;
 }
 
-void trunk_unref(struct trunk *trunk)
+void parent_box_unref(struct parent_box *parent_box)
 {
-        if (!trunk || --trunk->refs > 0)
+        if (!parent_box || --parent_box->refs > 0)
                 return;
-        drop_box(&trunk->box, trunk->counted_in);
-        tally_unref(trunk->above);
-        trunk_unref(trunk->beneath);
-        free(trunk);
+        drop_box(&parent_box->box, parent_box->counted_in);
+        tally_unref(parent_box->children);
+        parent_box_unref(parent_box->parent);
+        free(parent_box);
 }
 
 /* -- ending --------------------------------------------------------------------------------------------------- */
 
 /* Kill its programs. The box has to stay, for the kernel would kill the boxes on it. The answer is
  * not read. */
-static void end_programs(struct trunk *trunk)
+static void end_programs(struct parent_box *parent_box)
 {
         const struct init_request request = {.op = INIT_KILL,
                                              .pid = 1,
                                              .signal = SIGKILL,
                                              .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
 
-        trunk->is_dead = 1;
-        (void)fd_send(trunk->box.control_fd, &request, sizeof(request), NULL, 0);
+        parent_box->is_dead = 1;
+        (void)fd_send(parent_box->box.control_fd, &request, sizeof(request), NULL, 0);
 }
 
 static void discard(struct seat *seat)
@@ -88,11 +88,11 @@ static void discard(struct seat *seat)
         setup_free(seat->furniture);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
-        if (seat->own_trunk && seat->own_trunk->refs > 1)
-                end_programs(seat->own_trunk);
-        trunk_unref(seat->own_trunk);
+        if (seat->as_parent && seat->as_parent->refs > 1)
+                end_programs(seat->as_parent);
+        parent_box_unref(seat->as_parent);
         drop_box(&seat->box, seat->counted_in);
-        trunk_unref(seat->trunk);
+        parent_box_unref(seat->parent_box);
         mounts_unref(seat->mounts);
         free(seat);
 }
@@ -278,7 +278,7 @@ static void on_made(void *data, struct keeper_reply *reply)
 {
         struct seat *seat = data;
         struct cloche_err e = {0};
-        int r = reply->error ? -1 : box_adopt(&seat->box, seat->trunk->box.keeper, reply, &seat->engine->loop, &e);
+        int r = reply->error ? -1 : box_adopt(&seat->box, seat->parent_box->box.keeper, reply, &seat->engine->loop, &e);
 
         if (reply->error)
                 e = *reply->error;
@@ -293,7 +293,7 @@ static void on_made(void *data, struct keeper_reply *reply)
 }
 
 static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits,
-                            struct trunk *trunk)
+                            struct parent_box *parent_box)
 {
         struct seat *seat = calloc(1, sizeof(*seat));
 
@@ -302,7 +302,7 @@ static struct seat *seat_of(struct cloche_engine *engine, struct template *of, c
         seat->engine = engine;
         seat->of = of;
         seat->limits = *limits;
-        seat->trunk = trunk;
+        seat->parent_box = parent_box;
         seat->shared_with = KEEPER_NO_BOX;
         seat->box = BOX_NONE;
         seat->channel.fd = -EBADF;
@@ -310,16 +310,16 @@ static struct seat *seat_of(struct cloche_engine *engine, struct template *of, c
         return seat;
 }
 
-int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk,
-               struct seat **ret, struct cloche_err *e)
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box,
+               struct parent_box *parent_box, struct seat **ret, struct cloche_err *e)
 {
         static const struct init_request renew = {.op = INIT_RENEW};
-        struct seat *seat = seat_of(of->engine, of, limits, trunk);
+        struct seat *seat = seat_of(of->engine, of, limits, parent_box);
         int r;
 
         if (!seat) {
                 (void)box_drop(box, NULL, NULL);
-                trunk_unref(trunk);
+                parent_box_unref(parent_box);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "use a box again");
         }
         seat->box = box_move(box);
@@ -335,7 +335,7 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         return 0;
 }
 
-/* Request a box on the trunk's from the keeper. A failure leaves the seat unchanged. */
+/* Request a box on the parent box from the keeper. A failure leaves the seat unchanged. */
 static int begin(struct seat *seat, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
@@ -343,7 +343,7 @@ static int begin(struct seat *seat, struct cloche_err *e)
 
         if (r == 0) {
                 spec->limits = seat->limits;
-                spec->parent = seat->trunk->box.id;
+                spec->parent = seat->parent_box->box.id;
                 spec->shared_with = seat->shared_with;
                 spec->is_template = (uint32_t)seat->is_template;
                 spec->optional_guards = seat->engine->optional_guards;
@@ -363,7 +363,7 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, struct
 
         if (shared_with != KEEPER_NO_BOX && mounts)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box with mounts does not share a sandbox's files");
-        seat = seat_of(of->engine, of, limits, of->trunk);
+        seat = seat_of(of->engine, of, limits, of->parent_box);
         if (!seat)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
         seat->is_template = is_template;
@@ -374,7 +374,7 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, struct
                 free(seat);
                 return r;
         }
-        trunk_ref(of->trunk);
+        parent_box_ref(of->parent_box);
         if (mounts)
                 mounts_ref(mounts);
         *ret = seat;
@@ -383,48 +383,49 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, struct
 
 /* -- forking a context ---------------------------------------------------------------------------------------- */
 
-struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e)
+struct parent_box *instance_as_parent(struct seat *seat, struct cloche_err *e)
 {
         if (!seat->is_template || seat->state != SEAT_READY) {
                 err_set(e, CLOCHE_E_STATE, "the context was not made to be forked");
                 return NULL;
         }
-        if (seat->own_trunk)
-                return seat->own_trunk;
-        seat->own_trunk = trunk_new(&seat->box);
-        if (!seat->own_trunk) {
+        if (seat->as_parent)
+                return seat->as_parent;
+        seat->as_parent = parent_box_new(&seat->box);
+        if (!seat->as_parent) {
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to fork a context");
                 return NULL;
         }
-        seat->own_trunk->beneath = trunk_ref(seat->trunk);
-        seat->own_trunk->counted_in = seat->counted_in;
+        seat->as_parent->parent = parent_box_ref(seat->parent_box);
+        seat->as_parent->counted_in = seat->counted_in;
         seat->counted_in = NULL;
-        return seat->own_trunk;
+        return seat->as_parent;
 }
 
-/* Count a new box on the trunk. */
-static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *e)
+/* Count a new box on the parent box. */
+static int count_in(struct parent_box *parent_box, struct tally **ret, struct cloche_err *e)
 {
-        if (!trunk->above && (trunk->above = calloc(1, sizeof(*trunk->above))))
-                trunk->above->refs = 1;
-        if (!trunk->above)
+        if (!parent_box->children && (parent_box->children = calloc(1, sizeof(*parent_box->children))))
+                parent_box->children->refs = 1;
+        if (!parent_box->children)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "count the forks of a context");
-        if (trunk->above->boxes >= SEAT_BRANCHES_MAX)
+        if (parent_box->children->boxes >= SEAT_BRANCHES_MAX)
                 return err_set(e, CLOCHE_E_STATE,
                                "%u forks of the context have not ended yet, or were not let go of by its interpreter; "
                                "at most %d can be",
-                               trunk->above->boxes, SEAT_BRANCHES_MAX);
-        trunk->above->boxes++;
-        trunk->above->refs++;
-        *ret = trunk->above;
+                               parent_box->children->boxes, SEAT_BRANCHES_MAX);
+        parent_box->children->boxes++;
+        parent_box->children->refs++;
+        *ret = parent_box->children;
         return 0;
 }
 
-int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret,
-                struct cloche_err *e)
+int seat_branch(struct cloche_engine *engine, struct parent_box *parent_box, const struct seat_order *order,
+                struct seat **ret, struct cloche_err *e)
 {
-        struct seat *seat = seat_of(engine, NULL, &order->limits, trunk);
-        int r = seat ? count_in(trunk, &seat->counted_in, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
+        struct seat *seat = seat_of(engine, NULL, &order->limits, parent_box);
+        int r = seat ? count_in(parent_box, &seat->counted_in, e)
+                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
 
         if (r < 0) {
                 free(seat);
@@ -441,7 +442,7 @@ int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct 
                 free(seat);
                 return r;
         }
-        trunk_ref(trunk);
+        parent_box_ref(parent_box);
         *ret = seat;
         return 0;
 }

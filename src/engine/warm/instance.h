@@ -17,19 +17,19 @@ struct cloche_engine;
 
 /* The box of a template, from one start to its end. It lasts as long as any box on it, for the
  * kernel kills those with it. Reference-counted. */
-struct trunk {
+struct parent_box {
         unsigned refs;
         struct box box;
-        struct trunk *beneath; /* of the base, under a prefix's */
-        int is_dead;           /* its interpreter is gone: exits of children are not reported any more */
+        struct parent_box *parent; /* of the base, under a prefix's */
+        int is_dead;               /* its interpreter is gone: exits of children are not reported any more */
         /* Only of a context. */
-        struct tally *above, *counted_in; /* live boxes on it; the tally that counts its own box; or NULL */
+        struct tally *children, *counted_in; /* live boxes on it; the tally that counts its own box; or NULL */
 };
 
 /* Takes box; NULL without memory, and box is not taken. */
-struct trunk *trunk_new(struct box *box);
-struct trunk *trunk_ref(struct trunk *trunk);
-void trunk_unref(struct trunk *trunk); /* accepts NULL */
+struct parent_box *parent_box_new(struct box *box);
+struct parent_box *parent_box_ref(struct parent_box *parent_box);
+void parent_box_unref(struct parent_box *parent_box); /* accepts NULL */
 
 /* SEAT_MAKING: the keeper's answer is missing; SEAT_FURNISHING: that of the box's init, or of a
  * mount's server. */
@@ -39,9 +39,9 @@ struct seat {
         TAILQ_ENTRY(seat) link;
         struct cloche_engine *engine;
         struct template *of; /* invalid once abandoned; NULL: forked from a context */
-        struct trunk *trunk;
-        struct trunk *own_trunk;  /* of its own box, after seat_trunk */
-        struct tally *counted_in; /* as in the trunk */
+        struct parent_box *parent_box;
+        struct parent_box *as_parent; /* of its own box, after instance_as_parent */
+        struct tally *counted_in;     /* as in the parent box */
         enum seat_state state;
         int abandoned; /* freed by its owner while the keeper's answer is missing */
         int is_template;
@@ -68,13 +68,13 @@ struct seat {
  * KEEPER_NO_BOX; not together with mounts. A seat that shares belongs to a context, not to the
  * template: its maker sets told and owner at once; told is called when the seat is ready (e NULL)
  * or failed, and its receiver frees the seat, at the latest before the template. With is_template
- * the context can be forked (seat_trunk, seat_branch). */
+ * the context can be forked (instance_as_parent, seat_branch). */
 int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with,
              int is_template, struct seat **ret, struct cloche_err *e);
 /* Make a seat in the box of a run that has ended, if the box turns out clean; else the seat fails.
- * Takes box and trunk, also on failure. */
-int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk,
-               struct seat **ret, struct cloche_err *e);
+ * Takes box and parent_box, also on failure. */
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box,
+               struct parent_box *parent_box, struct seat **ret, struct cloche_err *e);
 /* Drop the seat and the members that were not moved out; later, if it is still being made. If other
  * boxes stand on its own, only its programs are killed, and its box is dropped with the last of
  * them. Accepts NULL. */
@@ -94,15 +94,15 @@ struct seat_order {
 };
 
 /* Return the box of a context's ready seat made with is_template, to stand boxes on; borrowed from
- * the seat. seat->box stays valid, but belongs to the trunk. NULL without memory. */
-struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e);
-/* Start making a box on a context's (takes a reference to trunk), and fork the context into it. The
+ * the seat. seat->box stays valid, but belongs to its parent_box. NULL without memory. */
+struct parent_box *instance_as_parent(struct seat *seat, struct cloche_err *e);
+/* Start making a box on a context's (takes a reference to parent_box), and fork the context into it. The
  * context must wait in cloche_guest_wait_for by then: its agent has answered `branch` and has got
  * no request since. told is called later, never from here: with holds_fork once in state SEAT_MADE;
  * then in SEAT_READY, when the fork was requested. Then send the child `enter`: the request waits
  * in the channel for it. The receiver of an error, or of SEAT_READY, frees the seat. */
-int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret,
-                struct cloche_err *e);
+int seat_branch(struct cloche_engine *engine, struct parent_box *parent_box, const struct seat_order *order,
+                struct seat **ret, struct cloche_err *e);
 /* Go on from SEAT_MADE. A failure is only returned; told is not called. */
 int seat_fork(struct seat *seat, struct cloche_err *e);
 /* Call it when the context sends `failed` {fork, message} with seat->fork: told is called with that

@@ -234,15 +234,16 @@ void templates_tidy(struct cloche_engine *engine)
         renew_bases(engine, now_ns);
 }
 
-void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box,
+                    struct parent_box *parent_box)
 {
         struct seat *seat;
 
-        if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
+        if (t->parent_box != parent_box || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
             t->seat_count >= t->engine->options.spares + t->waiting_count) {
                 (void)box_drop(box, NULL, NULL);
-                trunk_unref(trunk);
-        } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
+                parent_box_unref(parent_box);
+        } else if (seat_renew(t, limits, box, parent_box, &seat, NULL) == 0) {
                 TAILQ_INSERT_TAIL(&t->seats, seat, link);
                 t->seat_count++;
         }

@@ -127,7 +127,7 @@ void template_free(struct template *t)
         template_drop_seats(t);
         seat_free(t->own_seat);
         channel_close(&t->channel);
-        trunk_unref(t->trunk);
+        parent_box_unref(t->parent_box);
         json_decref(t->failure);
         setup_free(t->setup);
         free(t);
@@ -145,7 +145,7 @@ static void tell_waits(struct template *t, const struct cloche_err *e)
         }
 }
 
-/* The template ends, in any state. Forked runs go on: they hold the trunk. */
+/* The template ends, in any state. Forked runs go on: they hold the parent box. */
 static void take_down(struct template *t)
 {
         t->is_frozen = 0;
@@ -155,10 +155,10 @@ static void take_down(struct template *t)
         seat_free(t->own_seat);
         t->own_seat = NULL;
         channel_close(&t->channel);
-        if (t->trunk)
-                t->trunk->is_dead = 1;
-        trunk_unref(t->trunk);
-        t->trunk = NULL;
+        if (t->parent_box)
+                t->parent_box->is_dead = 1;
+        parent_box_unref(t->parent_box);
+        t->parent_box = NULL;
         while (!TAILQ_EMPTY(&t->children))
                 template_unfollow(TAILQ_FIRST(&t->children));
 }
@@ -181,7 +181,7 @@ static void tell_beneath(struct template *t)
         struct template *other;
 
         TAILQ_FOREACH (other, &t->engine->templates, link)
-                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->trunk)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->parent_box)
                         advance(other);
 }
 
@@ -190,7 +190,7 @@ static int is_waited_for(const struct template *t)
         const struct template *other;
 
         TAILQ_FOREACH (other, &t->engine->templates, link)
-                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->trunk)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->parent_box)
                         return 1;
         return 0;
 }
@@ -287,10 +287,10 @@ static void measure(struct template *t)
         struct keeper_usage usage;
         struct cloche_err e;
 
-        if (engine_read_usage(t->engine, t->trunk->box.id, &usage)) {
+        if (engine_read_usage(t->engine, t->parent_box->box.id, &usage)) {
                 t->memory_bytes = usage.memory_peak_bytes;
                 become_ready(t);
-        } else if (keeper_box_usage_later(t->engine->keeper, t->trunk->box.id, on_usage, t, &e) < 0) {
+        } else if (keeper_box_usage_later(t->engine->keeper, t->parent_box->box.id, on_usage, t, &e) < 0) {
                 break_down(t, &e);
         }
 }
@@ -313,7 +313,7 @@ static void on_frozen(struct template *t)
         t->is_frozen = 1;
         if (own == CLOCHE_UNLIMITED)
                 measure(t);
-        else if (keeper_box_limit_later(t->engine->keeper, t->trunk->box.id, &limits, on_limit, t, &e) < 0)
+        else if (keeper_box_limit_later(t->engine->keeper, t->parent_box->box.id, &limits, on_limit, t, &e) < 0)
                 break_down(t, &e);
 }
 
@@ -448,7 +448,7 @@ static void on_last_usage(void *data, struct keeper_reply *reply)
 static void on_setup_end(struct template *t)
 {
         struct keeper_usage usage;
-        uint32_t box = t->trunk->box.id;
+        uint32_t box = t->parent_box->box.id;
 
         channel_close(&t->channel);
         if (engine_read_usage(t->engine, box, &usage))
@@ -464,7 +464,7 @@ static void on_end(void *data, const struct cloche_err *e)
 
         if (!e)
                 err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
-        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->trunk)
+        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->parent_box)
                 on_setup_end(t);
         else if (t->state == TEMPLATE_STARTING && t->setup)
                 break_down(t, e ? e : &gone);
@@ -533,7 +533,7 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
                 break_down(t, error);
                 return;
         }
-        t->trunk->box.pid = answer->pid;
+        t->parent_box->box.pid = answer->pid;
         r = watch(t, &e);
         if (r == 0)
                 r = channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), &e);
@@ -547,7 +547,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         _cleanup_buf_ struct buf strings = {0};
         struct init_request request = {.op = INIT_SPAWN};
         struct runtime runtime = *t->runtime;
-        struct box *box = &t->trunk->box;
+        struct box *box = &t->parent_box->box;
         struct stdio stdio = STDIO_NONE;
         int agent_fd = -EBADF, r;
 
@@ -568,7 +568,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         return r;
 }
 
-static void on_trunk(void *data, struct keeper_reply *reply)
+static void on_box_made(void *data, struct keeper_reply *reply)
 {
         struct template *t = data;
         struct cloche_err e = {0};
@@ -580,7 +580,7 @@ static void on_trunk(void *data, struct keeper_reply *reply)
                 return;
         }
         r = box_adopt(&box, t->engine->keeper, reply, &t->engine->loop, &e);
-        if (r == 0 && !(t->trunk = trunk_new(&box))) {
+        if (r == 0 && !(t->parent_box = parent_box_new(&box))) {
                 (void)box_drop(&box, NULL, NULL);
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
@@ -600,7 +600,7 @@ static int start_base(struct template *t, struct cloche_err *e)
         if (r == 0) {
                 spec->limits = template_limits(t);
                 spec->is_template = 1;
-                r = keeper_box_make_later(t->engine->keeper, spec, on_trunk, t, e);
+                r = keeper_box_make_later(t->engine->keeper, spec, on_box_made, t, e);
         }
         free(spec);
         return r;
@@ -613,12 +613,12 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         int r;
 
         t->own_seat = NULL;
-        t->trunk = trunk_new(&seat->box);
-        if (!t->trunk) {
+        t->parent_box = parent_box_new(&seat->box);
+        if (!t->parent_box) {
                 seat_free(seat);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
-        t->trunk->beneath = trunk_ref(seat->trunk);
+        t->parent_box->parent = parent_box_ref(seat->parent_box);
         t->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
         seat_free(seat);

@@ -62,9 +62,9 @@ struct template
         int is_retired;          /* replaced by another; freed with its last user */
         unsigned users;          /* prefixes of the caller, prefixes on it, runs */
         uint64_t used_ns;
-        uint64_t turn;         /* order of the last dispatch */
-        uint64_t memory_bytes; /* when it became ready */
-        struct trunk *trunk;   /* once its box is made; NULL if broken */
+        uint64_t turn;                 /* order of the last dispatch */
+        uint64_t memory_bytes;         /* when it became ready */
+        struct parent_box *parent_box; /* once its box is made; NULL if broken */
         struct channel channel;
         uv_timer_t *timer;     /* timeout of the set-up */
         struct seat *own_seat; /* of a prefix, while it is forked from its base */
@@ -109,8 +109,9 @@ void template_seat_run(struct template *t, struct cloche_run *run);
 /* Remove a run that waits or runs; its place goes to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
-/* Reuse the box of a run that ended well; takes box and trunk. */
-void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
+/* Reuse the box of a run that ended well; takes box and parent_box. */
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box,
+                    struct parent_box *parent_box);
 
 /* The rest is for instance.c, and between template.c and schedule.c. */
 void template_drop_seats(struct template *t);

@@ -304,9 +304,9 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
 
 static int make_box(struct context *from, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
 {
-        struct trunk *trunk = seat_trunk(from->seat, e);
+        struct parent_box *parent_box = instance_as_parent(from->seat, e);
 
-        return trunk ? seat_branch(from->sandbox->all->engine, trunk, order, ret, e) : -(int)e->code;
+        return parent_box ? seat_branch(from->sandbox->all->engine, parent_box, order, ret, e) : -(int)e->code;
 }
 
 static struct seat_order order_of(const struct context *from)

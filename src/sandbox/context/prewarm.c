@@ -100,7 +100,7 @@ static int is_well(const struct seat *seat, const struct keeper_box_limits *limi
 {
         char byte;
 
-        return seat->state == SEAT_READY && !seat->trunk->is_dead &&
+        return seat->state == SEAT_READY && !seat->parent_box->is_dead &&
                memcmp(&seat->limits, limits, sizeof(*limits)) == 0 &&
                recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
