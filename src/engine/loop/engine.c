@@ -199,14 +199,14 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
                (ret->pids_known || !groups->places[CGROUP_PIDS].version);
 }
 
-/* -- the loop ------------------------------------------------------------------------------------------------- */
+/* -- the loop --------------------------------------------------------------------------------------------------- */
 
-/* Make the seats that were put off because too many boxes were being made. */
-static void retry_seats(cloche_engine *engine)
+/* Make the instances that were put off because too many boxes were being made. */
+static void retry_instances(cloche_engine *engine)
 {
-        if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
+        if (!engine->must_retry_instances || !keeper_may_make(engine->keeper))
                 return;
-        engine->lacks_seats = 0;
+        engine->must_retry_instances = 0;
         templates_dispatch(engine);
         engine_refill_later(engine);
 }
@@ -229,7 +229,7 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
                 r = keeper_hear(engine->keeper, NULL);
         while (r > 0);
         if (r == 0)
-                retry_seats(engine);
+                retry_instances(engine);
         else
                 lose_keeper(engine);
 }
@@ -253,7 +253,7 @@ static void on_held_timer(uv_timer_t *timer)
         cloche_engine *engine = timer->data;
         int again_ms = keeper_send_held(engine->keeper);
 
-        retry_seats(engine);
+        retry_instances(engine);
         runs_start_cold(engine);
         if (again_ms >= 0)
                 uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
@@ -269,9 +269,9 @@ static void on_held(void *data)
                 uv_timer_start(&engine->held_timer, on_held_timer, 0, 0);
 }
 
-void engine_lacks_seats(struct cloche_engine *engine)
+void engine_retry_instances(struct cloche_engine *engine)
 {
-        engine->lacks_seats = 1;
+        engine->must_retry_instances = 1;
         on_held(engine);
 }
 
@@ -378,7 +378,7 @@ void cloche_engine_turn(cloche_engine *engine)
         on_check(&engine->ended_check);
 }
 
-/* -- guards --------------------------------------------------------------------------------------------------- */
+/* -- guards ----------------------------------------------------------------------------------------------------- */
 
 /* private-uid is enforced only for root, so it decides if the profile applies. */
 static void apply_profile(cloche_engine *engine, enum cloche_profile profile)
@@ -392,7 +392,7 @@ uint32_t cloche_engine_optional(const cloche_engine *engine)
         return engine->optional_guards;
 }
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static void set_options(cloche_engine *engine, const struct cloche_engine_options *opt)
 {

@@ -50,7 +50,7 @@ struct cloche_engine {
         struct cold_runs cold_waiting, cold_asked; /* waiting for a box; the keeper is making their box */
         unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
-        int lacks_seats; /* seats were wanted while too many boxes were being made */
+        int must_retry_instances; /* instances were wanted while too many boxes were being made */
         int dispatching, dispatch_again, is_watching;
         int is_over;           /* the keeper is gone, or timed out */
         int is_pinging;        /* a ping is unanswered */
@@ -67,9 +67,9 @@ struct cloche_engine {
 
 /* Make spares later, not on the path of the run that took one. */
 void engine_refill_later(struct cloche_engine *engine);
-/* Call it when a seat was wanted while too many boxes were being made; dispatch runs again when
- * there is room. */
-void engine_lacks_seats(struct cloche_engine *engine);
+/* Call it when an instance was wanted while too many boxes were being made; dispatch runs again
+ * when there is room. */
+void engine_retry_instances(struct cloche_engine *engine);
 /* Boxes being made may be stuck: runs_start_cold is called again in that case. */
 void engine_awaits_boxes(struct cloche_engine *engine);
 
@@ -316,7 +316,7 @@ void run_collect_mounts(struct cloche_run *run);
 int run_start_sync(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* Callbacks of a template. */
-void run_seated(struct cloche_run *run, struct seat *seat); /* takes seat */
+void run_start_in_instance(struct cloche_run *run, struct instance *instance); /* takes instance */
 void run_exited(struct cloche_run *run, const struct init_answer *exit);
 void run_failed(struct cloche_run *run, const struct cloche_err *e);
 void run_out_of_memory(struct cloche_run *run);

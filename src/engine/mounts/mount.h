@@ -39,7 +39,7 @@ struct mount {
         unsigned waiting; /* collecting: answers missing */
 };
 
-/* Reference-counted: the run may drop a seat that is still being made. */
+/* Reference-counted: the run may drop an instance that is still being made. */
 struct mounts {
         unsigned refs;
         struct cloche_engine *engine;

@@ -46,7 +46,7 @@ static void watch(struct cloche_run *run)
                 run_failed(run, &e);
 }
 
-/* -- its program ---------------------------------------------------------------------------------------------- */
+/* -- its program ------------------------------------------------------------------------------------------------ */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
@@ -99,7 +99,7 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* -- its files ------------------------------------------------------------------------------------------------ */
+/* -- its files -------------------------------------------------------------------------------------------------- */
 
 void run_go_on(struct cloche_run *run)
 {
@@ -154,7 +154,7 @@ static void on_placed(void *data, const struct cloche_err *error)
                 run_failed(run, &e);
 }
 
-/* -- a box of its own ----------------------------------------------------------------------------------------- */
+/* -- a box of its own ------------------------------------------------------------------------------------------- */
 
 static void on_box(void *data, struct keeper_reply *reply)
 {
@@ -303,22 +303,22 @@ int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt,
         return r < 0 ? r : wait_for_turn(run, e);
 }
 
-/* -- from a template ------------------------------------------------------------------------------------------ */
+/* -- from a template -------------------------------------------------------------------------------------------- */
 
-void run_seated(struct cloche_run *run, struct seat *seat)
+void run_start_in_instance(struct cloche_run *run, struct instance *instance)
 {
-        run->box = box_move(&seat->box);
-        run->parent_box = seat->parent_box;
-        run->fork = seat->fork;
-        run->before = seat->before;
-        run->in_used_box = seat->is_used;
-        run->channel = seat->channel;
+        run->box = box_move(&instance->box);
+        run->parent_box = instance->parent_box;
+        run->fork = instance->fork;
+        run->before = instance->before;
+        run->in_used_box = instance->is_used;
+        run->channel = instance->channel;
         if (run->kind == CLOCHE_EVALUATE)
                 run->channel.takes = S_IFREG;
-        seat->parent_box = NULL;
-        seat->channel = (struct channel){.fd = -EBADF};
-        streams_take(run, &seat->stdio);
-        seat_free(seat);
+        instance->parent_box = NULL;
+        instance->channel = (struct channel){.fd = -EBADF};
+        streams_take(run, &instance->stdio);
+        instance_free(instance);
         run->started_ns = clock_now_ns();
         if (run->mounts && run->mounts->error.code)
                 run_failed(run, &run->mounts->error);

@@ -22,7 +22,7 @@
 #define CPU_LOOK_MAX_MS 50
 #define EXIT_PATIENCE_MS 2000 /* between a child's end and its template's report of it */
 
-/* -- handles on the loop -------------------------------------------------------------------------------------- */
+/* -- handles on the loop ---------------------------------------------------------------------------------------- */
 
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e)
 {
@@ -76,7 +76,7 @@ static void close_handles(struct cloche_run *run)
                 close_handle(all[i]);
 }
 
-/* -- how a run ends ------------------------------------------------------------------------------------------- */
+/* -- how a run ends --------------------------------------------------------------------------------------------- */
 
 static void end(struct cloche_run *run, enum run_end why)
 {
@@ -166,7 +166,7 @@ static void on_cpu(uv_timer_t *timer)
                 return; /* the keeper is gone, and the box with it */
 }
 
-/* -- the agent's channel -------------------------------------------------------------------------------------- */
+/* -- the agent's channel ---------------------------------------------------------------------------------------- */
 
 static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err *e)
 {
@@ -308,7 +308,7 @@ static void on_init_end(void *data, const struct cloche_err *e)
         end(run, RUN_END_NONE);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 /* Fail if a guard is missing; the error names all of them and the option that permits it. */
 int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
@@ -409,7 +409,7 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
         return 0;
 }
 
-/* -- from a template ------------------------------------------------------------------------------------------ */
+/* -- from a template -------------------------------------------------------------------------------------------- */
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
@@ -488,8 +488,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 return r;
         }
         run->template->users++;
-        run->started_ns = clock_now_ns(); /* set again when it has its seat */
-        template_seat_run(run->template, run);
+        run->started_ns = clock_now_ns(); /* set again when it has its instance */
+        template_queue_run(run->template, run);
         return 0;
 }
 
@@ -682,7 +682,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         return r;
 }
 
-/* -- ending --------------------------------------------------------------------------------------------------- */
+/* -- ending ----------------------------------------------------------------------------------------------------- */
 
 void run_warn(struct cloche_run *run, const char *text)
 {

@@ -18,7 +18,7 @@
 
 static void advance(struct template *t);
 
-/* -- the list ------------------------------------------------------------------------------------------------- */
+/* -- the list --------------------------------------------------------------------------------------------------- */
 
 void setup_free(struct setup *setup)
 {
@@ -56,7 +56,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, int6
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
         t->turn = ++engine->turns;
-        TAILQ_INIT(&t->seats);
+        TAILQ_INIT(&t->instances);
         TAILQ_INIT(&t->waiting);
         TAILQ_INIT(&t->active);
         TAILQ_INIT(&t->waits);
@@ -87,7 +87,7 @@ void template_replace(struct template *base)
         next->spare_limits = base->spare_limits;
         next->has_spare_limits = base->has_spare_limits;
         base->is_retired = 1;
-        template_drop_seats(base);
+        template_drop_instances(base);
         engine_refill_later(base->engine);
 }
 
@@ -124,8 +124,8 @@ void template_free(struct template *t)
                 t->parent->users--;
         (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
-        template_drop_seats(t);
-        seat_free(t->own_seat);
+        template_drop_instances(t);
+        instance_free(t->own_instance);
         channel_close(&t->channel);
         parent_box_unref(t->parent_box);
         json_decref(t->failure);
@@ -133,7 +133,7 @@ void template_free(struct template *t)
         free(t);
 }
 
-/* -- failure -------------------------------------------------------------------------------------------------- */
+/* -- failure ---------------------------------------------------------------------------------------------------- */
 
 static void tell_waits(struct template *t, const struct cloche_err *e)
 {
@@ -151,9 +151,9 @@ static void take_down(struct template *t)
         t->is_frozen = 0;
         (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
-        template_drop_seats(t);
-        seat_free(t->own_seat);
-        t->own_seat = NULL;
+        template_drop_instances(t);
+        instance_free(t->own_instance);
+        t->own_instance = NULL;
         channel_close(&t->channel);
         if (t->parent_box)
                 t->parent_box->is_dead = 1;
@@ -181,7 +181,8 @@ static void tell_beneath(struct template *t)
         struct template *other;
 
         TAILQ_FOREACH (other, &t->engine->templates, link)
-                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->parent_box)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_instance &&
+                    !other->parent_box)
                         advance(other);
 }
 
@@ -241,7 +242,7 @@ int template_failed_by_host(const struct template *t)
                cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
 }
 
-/* -- messages of a template ----------------------------------------------------------------------------------- */
+/* -- messages of a template ------------------------------------------------------------------------------------- */
 
 static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
@@ -346,16 +347,16 @@ static struct cloche_run *find_run(struct template *t, json_int_t fork)
         return NULL;
 }
 
-/* A child died before a run used it: drop its seat. */
-static void lose_seat(struct template *t, json_int_t fork)
+/* A child died before a run used it: drop its instance. */
+static void drop_lost_instance(struct template *t, json_int_t fork)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (seat->fork == fork) {
-                        TAILQ_REMOVE(&t->seats, seat, link);
-                        t->seat_count--;
-                        seat_free(seat);
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (instance->fork == fork) {
+                        TAILQ_REMOVE(&t->instances, instance, link);
+                        t->instance_count--;
+                        instance_free(instance);
                         return;
                 }
 }
@@ -395,7 +396,7 @@ static void on_exited(struct template *t, const json_t *params)
         else if (child)
                 child->exited(child, &exit);
         else
-                lose_seat(t, (json_int_t)number(params, "fork"));
+                drop_lost_instance(t, (json_int_t)number(params, "fork"));
 }
 
 static void on_failed(struct template *t, const json_t *params)
@@ -408,7 +409,7 @@ static void on_failed(struct template *t, const json_t *params)
         if (run)
                 run_failed(run, &e);
         else
-                lose_seat(t, (json_int_t)number(params, "fork"));
+                drop_lost_instance(t, (json_int_t)number(params, "fork"));
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -472,7 +473,7 @@ static void on_end(void *data, const struct cloche_err *e)
                 crash(t, e ? e : &gone);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 static void stop_timer(struct template *t)
 {
@@ -606,22 +607,22 @@ static int start_base(struct template *t, struct cloche_err *e)
         return r;
 }
 
-/* Turn the seat forked from the base into this template. */
+/* Turn the instance forked from the base into this template. */
 static int start_prefix(struct template *t, struct cloche_err *e)
 {
-        struct seat *seat = t->own_seat;
+        struct instance *instance = t->own_instance;
         int r;
 
-        t->own_seat = NULL;
-        t->parent_box = parent_box_new(&seat->box);
+        t->own_instance = NULL;
+        t->parent_box = parent_box_new(&instance->box);
         if (!t->parent_box) {
-                seat_free(seat);
+                instance_free(instance);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
-        t->parent_box->parent = parent_box_ref(seat->parent_box);
-        t->channel = seat->channel;
-        seat->channel = (struct channel){.fd = -EBADF};
-        seat_free(seat);
+        t->parent_box->parent = parent_box_ref(instance->parent_box);
+        t->channel = instance->channel;
+        instance->channel = (struct channel){.fd = -EBADF};
+        instance_free(instance);
         r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, &t->channel.out, e) : 0;
         if (r == 0 && buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
@@ -647,7 +648,7 @@ static void advance(struct template *t)
                 e = t->parent->error;
                 r = -1;
         } else if (t->parent->state == TEMPLATE_READY) {
-                r = seat_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_seat, &e);
+                r = instance_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_instance, &e);
         } else {
                 template_start(t->parent);
         }
@@ -665,7 +666,7 @@ void template_start(struct template *t)
         advance(t);
 }
 
-/* -- users ---------------------------------------------------------------------------------------------------- */
+/* -- users ------------------------------------------------------------------------------------------------------ */
 
 void template_await(struct template *t, struct template_wait *wait)
 {
@@ -696,23 +697,23 @@ void template_unfollow(struct template_child *child)
         child->of = NULL;
 }
 
-/* -- seats ---------------------------------------------------------------------------------------------------- */
+/* -- instances -------------------------------------------------------------------------------------------------- */
 
-/* Find the prefix that requested a template seat, which belongs to the base. */
-static struct template *find_by_own_seat(struct cloche_engine *engine, const struct seat *seat)
+/* Find the prefix that requested a template instance, which belongs to the base. */
+static struct template *find_by_own_instance(struct cloche_engine *engine, const struct instance *instance)
 {
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->own_seat == seat)
+                if (t->own_instance == instance)
                         return t;
         return NULL;
 }
 
 /* The files of a prefix are placed for its set-up and for every run. */
-struct setup *template_furniture(const struct template *of, const struct seat *seat)
+struct setup *template_furniture(const struct template *of, const struct instance *instance)
 {
-        const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+        const struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : of;
 
         if (!t || !t->setup || t->setup->files.count == 0)
                 return NULL;
@@ -720,12 +721,12 @@ struct setup *template_furniture(const struct template *of, const struct seat *s
         return t->setup;
 }
 
-void template_seat_ready(struct template *of, struct seat *seat)
+void template_instance_ready(struct template *of, struct instance *instance)
 {
-        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : NULL;
+        struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : NULL;
         struct cloche_err e = {0};
 
-        if (!seat->is_template) {
+        if (!instance->is_template) {
                 templates_dispatch(of->engine);
                 engine_refill_later(of->engine);
                 return;
@@ -734,7 +735,7 @@ void template_seat_ready(struct template *of, struct seat *seat)
                 break_down(t, &e);
 }
 
-/* The seat was for one run, whose mounts may be the cause. */
+/* The instance was for one run, whose mounts may be the cause. */
 static void fail_mounted(struct template *t, const struct mounts *mounts, const struct cloche_err *e)
 {
         struct cloche_run *run;
@@ -751,30 +752,30 @@ static void fail_mounted(struct template *t, const struct mounts *mounts, const 
         templates_dispatch(t->engine);
 }
 
-void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
+void template_instance_failed(struct template *of, struct instance *instance, const struct cloche_err *e)
 {
-        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
-        int was_used = seat->is_used;
+        struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : of;
+        int was_used = instance->is_used;
 
-        if (seat->is_template) {
-                t->own_seat = NULL;
-                seat_free(seat);
+        if (instance->is_template) {
+                t->own_instance = NULL;
+                instance_free(instance);
                 break_down(t, e);
                 return;
         }
-        TAILQ_REMOVE(&t->seats, seat, link);
-        t->seat_count--;
-        if (seat->mounts) {
-                fail_mounted(t, seat->mounts, e);
-                seat_free(seat);
+        TAILQ_REMOVE(&t->instances, instance, link);
+        t->instance_count--;
+        if (instance->mounts) {
+                fail_mounted(t, instance->mounts, e);
+                instance_free(instance);
                 return;
         }
-        seat_free(seat);
+        instance_free(instance);
         if (was_used) {
                 templates_dispatch(t->engine);
                 engine_refill_later(t->engine);
-        } else if (!template_has_seat_to_come(t)) {
-                /* Fail the waiting runs if no seat is being made: seats with other limits do not
+        } else if (!template_has_pending_instance(t)) {
+                /* Fail the waiting runs if no instance is being made: instances with other limits do not
                  * fit them. */
                 template_tell_waiting(t, e);
         }

@@ -66,10 +66,10 @@ struct template
         uint64_t memory_bytes;         /* when it became ready */
         struct parent_box *parent_box; /* once its box is made; NULL if broken */
         struct channel channel;
-        uv_timer_t *timer;     /* timeout of the set-up */
-        struct seat *own_seat; /* of a prefix, while it is forked from its base */
-        TAILQ_HEAD(seats, seat) seats;
-        unsigned seat_count;
+        uv_timer_t *timer;             /* timeout of the set-up */
+        struct instance *own_instance; /* of a prefix, while it is forked from its base */
+        TAILQ_HEAD(instances, instance) instances;
+        unsigned instance_count;
         struct keeper_box_limits spare_limits; /* of the last run */
         int has_spare_limits;
         TAILQ_HEAD(waiting_runs, cloche_run) waiting;
@@ -104,8 +104,8 @@ void template_await_no_more(struct template_wait *wait);
 void template_follow(struct template *t, struct template_child *child, uint32_t fork);
 void template_unfollow(struct template_child *child);
 
-/* Queue a run for a seat; run_seated or run_failed follows, perhaps from here. */
-void template_seat_run(struct template *t, struct cloche_run *run);
+/* Queue a run for an instance; run_start_in_instance or run_failed follows, perhaps from here. */
+void template_queue_run(struct template *t, struct cloche_run *run);
 /* Remove a run that waits or runs; its place goes to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
@@ -114,17 +114,18 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
                     struct parent_box *parent_box);
 
 /* The rest is for instance.c, and between template.c and schedule.c. */
-void template_drop_seats(struct template *t);
-/* True if a seat is being made, or waits for its turn with a waiting run: the waiting runs are
+void template_drop_instances(struct template *t);
+/* True if an instance is being made, or waits for its turn with a waiting run: the waiting runs are
  * dispatched after it. */
-int template_has_seat_to_come(const struct template *t);
+int template_has_pending_instance(const struct template *t);
 void template_tell_waiting(struct template *t, const struct cloche_err *e);
-/* Return a reference to the setup whose files are to be placed in a seat's box; NULL: no files. */
-struct setup *template_furniture(const struct template *of, const struct seat *seat);
-void template_seat_ready(struct template *t, struct seat *seat);
-void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);
+/* Return a reference to the setup whose files are to be placed in an instance's box; NULL: no
+ * files. */
+struct setup *template_furniture(const struct template *of, const struct instance *instance);
+void template_instance_ready(struct template *t, struct instance *instance);
+void template_instance_failed(struct template *t, struct instance *instance, const struct cloche_err *e);
 
-/* Engine-wide: give free seats to runs, in turn among the templates, up to runs_max. */
+/* Engine-wide: give free instances to runs, in turn among the templates, up to runs_max. */
 void templates_dispatch(struct cloche_engine *engine);
 void templates_refill(struct cloche_engine *engine);
 /* Free unused templates over the memory budget, the least recently used first. */

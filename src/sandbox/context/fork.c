@@ -19,7 +19,7 @@
 struct twig {
         struct branching *branching;
         struct context *to;
-        struct seat *seat; /* moved to the context later */
+        struct instance *instance; /* moved to the context later */
         struct copy *copy;
         int is_made, is_filled, is_forked, is_open;
 };
@@ -38,7 +38,7 @@ struct branching {
         struct twig twigs[];
 };
 
-/* -- the end -------------------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------------------------- */
 
 static void make_spare(struct context *from);
 
@@ -61,7 +61,7 @@ static void branching_free(struct branching *b)
         copy_cancel(b->packing);
         for (unsigned i = 0; i < b->count; i++) {
                 copy_cancel(b->twigs[i].copy);
-                seat_free(b->twigs[i].seat);
+                instance_free(b->twigs[i].instance);
                 if (b->twigs[i].to)
                         b->twigs[i].to->branching = NULL;
         }
@@ -166,7 +166,7 @@ void branching_opened(struct branching *b, struct context *c)
         conclude_if_all(b);
 }
 
-/* -- files, forks --------------------------------------------------------------------------------------------- */
+/* -- files, forks ----------------------------------------------------------------------------------------------- */
 
 /* Release the context if all forks and its files are taken. */
 static void let_go_if_all(struct branching *b)
@@ -181,12 +181,12 @@ static void let_go_if_all(struct branching *b)
 /* Start the child if it is forked and its files are in place. */
 static int enter_if_ready(struct twig *twig, struct cloche_err *e)
 {
-        struct seat *seat = twig->seat;
+        struct instance *instance = twig->instance;
 
         if (!twig->is_forked || !twig->is_filled)
                 return 0;
-        twig->seat = NULL;
-        return context_adopt(twig->to, seat, "enter", e);
+        twig->instance = NULL;
+        return context_adopt(twig->to, instance, "enter", e);
 }
 
 static void on_filled(void *data, int fd, const struct cloche_err *e)
@@ -235,10 +235,10 @@ static int go_on(struct twig *twig, struct cloche_err *e)
         int r;
 
         twig->is_made = 1;
-        r = context_take_control(twig->to, twig->seat, e);
+        r = context_take_control(twig->to, twig->instance, e);
         if (r == 0)
                 r = fill(twig, e);
-        return r < 0 ? r : seat_fork(twig->seat, e);
+        return r < 0 ? r : instance_fork_resume(twig->instance, e);
 }
 
 static int make_boxes(struct branching *b, struct cloche_err *e);
@@ -253,15 +253,15 @@ static void on_made(struct twig *twig)
                 give_up(b, &e);
 }
 
-static void on_seat(struct seat *seat, const struct cloche_err *e)
+static void on_instance(struct instance *instance, const struct cloche_err *e)
 {
-        struct twig *twig = seat->owner;
+        struct twig *twig = instance->owner;
         struct cloche_err error;
 
         if (e) {
                 error = *e;
                 give_up(twig->branching, &error);
-        } else if (seat->state == SEAT_MADE) {
+        } else if (instance->state == INSTANCE_MADE) {
                 on_made(twig);
         } else {
                 on_forked(twig);
@@ -274,8 +274,8 @@ void branching_failed(struct branching *b, const json_t *about)
         const char *message = json_string_value(json_object_get(about, "message"));
 
         for (unsigned i = 0; i < b->count; i++)
-                if (b->twigs[i].seat && (json_int_t)b->twigs[i].seat->fork == fork) {
-                        seat_fork_failed(b->twigs[i].seat, message ? message : "");
+                if (b->twigs[i].instance && (json_int_t)b->twigs[i].instance->fork == fork) {
+                        instance_fork_failed(b->twigs[i].instance, message ? message : "");
                         return;
                 }
 }
@@ -300,29 +300,30 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
                 }
 }
 
-/* -- boxes ---------------------------------------------------------------------------------------------------- */
+/* -- boxes ------------------------------------------------------------------------------------------------------ */
 
-static int make_box(struct context *from, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
+static int make_box(struct context *from, const struct instance_fork_order *order, struct instance **ret,
+                    struct cloche_err *e)
 {
-        struct parent_box *parent_box = instance_as_parent(from->seat, e);
+        struct parent_box *parent_box = instance_as_parent(from->instance, e);
 
-        return parent_box ? seat_branch(from->sandbox->all->engine, parent_box, order, ret, e) : -(int)e->code;
+        return parent_box ? instance_fork(from->sandbox->all->engine, parent_box, order, ret, e) : -(int)e->code;
 }
 
-static struct seat_order order_of(const struct context *from)
+static struct instance_fork_order order_of(const struct context *from)
 {
-        return (struct seat_order){.limits = limits_of_box(&from->sandbox->limits),
-                                   .shared_with = KEEPER_NO_BOX,
-                                   .holds_fork = 1};
+        return (struct instance_fork_order){.limits = limits_of_box(&from->sandbox->limits),
+                                            .shared_with = KEEPER_NO_BOX,
+                                            .holds_fork = 1};
 }
 
-static void on_spare(struct seat *seat, const struct cloche_err *e)
+static void on_spare(struct instance *instance, const struct cloche_err *e)
 {
-        struct context *c = seat->owner;
+        struct context *c = instance->owner;
 
         if (!e)
                 return;
-        seat_free(seat); /* the next fork makes one, or returns the error */
+        instance_free(instance); /* the next fork makes one, or returns the error */
         c->spare = NULL;
 }
 
@@ -330,7 +331,7 @@ static void on_spare(struct seat *seat, const struct cloche_err *e)
  * time of a fork. */
 static void make_spare(struct context *from)
 {
-        struct seat_order order = order_of(from);
+        struct instance_fork_order order = order_of(from);
         struct cloche_err e;
 
         order.told = on_spare;
@@ -341,39 +342,39 @@ static void make_spare(struct context *from)
 }
 
 /* 1: the twig has it now. */
-static int take_spare(struct twig *twig, const struct seat_order *order)
+static int take_spare(struct twig *twig, const struct instance_fork_order *order)
 {
         struct context *from = twig->branching->from;
-        struct seat *spare = from->spare;
+        struct instance *spare = from->spare;
 
         if (!spare || order->is_template || order->shared_with != KEEPER_NO_BOX)
                 return 0;
         from->spare = NULL;
         if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) !=
             0) { /* the sandbox's limits have changed */
-                seat_free(spare);
+                instance_free(spare);
                 return 0;
         }
-        spare->told = on_seat;
+        spare->told = on_instance;
         spare->owner = twig;
-        twig->seat = spare;
+        twig->instance = spare;
         return 1;
 }
 
 static int find_box(struct twig *twig, struct cloche_err *e)
 {
         struct branching *b = twig->branching;
-        struct seat_order order = order_of(b->from);
+        struct instance_fork_order order = order_of(b->from);
         int r;
 
-        order.told = on_seat;
+        order.told = on_instance;
         order.owner = twig;
         order.is_template = twig->to->is_forkable;
         if (!twig->to->is_apart)
                 order.shared_with = b->from->sandbox->box;
-        if (take_spare(twig, &order) && twig->seat->state == SEAT_MADE)
+        if (take_spare(twig, &order) && twig->instance->state == INSTANCE_MADE)
                 return go_on(twig, e);
-        r = twig->seat ? 0 : make_box(b->from, &order, &twig->seat, e);
+        r = twig->instance ? 0 : make_box(b->from, &order, &twig->instance, e);
         b->making += r == 0;
         return r;
 }
@@ -491,7 +492,7 @@ static int begin(struct branching *b, struct cloche_err *e)
         return r;
 }
 
-/* -- the methods ---------------------------------------------------------------------------------------------- */
+/* -- the methods ------------------------------------------------------------------------------------------------ */
 
 static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
 {

@@ -15,15 +15,15 @@
 struct ahead {
         struct sandbox *sandbox;
         const struct runtime *runtime; /* of the last context */
-        struct seat *seat;
+        struct instance *instance;
         uv_timer_t *timer;
         uint64_t wanted_ns;
 };
 
-static void drop_seat(struct ahead *ahead)
+static void drop_instance(struct ahead *ahead)
 {
-        seat_free(ahead->seat);
-        ahead->seat = NULL;
+        instance_free(ahead->instance);
+        ahead->instance = NULL;
 }
 
 void ahead_gone(struct sandbox *s)
@@ -33,23 +33,23 @@ void ahead_gone(struct sandbox *s)
         if (!ahead)
                 return;
         s->ahead = NULL;
-        drop_seat(ahead);
+        drop_instance(ahead);
         handle_close(ahead->timer);
         free(ahead);
 }
 
 void ahead_tidy(struct sandbox *s, uint64_t now_ns)
 {
-        if (s->ahead && s->ahead->seat && now_ns - s->ahead->wanted_ns > KEPT_NS)
-                drop_seat(s->ahead);
+        if (s->ahead && s->ahead->instance && now_ns - s->ahead->wanted_ns > KEPT_NS)
+                drop_instance(s->ahead);
 }
 
-static void on_seat(struct seat *seat, const struct cloche_err *e)
+static void on_instance(struct instance *instance, const struct cloche_err *e)
 {
-        struct ahead *ahead = seat->owner;
+        struct ahead *ahead = instance->owner;
 
         if (e) /* the request for the next context gets the error */
-                drop_seat(ahead);
+                drop_instance(ahead);
 }
 
 static void make(struct ahead *ahead)
@@ -60,12 +60,13 @@ static void make(struct ahead *ahead)
         struct template *template;
         struct cloche_err e;
 
-        if (ahead->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
+        if (ahead->instance || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
             notebook_find(s->all, s->principal, ahead->runtime->name, &runtime, &template, &e) < 0 ||
-            template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &ahead->seat, &e) < 0)
+            template->state != TEMPLATE_READY ||
+            instance_new(template, &limits, NULL, s->box, 0, &ahead->instance, &e) < 0)
                 return;
-        ahead->seat->told = on_seat;
-        ahead->seat->owner = ahead;
+        ahead->instance->told = on_instance;
+        ahead->instance->owner = ahead;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -89,33 +90,34 @@ void ahead_want(struct sandbox *s, const struct runtime *runtime)
                 s->ahead = ahead;
         }
         if (ahead->runtime != runtime)
-                drop_seat(ahead);
+                drop_instance(ahead);
         ahead->runtime = runtime;
         ahead->wanted_ns = clock_now_ns();
         uv_timer_start(ahead->timer, on_timer, AFTER_MS, 0);
 }
 
 /* True if no process of the instance was killed, and its limits are still the sandbox's. */
-static int is_well(const struct seat *seat, const struct keeper_box_limits *limits)
+static int is_well(const struct instance *instance, const struct keeper_box_limits *limits)
 {
         char byte;
 
-        return seat->state == SEAT_READY && !seat->parent_box->is_dead &&
-               memcmp(&seat->limits, limits, sizeof(*limits)) == 0 &&
-               recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+        return instance->state == INSTANCE_READY && !instance->parent_box->is_dead &&
+               memcmp(&instance->limits, limits, sizeof(*limits)) == 0 &&
+               recv(instance->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime)
+struct instance *ahead_take(struct sandbox *s, const struct runtime *runtime)
 {
         struct ahead *ahead = s->ahead;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
-        struct seat *seat = ahead && ahead->runtime == runtime ? ahead->seat : NULL;
+        struct instance *instance = ahead && ahead->runtime == runtime ? ahead->instance : NULL;
 
-        if (!seat || seat->state != SEAT_READY) /* an instance that is not ready is left for the next context */
+        if (!instance ||
+            instance->state != INSTANCE_READY) /* an instance that is not ready is left for the next context */
                 return NULL;
-        ahead->seat = NULL;
-        if (is_well(seat, &limits))
-                return seat;
-        seat_free(seat);
+        ahead->instance = NULL;
+        if (is_well(instance, &limits))
+                return instance;
+        instance_free(instance);
         return NULL;
 }
