@@ -386,7 +386,7 @@ int keeper_hear(struct keeper *k, struct cloche_err *e)
         return 1;
 }
 
-/* -- waiting -------------------------------------------------------------------------------------------------- */
+/* -- waiting ---------------------------------------------------------------------------------------------------- */
 
 void keeper_on_waited(void *data, struct keeper_reply *reply)
 {
@@ -419,22 +419,22 @@ int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err
         return r < 0 ? r : -(int)w->error.code;
 }
 
-/* -- starting and stopping ------------------------------------------------------------------------------------ */
+/* -- starting and stopping -------------------------------------------------------------------------------------- */
 
 /* Runs between fork and exec of a process that may have threads: system calls only. */
 static _Noreturn void become_keeper(int socket_fd, int error_fd, const char *program, char *const argv[])
 {
         char *const environment[] = {NULL};
-        int spare_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 4), code;
+        int high_error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 4), code;
         sigset_t none;
 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         /* dup2 onto itself would leave close-on-exec set. */
-        if (spare_fd >= 0 && (socket_fd == 3 ? fcntl(3, F_SETFD, 0) : dup2(socket_fd, 3)) >= 0)
+        if (high_error_fd >= 0 && (socket_fd == 3 ? fcntl(3, F_SETFD, 0) : dup2(socket_fd, 3)) >= 0)
                 execve(program, argv, environment);
         code = errno;
-        if (write(spare_fd < 0 ? error_fd : spare_fd, &code, sizeof(code)) < 0)
+        if (write(high_error_fd < 0 ? error_fd : high_error_fd, &code, sizeof(code)) < 0)
                 _exit(126);
         _exit(127);
 }
@@ -579,7 +579,7 @@ int keeper_fd(const struct keeper *k)
         return k->socket_fd;
 }
 
-/* -- requests ------------------------------------------------------------------------------------------------- */
+/* -- requests --------------------------------------------------------------------------------------------------- */
 
 int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
 {

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
-#define SPARES 2
+#define POOL_SIZE 2
 #define TIDY_EVERY_MS 10000
 #define SILENT_TURNS_MAX 3 /* ticks of the tidy timer without an answer */
 #define BASE_FORKS 10000
-#define REFILL_AFTER_MS 2 /* after a run took a spare: the run has the processors for itself until then */
+#define REFILL_AFTER_MS 2 /* after a run took an instance: the run has the processors for itself until then */
 
 /* Return the directory of the running program, or "". */
 static void program_directory(char *ret, size_t size)
@@ -404,7 +404,7 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
                                      : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
-        engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
+        engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : POOL_SIZE;
         engine->optional_guards = opt->optional_guards;
 }
 

@@ -65,7 +65,7 @@ struct cloche_engine {
 #define TEMPLATE_DISK_INODES 4096
 #define TEMPLATE_PIDS 4096 /* a child counts here until it is in its box */
 
-/* Make spares later, not on the path of the run that took one. */
+/* Fill the pools later, not on the path of the run that took an instance. */
 void engine_refill_later(struct cloche_engine *engine);
 /* Call it when an instance was wanted while too many boxes were being made; dispatch runs again
  * when there is room. */

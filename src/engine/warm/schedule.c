@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define SPARES_IDLE_NS UINT64_C(30000000000)
+#define POOL_IDLE_NS UINT64_C(30000000000)
 #define BASE_AGE_NS (UINT64_C(1800) * 1000000000)
 
 /* -- instances -------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static void make_instances(struct template *t, const struct keeper_box_limits *l
                         return;
 }
 
-/* Make the spares, while no run waits for an instance. Boxes of active runs usually come back, so
+/* Fill the pools, while no run waits for an instance. Boxes of active runs usually come back, so
  * they count. */
 void templates_refill(struct cloche_engine *engine)
 {
@@ -156,10 +156,10 @@ void templates_refill(struct cloche_engine *engine)
                 return;
         engine->dispatching = 1;
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->state == TEMPLATE_READY && t->has_spare_limits)
-                        for (unsigned have = count_instances(t, &t->spare_limits, NULL) + t->active_count;
+                if (t->state == TEMPLATE_READY && t->has_pool_limits)
+                        for (unsigned have = count_instances(t, &t->pool_limits, NULL) + t->active_count;
                              have < engine->options.spares; have++)
-                                if (add_instance(t, &t->spare_limits, NULL) < 0)
+                                if (add_instance(t, &t->pool_limits, NULL) < 0)
                                         break;
         engine->dispatching = 0;
         if (engine->dispatch_again)
@@ -197,7 +197,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 
         for (; t; t = next) {
                 next = TAILQ_NEXT(t, link);
-                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > SPARES_IDLE_NS)
+                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > POOL_IDLE_NS)
                         template_free(t);
         }
 }
@@ -227,9 +227,9 @@ void templates_tidy(struct cloche_engine *engine)
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
+                if (t->waiting_count == 0 && now_ns - t->used_ns > POOL_IDLE_NS) {
                         template_drop_instances(t);
-                        t->has_spare_limits = 0;
+                        t->has_pool_limits = 0;
                 }
         templates_evict(engine);
         drop_broken(engine, now_ns);
@@ -241,7 +241,7 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 {
         struct instance *instance;
 
-        if (t->parent_box != parent_box || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
+        if (t->parent_box != parent_box || t->state != TEMPLATE_READY || !same_limits(limits, &t->pool_limits) ||
             t->instance_count >= t->engine->options.spares + t->waiting_count) {
                 (void)box_drop(box, NULL, NULL);
                 parent_box_unref(parent_box);
@@ -294,8 +294,8 @@ static int dispatch_one(struct cloche_engine *engine)
                 struct instance *instance = find_instance(t, &limits, mounts);
 
                 if (!mounts) {
-                        t->spare_limits = limits;
-                        t->has_spare_limits = 1;
+                        t->pool_limits = limits;
+                        t->has_pool_limits = 1;
                 }
                 if (instance) {
                         t->turn = ++engine->turns;

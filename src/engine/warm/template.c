@@ -84,8 +84,8 @@ void template_replace(struct template *base)
                 template_start(next);
         if (!next || next->state != TEMPLATE_READY)
                 return; /* the old one stays in use if the new one cannot be started */
-        next->spare_limits = base->spare_limits;
-        next->has_spare_limits = base->has_spare_limits;
+        next->pool_limits = base->pool_limits;
+        next->has_pool_limits = base->has_pool_limits;
         base->is_retired = 1;
         template_drop_instances(base);
         engine_refill_later(base->engine);

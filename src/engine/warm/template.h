@@ -70,8 +70,8 @@ struct template
         struct instance *own_instance; /* of a prefix, while it is forked from its base */
         TAILQ_HEAD(instances, instance) instances;
         unsigned instance_count;
-        struct keeper_box_limits spare_limits; /* of the last run */
-        int has_spare_limits;
+        struct keeper_box_limits pool_limits; /* of the last run */
+        int has_pool_limits;
         TAILQ_HEAD(waiting_runs, cloche_run) waiting;
         unsigned waiting_count;
         TAILQ_HEAD(active_runs, cloche_run) active;
@@ -130,7 +130,8 @@ void templates_dispatch(struct cloche_engine *engine);
 void templates_refill(struct cloche_engine *engine);
 /* Free unused templates over the memory budget, the least recently used first. */
 void templates_evict(struct cloche_engine *engine);
-/* Call it now and then: also frees spares that were not used for a while, and broken templates. */
+/* Call it now and then: also frees pooled instances that were not used for a while, and broken
+ * templates. */
 void templates_tidy(struct cloche_engine *engine);
 
 #endif
