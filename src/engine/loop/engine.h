@@ -4,7 +4,7 @@
 
 #include "engine/box/files.h"
 #include "engine/box/limits.h"
-#include "engine/box/place.h"
+#include "engine/box/seed.h"
 #include "engine/mounts/changeset.h"
 #include "engine/mounts/mount.h"
 #include "engine/run/bridge.h"
@@ -128,7 +128,7 @@ struct cloche_run {
         enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* the engine's list that holds it */
         int64_t tenant;
         uint64_t asked_ns; /* when its box was requested */
-        struct placing placing;
+        struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */
         uint32_t argc, envc;
         int before_fd; /* a list of the box's files before the run; -EBADF: there were none */
@@ -164,7 +164,7 @@ struct cloche_run {
         uint32_t fork;
         struct keeper_usage before;
         int in_used_box;
-        struct kept_files own_files; /* to place in its box */
+        struct kept_files own_files; /* to seed its box with */
 
         /* The channel to the agent. */
         struct channel channel;

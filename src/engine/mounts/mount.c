@@ -22,9 +22,9 @@
 /* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */
 #define COLLECT_PATIENCE_MS 10000
 
-enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
+enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, REQUEST_SEED };
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret,
                struct cloche_err *e)
@@ -49,7 +49,7 @@ int mounts_new(struct cloche_engine *engine, struct mount_options *options, int 
                                                  .option = &mounts->options.rows[i],
                                                  .channel.fd = -EBADF,
                                                  .contents_fd = -EBADF,
-                                                 .place_fd = -EBADF};
+                                                 .seed_fd = -EBADF};
         *ret = mounts;
         return 0;
 }
@@ -73,7 +73,7 @@ void mounts_close(struct mounts *mounts)
         mounts->on_collected = NULL;
         stop_timer(mounts);
         for (size_t i = 0; i < mounts->options.count; i++) {
-                mounts->rows[i].on_placed = NULL;
+                mounts->rows[i].on_seeded = NULL;
                 cloche_sync_free(mounts->rows[i].recovery);
                 mounts->rows[i].recovery = NULL;
                 channel_close(&mounts->rows[i].channel);
@@ -90,8 +90,8 @@ void mounts_unref(struct mounts *mounts)
                 json_decref(mounts->rows[i].values);
                 json_decref(mounts->rows[i].denials);
                 json_decref(mounts->rows[i].warnings);
-                json_decref(mounts->rows[i].place);
-                fd_close(&mounts->rows[i].place_fd);
+                json_decref(mounts->rows[i].seed);
+                fd_close(&mounts->rows[i].seed_fd);
                 free(mounts->rows[i].notice);
                 free(mounts->rows[i].recovered);
                 fd_close(&mounts->rows[i].contents_fd);
@@ -127,7 +127,7 @@ int mounts_are_awaited(const struct mounts *mounts)
         return 0;
 }
 
-/* -- answers of a server -------------------------------------------------------------------------------------- */
+/* -- answers of a server ---------------------------------------------------------------------------------------- */
 
 static int is_collecting(const struct mounts *mounts)
 {
@@ -146,15 +146,15 @@ static void look_whether_collected(struct mounts *mounts)
                 mounts->on_collected(mounts->data);
 }
 
-static void tell_placed(struct mount *mount, const struct cloche_err *e)
+static void finish_seed(struct mount *mount, const struct cloche_err *e)
 {
-        void (*on_placed)(void *data, const struct cloche_err *e) = mount->on_placed;
+        void (*on_seeded)(void *data, const struct cloche_err *e) = mount->on_seeded;
 
-        if (!on_placed)
+        if (!on_seeded)
                 return;
-        mount->on_placed = NULL;
+        mount->on_seeded = NULL;
         stop_timer(mount->all);
-        on_placed(mount->place_data, e);
+        on_seeded(mount->seed_data, e);
 }
 
 static void fail(struct mount *mount, const struct cloche_err *e)
@@ -168,7 +168,7 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         first = mounts->error;
         mount->waiting = 0;
         mounts_ref(mounts); /* a callback may drop its reference */
-        tell_placed(mount, &first);
+        finish_seed(mount, &first);
         if (mounts->on_failed)
                 mounts->on_failed(mounts->data, e);
         if (was_collecting)
@@ -266,10 +266,10 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
-/* -- recovery of a killed sync -------------------------------------------------------------------------------- */
+/* -- recovery of a killed sync ---------------------------------------------------------------------------------- */
 
 /* Takes params and fd. */
-static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
+static int send_seed(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
 {
         int r;
 
@@ -277,7 +277,7 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
-        r = channel_request(&mount->channel, ASK_PLACE, "place", params, e);
+        r = channel_request(&mount->channel, REQUEST_SEED, "place", params, e);
         if (r < 0)
                 channel_detach(&mount->channel); /* else the next message would carry the descriptor */
         return r;
@@ -286,15 +286,15 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
 /* Send the configuration, then the requests that waited for it. */
 static int configure(struct mount *mount, struct cloche_err *e)
 {
-        json_t *place = mount->place;
+        json_t *seed = mount->seed;
         int r = channel_request(&mount->channel, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
 
         mount->is_configuring = 1;
-        mount->place = NULL;
-        if (r == 0 && place)
-                r = send_place(mount, place, TAKE_FD(mount->place_fd), e);
+        mount->seed = NULL;
+        if (r == 0 && seed)
+                r = send_seed(mount, seed, TAKE_FD(mount->seed_fd), e);
         else
-                json_decref(place);
+                json_decref(seed);
         if (r == 0 && mount->waiting)
                 r = ask_changes(mount, e);
         return r;
@@ -360,7 +360,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }
 
-/* -- messages of a server ------------------------------------------------------------------------------------- */
+/* -- messages of a server --------------------------------------------------------------------------------------- */
 
 static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f,
                        struct cloche_err *e)
@@ -374,11 +374,11 @@ static int keep_result(struct mount *mount, int64_t id, const json_t *result, co
                                                                                             : configure(mount, e);
         if (id == ASK_CONFIGURE)
                 mount->is_configured = 1;
-        else if (id != ASK_PLACE)
+        else if (id != REQUEST_SEED)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked",
                                mount->option->target);
         else
-                tell_placed(mount, NULL);
+                finish_seed(mount, NULL);
         return 0;
 }
 
@@ -412,7 +412,7 @@ static void on_end(void *data, const struct cloche_err *e)
         fail(mount, e);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 static void on_served(void *data, struct keeper_reply *reply)
 {
@@ -474,7 +474,7 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
         return r;
 }
 
-/* -- timeouts ------------------------------------------------------------------------------------------------- */
+/* -- timeouts --------------------------------------------------------------------------------------------------- */
 
 static void on_impatient(uv_timer_t *timer)
 {
@@ -484,9 +484,9 @@ static void on_impatient(uv_timer_t *timer)
         for (size_t i = 0; i < mounts->options.count && mounts->timer; i++) {
                 struct mount *mount = &mounts->rows[i];
 
-                if (!mount->on_placed && !mount->waiting)
+                if (!mount->on_seeded && !mount->waiting)
                         continue;
-                if (mount->on_placed)
+                if (mount->on_seeded)
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
                 else
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mount->option->target);
@@ -504,7 +504,7 @@ static int start_timer(struct mounts *mounts, uint64_t patience_ms)
         return mounts->timer ? 0 : -ENOMEM;
 }
 
-/* -- placing files -------------------------------------------------------------------------------------------- */
+/* -- seeding files ---------------------------------------------------------------------------------------------- */
 
 static const char *kind_of(uint32_t mode)
 {
@@ -531,8 +531,8 @@ static int describe_place(const char *below, int file_fd, uint32_t mode, json_t 
         return size > 0 ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
 }
 
-int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode,
-                void (*done)(void *data, const struct cloche_err *e), void *data, struct cloche_err *e)
+int mount_seed(struct mount *mount, const char *below, int file_fd, uint32_t mode,
+               void (*done)(void *data, const struct cloche_err *e), void *data, struct cloche_err *e)
 {
         int own_fd = S_ISREG(mode) ? fcntl(file_fd, F_DUPFD_CLOEXEC, 3) : -EBADF, r = 0;
         json_t *params = NULL;
@@ -557,28 +557,28 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
         if (mount->is_configuring) {
-                r = send_place(mount, params, own_fd, e);
+                r = send_seed(mount, params, own_fd, e);
                 if (r < 0)
                         return r;
         } else {
-                mount->place = params;
-                mount->place_fd = own_fd;
+                mount->seed = params;
+                mount->seed_fd = own_fd;
         }
-        mount->on_placed = done;
-        mount->place_data = data;
+        mount->on_seeded = done;
+        mount->seed_data = data;
         return 0;
 }
 
-void mounts_forget_place(struct mounts *mounts, const void *data)
+void mounts_detach_seed(struct mounts *mounts, const void *data)
 {
         for (size_t i = 0; mounts && i < mounts->options.count; i++)
-                if (mounts->rows[i].on_placed && mounts->rows[i].place_data == data) {
-                        mounts->rows[i].on_placed = NULL;
+                if (mounts->rows[i].on_seeded && mounts->rows[i].seed_data == data) {
+                        mounts->rows[i].on_seeded = NULL;
                         stop_timer(mounts);
                 }
 }
 
-/* -- collecting ----------------------------------------------------------------------------------------------- */
+/* -- collecting ------------------------------------------------------------------------------------------------- */
 
 void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 {

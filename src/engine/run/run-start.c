@@ -32,7 +32,7 @@ void run_stop_start(struct cloche_run *run)
 {
         leave_cold(run);
         (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped on arrival */
-        placing_stop(&run->placing);
+        seeding_stop(&run->seeding);
         run_stop_network(run);
         if (run->box.control)
                 control_forget(run->box.control, run);
@@ -139,7 +139,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
 }
 
 /* An empty box needs no list of files. Mounts report their changes themselves. */
-static void on_placed(void *data, const struct cloche_err *error)
+static void on_seeded(void *data, const struct cloche_err *error)
 {
         struct init_request request = {.op = INIT_LIST};
         struct cloche_run *run = data;
@@ -177,7 +177,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         if (r < 0)
                 run_failed(run, &e);
         else
-                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+                seeding_start(&run->seeding, &run->box, run->mounts, &run->own_files, on_seeded, run);
         runs_start_cold(engine);
 }
 
@@ -323,5 +323,5 @@ void run_start_in_instance(struct cloche_run *run, struct instance *instance)
         if (run->mounts && run->mounts->error.code)
                 run_failed(run, &run->mounts->error);
         else
-                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+                seeding_start(&run->seeding, &run->box, run->mounts, &run->own_files, on_seeded, run);
 }

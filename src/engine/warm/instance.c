@@ -84,8 +84,8 @@ static void end_programs(struct parent_box *parent_box)
 
 static void discard(struct instance *instance)
 {
-        placing_stop(&instance->placing);
-        setup_free(instance->furniture);
+        seeding_stop(&instance->seeding);
+        setup_free(instance->seed);
         channel_close(&instance->channel);
         stdio_close(&instance->stdio);
         if (instance->as_parent && instance->as_parent->refs > 1)
@@ -248,13 +248,13 @@ static void go_on(struct instance *instance)
                 fail(instance, &e);
 }
 
-static void on_placed(void *data, const struct cloche_err *error)
+static void on_seeded(void *data, const struct cloche_err *error)
 {
         struct instance *instance = data;
         struct cloche_err e = error ? *error : (struct cloche_err){0};
 
-        setup_free(instance->furniture);
-        instance->furniture = NULL;
+        setup_free(instance->seed);
+        instance->seed = NULL;
         if (error)
                 fail(instance, &e);
         else
@@ -262,16 +262,15 @@ static void on_placed(void *data, const struct cloche_err *error)
 }
 
 /* Place the files of the set-up. */
-static void furnish(struct instance *instance)
+static void seed(struct instance *instance)
 {
-        instance->furniture =
-                is_of_context(instance)
-                        ? NULL
-                        : template_furniture(instance->of, instance); /* a context's owner places its files */
+        instance->seed = is_of_context(instance)
+                                 ? NULL
+                                 : template_seed(instance->of, instance); /* a context's owner seeds its files */
         instance->state = INSTANCE_SEEDING;
-        if (instance->furniture)
-                placing_begin(&instance->placing, &instance->box, instance->mounts, &instance->furniture->files,
-                              on_placed, instance);
+        if (instance->seed)
+                seeding_start(&instance->seeding, &instance->box, instance->mounts, &instance->seed->files, on_seeded,
+                              instance);
         else
                 go_on(instance);
 }
@@ -293,7 +292,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         if (r < 0)
                 fail(instance, &e);
         else
-                furnish(instance);
+                seed(instance);
 }
 
 static struct instance *instance_alloc(struct cloche_engine *engine, struct template *of,

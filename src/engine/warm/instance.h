@@ -4,7 +4,7 @@
 #define CLOCHE_ENGINE_WARM_INSTANCE_H
 
 #include "engine/box/box.h"
-#include "engine/box/place.h"
+#include "engine/box/seed.h"
 #include "engine/loop/channel.h"
 #include "engine/loop/stream.h"
 
@@ -54,9 +54,9 @@ struct instance {
         struct box box;
         struct channel channel;
         struct stdio stdio;
-        /* While its files are placed. */
-        struct setup *furniture;
-        struct placing placing;
+        /* While its files are written. */
+        struct setup *seed;
+        struct seeding seeding;
         int is_used;                /* a run was in this box before */
         struct keeper_usage before; /* the box's usage at the fork, to subtract from the run's */
         uint32_t fork;              /* the template's number for the child */
@@ -88,7 +88,7 @@ struct instance_fork_order {
         struct keeper_box_limits limits;
         uint32_t shared_with; /* a sandbox's box, or KEEPER_NO_BOX for own files and groups */
         int is_template;      /* can be forked; at most 30 boxes deep, base and prefix included */
-        int holds_fork;       /* stop at INSTANCE_MADE, to place files; instance_fork_resume goes on */
+        int holds_fork;       /* stop at INSTANCE_MADE, to seed files; instance_fork_resume goes on */
         void (*told)(struct instance *instance, const struct cloche_err *e);
         void *owner;
 };

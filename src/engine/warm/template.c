@@ -710,8 +710,8 @@ static struct template *find_by_own_instance(struct cloche_engine *engine, const
         return NULL;
 }
 
-/* The files of a prefix are placed for its set-up and for every run. */
-struct setup *template_furniture(const struct template *of, const struct instance *instance)
+/* The files of a prefix are seeded for its set-up and for every run. */
+struct setup *template_seed(const struct template *of, const struct instance *instance)
 {
         const struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : of;
 

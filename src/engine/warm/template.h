@@ -119,9 +119,9 @@ void template_drop_instances(struct template *t);
  * dispatched after it. */
 int template_has_pending_instance(const struct template *t);
 void template_tell_waiting(struct template *t, const struct cloche_err *e);
-/* Return a reference to the setup whose files are to be placed in an instance's box; NULL: no
+/* Return a reference to the setup whose files are to seed an instance's box; NULL: no
  * files. */
-struct setup *template_furniture(const struct template *of, const struct instance *instance);
+struct setup *template_seed(const struct template *of, const struct instance *instance);
 void template_instance_ready(struct template *t, struct instance *instance);
 void template_instance_failed(struct template *t, struct instance *instance, const struct cloche_err *e);
 
