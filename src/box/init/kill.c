@@ -35,7 +35,7 @@
 #define QUIET_ROUNDS 20 /* rounds without a new process: one that is not stopped yet waits in the kernel */
 #define SPARED_MAX 4096
 
-/* -- everything ----------------------------------------------------------------------------------------------- */
+/* -- everything ------------------------------------------------------------------------------------------------- */
 
 /* A fork that we missed is killed in the next round; kill(2) fails with ESRCH when no process is
  * left. The template reaps its child, which may take any time. */
@@ -54,7 +54,7 @@ int kill_all(struct cloche_err *e)
         return 0;
 }
 
-/* -- finding processes ---------------------------------------------------------------------------------------- */
+/* -- finding processes ------------------------------------------------------------------------------------------ */
 
 enum mark {
         MARK_KNOWN = 1, /* this scan has found out if it is a member */
@@ -198,7 +198,7 @@ static int look_at_all(DIR *proc, struct look *look)
         return r;
 }
 
-/* -- finding the members -------------------------------------------------------------------------------------- */
+/* -- finding the members ---------------------------------------------------------------------------------------- */
 
 static int compare_pids(const void *a, const void *b)
 {
@@ -257,7 +257,8 @@ static unsigned find_verdict(const struct tree *tree, struct row *at)
         return 0;
 }
 
-/* All processes on the way up have the same verdict, so each is visited once, however deep the tree is. */
+/* All processes on the way up have the same verdict, so each is visited once, however deep the tree
+ * is. */
 static void find_members(struct tree *tree)
 {
         for (size_t i = 0; i < tree->now.alive.count; i++) {
@@ -292,8 +293,9 @@ static int is_member(const struct tree *tree, const struct row *row, int with_ro
                (with_root || row->stat.pid != tree->root);
 }
 
-/* A process may fork after /proc was listed and die before its stat is read. Its child is then missing from this look.
- * A process that was already dead in the previous look cannot have forked. */
+/* A process may fork after /proc was listed and die before its stat is read. Its child is then
+ * missing from this look. A process that was already dead in the previous look cannot have
+ * forked. */
 static int may_have_left_a_child(const struct tree *tree, const struct row *dead)
 {
         const struct row *old_dead = find_row(&tree->before.dead, dead->stat.pid),
@@ -315,7 +317,7 @@ static int is_complete(const struct tree *tree)
         return 1;
 }
 
-static int look_again(DIR *proc, struct tree *tree)
+static int rescan(DIR *proc, struct tree *tree)
 {
         struct look older = tree->before;
         const struct row *root;
@@ -353,7 +355,7 @@ static int send_signal(int proc_fd, const struct row *row, int signal)
         return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0;
 }
 
-/* -- stopping it ---------------------------------------------------------------------------------------------- */
+/* -- stopping it ------------------------------------------------------------------------------------------------ */
 
 static int is_stopped_thread(char state)
 {
@@ -388,7 +390,8 @@ static int is_stopped(int proc_fd, const struct process_stat *stat)
         return all;
 }
 
-/* 0: no new process, all stopped; 1: no new process; 2: a new process was found, or may have been missed. */
+/* 0: no new process, all stopped; 1: no new process; 2: a new process was found, or may have been
+ * missed. */
 static int stop_members(DIR *proc, struct tree *tree)
 {
         int state = tree->is_sure ? 0 : 2;
@@ -422,7 +425,7 @@ static int stop_tree(DIR *proc, struct tree *tree)
         int quiet = 0;
 
         do {
-                int r = look_again(proc, tree), state;
+                int r = rescan(proc, tree), state;
 
                 if (r < 0)
                         return r;
@@ -447,7 +450,7 @@ static void hold_everybody(struct tree *tree)
 
 static void let_go_on(DIR *proc, struct tree *tree)
 {
-        if (tree->is_everybody_held && look_again(proc, tree) < 0)
+        if (tree->is_everybody_held && rescan(proc, tree) < 0)
                 kill(-1, SIGCONT); /* no memory to scan; continuing all is better than none */
         for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
                 if (tree->now.alive.items[i].stat.pid != 1 &&
@@ -457,7 +460,7 @@ static void let_go_on(DIR *proc, struct tree *tree)
                 kill(tree->root, SIGCONT);
 }
 
-/* -- signalling it -------------------------------------------------------------------------------------------- */
+/* -- signalling it ---------------------------------------------------------------------------------------------- */
 
 /* Returns the number of live members. */
 static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *ret_new)
@@ -486,7 +489,7 @@ static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloc
         uint64_t began_ns = clock_now_ns();
 
         for (;;) {
-                int is_new, r = look_again(proc, tree);
+                int is_new, r = rescan(proc, tree);
                 uint64_t passed_ns;
                 size_t alive;
 
@@ -527,7 +530,7 @@ static int kill_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
 
 static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
 {
-        int is_new, r = look_again(proc, tree);
+        int is_new, r = rescan(proc, tree);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "look for the processes to signal");
@@ -535,7 +538,7 @@ static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
         return 0;
 }
 
-/* -- the request ---------------------------------------------------------------------------------------------- */
+/* -- the request ------------------------------------------------------------------------------------------------ */
 
 static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struct cloche_err *e)
 {

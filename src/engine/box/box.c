@@ -82,7 +82,7 @@ void box_kill(struct box *box)
         if (!box->made || box->is_killed)
                 return;
         box->is_killed = 1;
-        if (keeper_box_drop_later(box->keeper, box->id, NULL, NULL, NULL) < 0)
+        if (keeper_box_drop_async(box->keeper, box->id, NULL, NULL, NULL) < 0)
                 return; /* the box went with the keeper */
 }
 
@@ -96,10 +96,10 @@ int box_drop(struct box *box, keeper_done done, void *data)
         peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
-        return !box->is_killed && keeper_box_drop_later(box->keeper, box->id, done, data, NULL) == 0;
+        return !box->is_killed && keeper_box_drop_async(box->keeper, box->id, done, data, NULL) == 0;
 }
 
-/* -- in a thread beside the loop ------------------------------------------------------------------------------ */
+/* -- in a thread beside the loop -------------------------------------------------------------------------------- */
 
 /* Receive one packet of init. */
 static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)

@@ -78,7 +78,7 @@ static void hand_over(struct keeper *k, const struct pending *row, const struct 
 
         if (row->done)
                 row->done(row->data, &reply);
-        else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_later(k, k->answer.box, NULL, NULL, NULL) < 0)
+        else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_async(k, k->answer.box, NULL, NULL, NULL) < 0)
                 return; /* the receiver of the box was detached (keeper_detach), and now the keeper is gone with all
                            boxes */
 }
@@ -218,7 +218,7 @@ static void send_unsent(struct keeper *k)
                 const struct unsent *unsent = row->unsent;
 
                 if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) <
-                    0) /* keeper_hear meets the error too */
+                    0) /* keeper_receive meets the error too */
                         return;
                 free_unsent(row);
         }
@@ -352,11 +352,11 @@ static void give_up(struct keeper *k)
         uint32_t box = k->answer.box;
 
         err_os(&k->answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a box from the keeper");
-        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_later(k, box, NULL, NULL, NULL) < 0)
+        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_async(k, box, NULL, NULL, NULL) < 0)
                 return; /* the keeper is gone with all boxes */
 }
 
-int keeper_hear(struct keeper *k, struct cloche_err *e)
+int keeper_receive(struct keeper *k, struct cloche_err *e)
 {
         int fds[KEEPER_ANSWER_FDS], is_cut;
         size_t fd_count = KEEPER_ANSWER_FDS;
@@ -412,7 +412,7 @@ int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err
                 int timeout_ms = keeper_send_held(k);
 
                 if (poll(&polled, 1, has_unsent(k) ? timeout_ms : -1) > 0)
-                        r = keeper_hear(k, e);
+                        r = keeper_receive(k, e);
         }
         if (r >= 0 && w->error.code && e)
                 *e = w->error;
@@ -581,12 +581,12 @@ int keeper_fd(const struct keeper *k)
 
 /* -- requests --------------------------------------------------------------------------------------------------- */
 
-int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
+int keeper_ping_async(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_plainly(k, KEEPER_PING, 0, done, data, e);
 }
 
-int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
+int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                           struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_MAKE, e);
@@ -608,7 +608,7 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
         return 0;
 }
 
-int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+int keeper_box_fork_async(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
                           uint32_t *ret_fork, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_FORK, e);
@@ -620,7 +620,7 @@ int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t
         return r;
 }
 
-int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds,
+int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds,
                        size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_SERVE, e);
@@ -629,7 +629,7 @@ int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_servi
         return r < 0 ? r : ask(k, box, fds, fd_count, done, data, e);
 }
 
-int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
+int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
                            void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_LIMIT, e);
@@ -638,22 +638,22 @@ int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_b
         return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
 }
 
-int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_plainly(k, KEEPER_BOX_USAGE, box, done, data, e);
 }
 
-int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_freeze_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_plainly(k, KEEPER_BOX_FREEZE, box, done, data, e);
 }
 
-int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_thaw_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_plainly(k, KEEPER_BOX_THAW, box, done, data, e);
 }
 
-int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_drop_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_plainly(k, KEEPER_BOX_DROP, box, done, data, e);
 }

@@ -43,7 +43,7 @@ int network_policy_check(const json_t *policy, struct cloche_err *e)
         return r;
 }
 
-/* -- the host's name servers -------------------------------------------------------------------------------------- */
+/* -- the host's name servers ------------------------------------------------------------------------------------ */
 
 /* Like resolver(3), ignore an address that the gate could not parse. */
 static void add_server(char list[SERVERS_BYTES], const char *address)
@@ -99,7 +99,7 @@ static int renew_servers(struct network *network)
         return 1;
 }
 
-/* -- messages of the gate ----------------------------------------------------------------------------------------- */
+/* -- messages of the gate --------------------------------------------------------------------------------------- */
 
 static void fail(struct network *network, const struct cloche_err *e)
 {
@@ -174,7 +174,7 @@ static void on_end(void *data, const struct cloche_err *e)
         fail(network, e);
 }
 
-/* -- life --------------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static void free_if_done(struct network *network)
 {
@@ -225,7 +225,7 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
-        r = keeper_serve_later(keeper, box, spec, &gate_fd, 1, on_served, network, e);
+        r = keeper_serve_async(keeper, box, spec, &gate_fd, 1, on_served, network, e);
         network->is_asking = r == 0;
         free(spec);
         return r;

@@ -208,7 +208,7 @@ static void retry_instances(cloche_engine *engine)
                 return;
         engine->must_retry_instances = 0;
         templates_dispatch(engine);
-        engine_refill_later(engine);
+        engine_schedule_refill(engine);
 }
 
 /* All pending requests have failed by now; new ones fail at once. */
@@ -226,7 +226,7 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         do
-                r = keeper_hear(engine->keeper, NULL);
+                r = keeper_receive(engine->keeper, NULL);
         while (r > 0);
         if (r == 0)
                 retry_instances(engine);
@@ -298,7 +298,7 @@ static void ping(cloche_engine *engine)
         if (engine->is_over)
                 return;
         if (!engine->is_pinging) {
-                engine->is_pinging = keeper_ping_later(engine->keeper, on_pong, engine, NULL) == 0;
+                engine->is_pinging = keeper_ping_async(engine->keeper, on_pong, engine, NULL) == 0;
         } else if (++engine->silent_turns == SILENT_TURNS_MAX) {
                 snprintf(why, sizeof(why), "the keeper has not answered for %d s",
                          SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
@@ -313,7 +313,7 @@ static void on_tidy(uv_timer_t *timer)
         ping(timer->data);
 }
 
-void engine_refill_later(struct cloche_engine *engine)
+void engine_schedule_refill(struct cloche_engine *engine)
 {
         if (!uv_is_active((uv_handle_t *)&engine->refill_timer))
                 uv_timer_start(&engine->refill_timer, on_refill, REFILL_AFTER_MS, 0);

@@ -51,7 +51,7 @@ struct cloche_engine {
         unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
         int must_retry_instances; /* instances were wanted while too many boxes were being made */
-        int dispatching, dispatch_again, is_watching;
+        int dispatching, must_redispatch, is_watching;
         int is_over;           /* the keeper is gone, or timed out */
         int is_pinging;        /* a ping is unanswered */
         unsigned silent_turns; /* ticks of the tidy timer since that ping */
@@ -66,7 +66,7 @@ struct cloche_engine {
 #define TEMPLATE_PIDS 4096 /* a child counts here until it is in its box */
 
 /* Fill the pools later, not on the path of the run that took an instance. */
-void engine_refill_later(struct cloche_engine *engine);
+void engine_schedule_refill(struct cloche_engine *engine);
 /* Call it when an instance was wanted while too many boxes were being made; dispatch runs again
  * when there is room. */
 void engine_retry_instances(struct cloche_engine *engine);
@@ -291,12 +291,12 @@ void run_conclude(struct cloche_run *run);
 void run_tell(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */
-void run_end_again(struct cloche_run *run);
+void run_schedule_conclude(struct cloche_run *run);
 /* Watch the run: its program runs, or its child waits for the call. Events count from now on. */
 int run_watch(struct cloche_run *run, struct cloche_err *e);
 uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
 /* Measure the box, in which nothing runs any more. With mounts run_start_sync follows, then
- * run_end_again. */
+ * run_schedule_conclude. */
 void run_measure(struct cloche_run *run);
 /* run-start.c */
 void run_go_on(struct cloche_run *run); /* start its program; all the rest is in place */
@@ -312,7 +312,7 @@ int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt
  * perhaps from here. */
 void run_collect_mounts(struct cloche_run *run);
 /* Write the changes if the run succeeded and the caller does not decide about them. 1:
- * run_end_again follows. */
+ * run_schedule_conclude follows. */
 int run_start_sync(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* Callbacks of a template. */

@@ -21,7 +21,7 @@
 #define LIST_NAME "changes.json"
 #define FORMAT 1
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static struct cloche_changeset *changeset_new(void)
 {
@@ -90,7 +90,7 @@ int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct 
         return 0;
 }
 
-/* -- contents ------------------------------------------------------------------------------------------------- */
+/* -- contents --------------------------------------------------------------------------------------------------- */
 
 /* The server runs beside the guest's bytes, so open only plain files of that directory. */
 static int open_contents(int dir_fd, const char *name)
@@ -161,7 +161,7 @@ static json_t *read_value(const struct changeset_row *row, const json_t *change,
         return value;
 }
 
-/* -- the contract's form -------------------------------------------------------------------------------------- */
+/* -- the contract's form ---------------------------------------------------------------------------------------- */
 
 /* Join base and a path of a list, text or tagged bytes, below it. NULL: the list is invalid. */
 static json_t *join(const char *base, const json_t *path)
@@ -313,7 +313,7 @@ char *cloche_changeset_json(const cloche_changeset *set)
         return text;
 }
 
-/* -- remaining changes ---------------------------------------------------------------------------------------- */
+/* -- remaining changes ------------------------------------------------------------------------------------------ */
 
 size_t changeset_count(const struct cloche_changeset *set)
 {
@@ -354,7 +354,7 @@ static json_t *without(const struct changeset_row *row, const json_t *keys)
         return left;
 }
 
-void changeset_forget(struct cloche_changeset *set, const json_t *paths)
+void changeset_drop(struct cloche_changeset *set, const json_t *paths)
 {
         json_t *keys = json_object(), *path;
         size_t k;
@@ -375,7 +375,7 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
         json_decref(keys);
 }
 
-/* -- saving and loading --------------------------------------------------------------------------------------- */
+/* -- saving and loading ----------------------------------------------------------------------------------------- */
 
 static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name,
                      struct cloche_err *e)
@@ -454,7 +454,7 @@ int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche
         return r < 0 ? r : save_list(set, dir_fd, LIST_NAME, e);
 }
 
-int changeset_save_again(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e)
+int changeset_resave(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e)
 {
         int r;
 
@@ -539,7 +539,7 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
         return r;
 }
 
-/* -- from the caller's own list ------------------------------------------------------------------------------- */
+/* -- from the caller's own list --------------------------------------------------------------------------------- */
 
 /* Append text, or tagged bytes in base64. */
 static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size,

@@ -454,7 +454,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 spec->root = mount->option->root;
                 spec->is_written = (uint32_t)mount->option->is_written;
                 strcpy(spec->path, mount->option->path);
-                r = keeper_serve_later(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
+                r = keeper_serve_async(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
                                        mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
         }
         if (r == 0) {

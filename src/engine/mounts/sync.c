@@ -1,6 +1,6 @@
 /* A sync: writes changes of a box to the host's directories, in one transaction of cloche-sync for
- * each directory (src/helpers/sync/README.md). The event handler decides about every change before the
- * first write. */
+ * each directory (src/helpers/sync/README.md). The event handler decides about every change before
+ * the first write. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
@@ -45,7 +45,7 @@ struct cloche_sync {
         /* The current row. */
         struct channel channel;
         size_t sent; /* number of chosen[row] sent */
-        uv_timer_t *later;
+        uv_timer_t *step_timer;
 
         json_t *result;
         struct cloche_err error;
@@ -55,14 +55,14 @@ struct cloche_sync {
 static void step(struct cloche_sync *sync);
 
 /* The first step is not taken from within cloche_sync_start. */
-static void on_later(uv_timer_t *timer)
+static void on_step(uv_timer_t *timer)
 {
         step(timer->data);
 }
 
-static void step_later(struct cloche_sync *sync)
+static void schedule_step(struct cloche_sync *sync)
 {
-        uv_timer_start(sync->later, on_later, 0, 0);
+        uv_timer_start(sync->step_timer, on_step, 0, 0);
 }
 
 static void free_now(struct cloche_sync *sync)
@@ -101,7 +101,7 @@ static void finish(struct cloche_sync *sync, const struct cloche_err *e)
                 sync->on_end(sync->data, sync);
 }
 
-/* -- events --------------------------------------------------------------------------------------------------- */
+/* -- events ----------------------------------------------------------------------------------------------------- */
 
 static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
 {
@@ -141,7 +141,7 @@ static void add_skipped(struct cloche_sync *sync, const json_t *path, const char
                               json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
 }
 
-/* -- deciding before the first write -------------------------------------------------------------------------- */
+/* -- deciding before the first write ---------------------------------------------------------------------------- */
 
 static int is_virtual(const json_t *change)
 {
@@ -256,7 +256,7 @@ int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action a
                 abort_all(sync, reason ? reason : "aborted by the caller");
         else
                 choose(sync);
-        step_later(sync);
+        schedule_step(sync);
         return 0;
 }
 
@@ -267,7 +267,7 @@ void sync_unanswered(cloche_sync_question *question, const char *reason)
         if (!sync)
                 return;
         abort_all(sync, reason);
-        step_later(sync);
+        schedule_step(sync);
 }
 
 /* 1: all are decided. */
@@ -297,7 +297,7 @@ static int ask_next(struct cloche_sync *sync)
         return 1;
 }
 
-/* -- a transaction ------------------------------------------------------------------------------------------- */
+/* -- a transaction ---------------------------------------------------------------------------------------------- */
 
 static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 {
@@ -408,7 +408,7 @@ static void end_row(struct cloche_sync *sync)
 {
         channel_close(&sync->channel);
         sync->row++;
-        step_later(sync);
+        schedule_step(sync);
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -483,7 +483,7 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         spec->root = row->root;
         spec->is_written = !sync->is_dry;
         strcpy(spec->path, row->path);
-        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
+        r = keeper_serve_async(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
                                sync, e);
         sync->keeper_asked = r == 0;
         free(spec);
@@ -546,7 +546,7 @@ static void step(struct cloche_sync *sync)
                 finish(sync, &e);
 }
 
-/* -- the caller's side ---------------------------------------------------------------------------------------- */
+/* -- the caller's side ------------------------------------------------------------------------------------------ */
 
 int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                       struct cloche_err *e)
@@ -584,18 +584,18 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
                 .channel.received_fd = -EBADF,
                 .caller_fd = opt->has_caller ? fcntl(opt->caller_fd, F_DUPFD_CLOEXEC, 3) : -EBADF,
         };
-        sync->later = malloc(sizeof(*sync->later));
+        sync->step_timer = malloc(sizeof(*sync->step_timer));
         sync->result = opt->dry_run ? json_pack("{s:[], s:[], s:[], s:[]}", "steps", "denied", "conflicts", "skipped")
                                     : json_pack("{s:[], s:[], s:[], s:[], s:[]}", "synced", "failed", "skipped",
                                                 "conflicts", "kept");
-        if (!sync->later || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
-                free(sync->later);
+        if (!sync->step_timer || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
+                free(sync->step_timer);
                 free_now(sync);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
         }
-        uv_timer_init(&engine->loop, sync->later);
-        sync->later->data = sync;
-        step_later(sync);
+        uv_timer_init(&engine->loop, sync->step_timer);
+        sync->step_timer->data = sync;
+        schedule_step(sync);
         *ret = sync;
         return 0;
 }
@@ -647,7 +647,7 @@ void cloche_sync_free(cloche_sync *sync)
                 return;
         sync->on_end = NULL;
         finish(sync, NULL);
-        handle_close(sync->later);
+        handle_close(sync->step_timer);
         sync->is_freed = 1;
         if (!sync->keeper_asked)
                 free_now(sync);

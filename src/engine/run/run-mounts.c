@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- at the end ----------------------------------------------------------------------------------------------- */
+/* -- at the end ------------------------------------------------------------------------------------------------- */
 
 static void close_books(struct cloche_run *run)
 {
         run->books = BOOKS_READY;
-        run_end_again(run);
+        run_schedule_conclude(run);
 }
 
 static void warn_of_mount(struct cloche_run *run, const struct mount *mount)
@@ -146,7 +146,7 @@ static void on_mount_failed(void *data, const struct cloche_err *e)
                 run_failed(run, e);
         else if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_failure(run, &usage);
-        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
+        else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
                 run_failed(run, e);
 }
 
@@ -178,7 +178,7 @@ void run_collect_mounts(struct cloche_run *run)
                 run_measure(run); /* changes are kept only when nothing runs in the box */
 }
 
-/* -- at the start --------------------------------------------------------------------------------------------- */
+/* -- at the start ----------------------------------------------------------------------------------------------- */
 
 /* A box of a template can have new mount points only in its writable places; with others the run is
  * cold. */

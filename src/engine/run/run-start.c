@@ -196,7 +196,7 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         if (r == 0 && run->mounts)
                 mounts_describe(run->mounts, spec);
         if (r == 0)
-                r = keeper_box_make_later(run->engine->keeper, spec, on_box, run, e);
+                r = keeper_box_make_async(run->engine->keeper, spec, on_box, run, e);
         free(spec);
         return r;
 }

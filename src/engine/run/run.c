@@ -162,7 +162,7 @@ static void on_cpu(uv_timer_t *timer)
 
         if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_cpu(run, &usage);
-        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
+        else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
                 return; /* the keeper is gone, and the box with it */
 }
 
@@ -764,7 +764,7 @@ static void measured(struct cloche_run *run)
                         return;
         }
         run->books = BOOKS_READY;
-        run_end_again(run);
+        run_schedule_conclude(run);
 }
 
 static void on_measured(void *data, struct keeper_reply *reply)
@@ -782,11 +782,11 @@ void run_measure(struct cloche_run *run)
 {
         run->books = BOOKS_MEASURING;
         if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
-            keeper_box_usage_later(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
+            keeper_box_usage_async(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
                 measured(run);
 }
 
-/* 0: run_end_again follows. */
+/* 0: run_schedule_conclude follows. */
 static int open_books(struct cloche_run *run)
 {
         if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->is_live)
@@ -882,7 +882,7 @@ static void leave_queue(struct cloche_run *run)
         run->is_queued = 0;
 }
 
-void run_end_again(struct cloche_run *run)
+void run_schedule_conclude(struct cloche_run *run)
 {
         run->is_queued = 1;
         TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);

@@ -36,7 +36,7 @@ void probe_streams_close(struct probe_streams *streams)
         fd_close(&streams->write_fd);
 }
 
-/* -- waiting: the loop serves nothing else meanwhile ---------------------------------------------------------- */
+/* -- waiting: the loop serves nothing else meanwhile ------------------------------------------------------------ */
 
 struct outcome {
         cloche_engine *engine;
@@ -86,7 +86,7 @@ int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
                                                  : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
 }
 
-/* -- boxes ---------------------------------------------------------------------------------------------------- */
+/* -- boxes ------------------------------------------------------------------------------------------------------ */
 
 int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *ret, struct cloche_err *e)
 {
@@ -110,7 +110,7 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         spec->shared_with = KEEPER_NO_BOX;
         spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* the selftest tries them */
-        r = await(&outcome, keeper_box_make_later(engine->keeper, spec, on_reply, &outcome, e));
+        r = await(&outcome, keeper_box_make_async(engine->keeper, spec, on_reply, &outcome, e));
         free(spec);
         return r;
 }
@@ -185,7 +185,7 @@ int probe_fork(cloche_engine *engine, const struct box *box, const int *fds, siz
         uint32_t fork;
 
         return await(&outcome,
-                     keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
+                     keeper_box_fork_async(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
 }
 
 static int read_output(int fd, struct buf *ret, struct cloche_err *e)

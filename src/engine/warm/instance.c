@@ -164,7 +164,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
         if (instance->of)
                 instance->of->forks++;
         if (!is_of_context(instance) && !engine_read_usage(instance->engine, instance->box.id, &instance->before) &&
-            keeper_box_usage_later(instance->engine->keeper, instance->box.id, on_usage, instance, NULL) == 0)
+            keeper_box_usage_async(instance->engine->keeper, instance->box.id, on_usage, instance, NULL) == 0)
                 return;
         become_ready(instance);
 }
@@ -183,7 +183,7 @@ static int ask_for_fork(struct instance *instance, struct cloche_err *e)
         fds[3] = agent_fd;
         fds[4] = instance->box.fork_fd;
         if (r == 0)
-                r = keeper_box_fork_later(instance->box.keeper, instance->box.id, fds, instance->is_template ? 5 : 4,
+                r = keeper_box_fork_async(instance->box.keeper, instance->box.id, fds, instance->is_template ? 5 : 4,
                                           on_forked, instance, &instance->fork, e);
         fd_close(&agent_fd);
         fd_close(&instance->box.fork_fd);
@@ -352,7 +352,7 @@ static int begin(struct instance *instance, struct cloche_err *e)
                 spec->optional_guards = instance->engine->optional_guards;
                 if (instance->mounts)
                         mounts_describe(instance->mounts, spec);
-                r = keeper_box_make_later(instance->engine->keeper, spec, on_made, instance, e);
+                r = keeper_box_make_async(instance->engine->keeper, spec, on_made, instance, e);
         }
         free(spec);
         return r;

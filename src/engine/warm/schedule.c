@@ -162,7 +162,7 @@ void templates_refill(struct cloche_engine *engine)
                                 if (add_instance(t, &t->pool_limits, NULL) < 0)
                                         break;
         engine->dispatching = 0;
-        if (engine->dispatch_again)
+        if (engine->must_redispatch)
                 templates_dispatch(engine);
 }
 
@@ -305,7 +305,7 @@ static int dispatch_one(struct cloche_engine *engine)
                         make_mounted_instances(t, engine->options.runs_max - engine->running);
                 else
                         make_instances(t, &limits);
-                engine_refill_later(engine);
+                engine_schedule_refill(engine);
                 if (instance)
                         return 1;
                 t = next_in_turn(engine, t->turn);
@@ -318,15 +318,15 @@ void templates_dispatch(struct cloche_engine *engine)
         int moved;
 
         if (engine->dispatching) {
-                engine->dispatch_again = 1; /* called from within: the outer call goes on */
+                engine->must_redispatch = 1; /* called from within: the outer call goes on */
                 return;
         }
         engine->dispatching = 1;
         do {
-                moved = engine->dispatch_again;
-                engine->dispatch_again = 0;
+                moved = engine->must_redispatch;
+                engine->must_redispatch = 0;
                 moved |= dispatch_one(engine);
-        } while (moved || engine->dispatch_again);
+        } while (moved || engine->must_redispatch);
         engine->dispatching = 0;
 }
 

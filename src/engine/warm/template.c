@@ -88,7 +88,7 @@ void template_replace(struct template *base)
         next->has_pool_limits = base->has_pool_limits;
         base->is_retired = 1;
         template_drop_instances(base);
-        engine_refill_later(base->engine);
+        engine_schedule_refill(base->engine);
 }
 
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
@@ -291,7 +291,7 @@ static void measure(struct template *t)
         if (engine_read_usage(t->engine, t->parent_box->box.id, &usage)) {
                 t->memory_bytes = usage.memory_peak_bytes;
                 become_ready(t);
-        } else if (keeper_box_usage_later(t->engine->keeper, t->parent_box->box.id, on_usage, t, &e) < 0) {
+        } else if (keeper_box_usage_async(t->engine->keeper, t->parent_box->box.id, on_usage, t, &e) < 0) {
                 break_down(t, &e);
         }
 }
@@ -314,7 +314,7 @@ static void on_frozen(struct template *t)
         t->is_frozen = 1;
         if (own == CLOCHE_UNLIMITED)
                 measure(t);
-        else if (keeper_box_limit_later(t->engine->keeper, t->parent_box->box.id, &limits, on_limit, t, &e) < 0)
+        else if (keeper_box_limit_async(t->engine->keeper, t->parent_box->box.id, &limits, on_limit, t, &e) < 0)
                 break_down(t, &e);
 }
 
@@ -454,7 +454,7 @@ static void on_setup_end(struct template *t)
         channel_close(&t->channel);
         if (engine_read_usage(t->engine, box, &usage))
                 end_setup(t, &usage);
-        else if (keeper_box_usage_later(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
+        else if (keeper_box_usage_async(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
                 end_setup(t, NULL);
 }
 
@@ -601,7 +601,7 @@ static int start_base(struct template *t, struct cloche_err *e)
         if (r == 0) {
                 spec->limits = template_limits(t);
                 spec->is_template = 1;
-                r = keeper_box_make_later(t->engine->keeper, spec, on_box_made, t, e);
+                r = keeper_box_make_async(t->engine->keeper, spec, on_box_made, t, e);
         }
         free(spec);
         return r;
@@ -728,7 +728,7 @@ void template_instance_ready(struct template *of, struct instance *instance)
 
         if (!instance->is_template) {
                 templates_dispatch(of->engine);
-                engine_refill_later(of->engine);
+                engine_schedule_refill(of->engine);
                 return;
         }
         if (start_prefix(t, &e) < 0)
@@ -773,7 +773,7 @@ void template_instance_failed(struct template *of, struct instance *instance, co
         instance_free(instance);
         if (was_used) {
                 templates_dispatch(t->engine);
-                engine_refill_later(t->engine);
+                engine_schedule_refill(t->engine);
         } else if (!template_has_pending_instance(t)) {
                 /* Fail the waiting runs if no instance is being made: instances with other limits do not
                  * fit them. */

@@ -215,8 +215,8 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
                 sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
-/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
- * cannot be written, that is reported now. */
+/* The definition records whether the sandbox runs, by which the next daemon detects that it was not
+ * stopped. If it cannot be written, that is reported now. */
 static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
@@ -225,7 +225,7 @@ static void define_state(struct sandbox *s)
                 store_failed(s, &e);
 }
 
-/* -- the end -------------------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------------------------- */
 
 /* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
@@ -289,7 +289,7 @@ static void nobody_hears(void *data, struct keeper_reply *reply)
 void box_forget(const struct sandboxes *all, uint32_t box)
 {
         /* An error means that the keeper has ended, and the box with it. */
-        if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
+        if (keeper_box_drop_async(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
                 return;
 }
 
@@ -322,7 +322,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         set_state(s, SANDBOX_STOPPING);
         asks_end(s, &e);
         release(s);
-        if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
+        if (s->has_box && keeper_box_drop_async(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
                 s->has_box = 0;
                 return;
         }
@@ -468,7 +468,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         drop(s, &e);
 }
 
-/* -- the start ------------------------------------------------------------------------------------------------ */
+/* -- the start -------------------------------------------------------------------------------------------------- */
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
@@ -573,7 +573,7 @@ static int make_box(struct sandbox *s, struct cloche_err *e)
         if (r == 0)
                 r = engine_check_guards(s->all->engine, e);
         if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_made, s, e);
+                r = keeper_box_make_async(s->all->engine->keeper, spec, on_made, s, e);
         free(spec);
         return r;
 }
@@ -643,7 +643,7 @@ void sandbox_turn(struct sandbox *s)
                 sandbox_free(s);
 }
 
-/* -- its description ------------------------------------------------------------------------------------------ */
+/* -- its description -------------------------------------------------------------------------------------------- */
 
 static void on_usage(void *data, struct keeper_reply *reply)
 {
@@ -663,7 +663,7 @@ static void add_usage(struct sandbox *s, json_t *object)
         int is_known = engine_read_usage(engine, s->box, &usage);
 
         if (!is_known && !s->is_measuring)
-                s->is_measuring = keeper_box_usage_later(engine->keeper, s->box, on_usage, s, NULL) == 0;
+                s->is_measuring = keeper_box_usage_async(engine->keeper, s->box, on_usage, s, NULL) == 0;
         if (!is_known)
                 usage = s->usage;
         if (is_known || s->has_usage)

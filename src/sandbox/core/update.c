@@ -30,7 +30,7 @@ void updates_free(struct sandbox *s)
         }
 }
 
-/* -- limits --------------------------------------------------------------------------------------------------- */
+/* -- limits ----------------------------------------------------------------------------------------------------- */
 
 static int check_names(const json_t *limits, struct cloche_err *e)
 {
@@ -72,7 +72,7 @@ static int describe_limits(const json_t *limits, const struct cloche_limits *wan
         return ret->memory_bytes || ret->pids || ret->cpu_percent;
 }
 
-/* -- the whole update ----------------------------------------------------------------------------------------- */
+/* -- the whole update ------------------------------------------------------------------------------------------- */
 
 static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
 {
@@ -192,7 +192,7 @@ int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *param
         u = calloc(1, sizeof(*u));
         if (!u)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
-        r = keeper_box_limit_later(s->all->engine->keeper, s->box, &box, on_limit, s, e);
+        r = keeper_box_limit_async(s->all->engine->keeper, s->box, &box, on_limit, s, e);
         if (r < 0) {
                 free(u);
                 return r;

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* -- the end of a shell --------------------------------------------------------------------------------------- */
+/* -- the end of a shell ----------------------------------------------------------------------------------------- */
 
 void shell_forget(struct session *session)
 {
@@ -105,7 +105,7 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-/* -- answers of a shell --------------------------------------------------------------------------------------- */
+/* -- answers of a shell ----------------------------------------------------------------------------------------- */
 
 /* Read the list of terminated strings from a memory file that the guest made. */
 static void take_exported(struct session *session, int fd)
@@ -237,7 +237,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
         }
 }
 
-/* -- the start of a shell ------------------------------------------------------------------------------------- */
+/* -- the start of a shell --------------------------------------------------------------------------------------- */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
@@ -364,7 +364,7 @@ static int make_box(struct session *session, struct cloche_err *e)
         spec->shared_with = s->box;
         spec->image[0] = '\0'; /* it uses the sandbox's */
         if (r == 0)
-                r = keeper_box_make_later(s->all->engine->keeper, spec, on_box, session, e);
+                r = keeper_box_make_async(s->all->engine->keeper, spec, on_box, session, e);
         free(spec);
         if (r == 0) {
                 session->state = SHELL_STARTING;
