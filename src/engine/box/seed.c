@@ -19,7 +19,7 @@ void seeding_stop(struct seeding *p)
         p->done = NULL;
         mounts_detach_seed(p->mounts, p);
         if (p->box->control)
-                control_forget(p->box->control, p);
+                control_detach(p->box->control, p);
 }
 
 static void go_on(struct seeding *p);
@@ -73,7 +73,7 @@ static int seed_box(struct seeding *p, struct cloche_err *e)
 
                 if (mounts_find(p->mounts, file->path, &below))
                         continue;
-                r = control_ask_path(p->box->control, &request, file->path, &file->fd, 1, on_put, p, e);
+                r = control_request_path(p->box->control, &request, file->path, &file->fd, 1, on_put, p, e);
                 if (r < 0)
                         return r;
                 p->asked++;

@@ -35,7 +35,7 @@ void run_stop_start(struct cloche_run *run)
         seeding_stop(&run->seeding);
         run_stop_network(run);
         if (run->box.control)
-                control_forget(run->box.control, run);
+                control_detach(run->box.control, run);
 }
 
 static void watch(struct cloche_run *run)
@@ -150,7 +150,7 @@ static void on_seeded(void *data, const struct cloche_err *error)
         else if (run->omit_changes || run_is_root_mounted(run) ||
                  (!run->parent_box && run->own_files.count == 0 && !run->mounts))
                 run_go_on(run);
-        else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
+        else if (control_request_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);
 }
 

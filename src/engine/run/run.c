@@ -109,7 +109,7 @@ static int signal_program(struct cloche_run *run, int signal)
 
         if (run->kind != CLOCHE_SCRIPT || run->parent_box || !run->is_live || run->box.pid <= 0)
                 return 0;
-        return control_ask(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
+        return control_request(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
 }
 
 static void on_cancel(uv_async_t *async)

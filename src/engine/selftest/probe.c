@@ -162,8 +162,8 @@ static int put_probe(cloche_engine *engine, struct box *box, struct cloche_err *
 
         if (engine->probe_fd < 0)
                 return err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir);
-        return await(&outcome,
-                     control_ask_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init, &outcome, e));
+        return await(&outcome, control_request_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init,
+                                                    &outcome, e));
 }
 
 int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)

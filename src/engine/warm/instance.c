@@ -229,7 +229,7 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
 static int ask_init(struct instance *instance, const struct init_request *request, struct cloche_err *e)
 {
         instance->state = INSTANCE_SEEDING;
-        return control_ask(instance->box.control, request, NULL, 0, on_init_answer, instance, e);
+        return control_request(instance->box.control, request, NULL, 0, on_init_answer, instance, e);
 }
 
 /* Init of a box that shares, or has mounts in others, or of files, answers only when the box is

@@ -400,7 +400,7 @@ static int quiesce(struct sandbox *s, struct cloche_err *e)
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
         asks_end(s, &why);
         end_work(s);
-        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
+        return control_request(&s->control, &request, NULL, 0, on_quiet, s, e);
 }
 
 static void save_and_drop(struct sandbox *s)
@@ -440,7 +440,7 @@ static void stop_now(struct sandbox *s)
         set_state(s, SANDBOX_STOPPING);
         if (!s->wants_save || s->is_deleted || s->all->state_fd < 0)
                 drop_stopped(s);
-        else if (s->all->is_stopping || control_ask(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
+        else if (s->all->is_stopping || control_request(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
                 save_and_drop(s);
 }
 

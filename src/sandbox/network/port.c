@@ -249,12 +249,12 @@ static int ask_ports(struct sandbox *s, control_done done, void *data, struct cl
 {
         struct init_request request = {.op = INIT_PORTS};
 
-        return control_ask(&s->control, &request, NULL, 0, done, data, e);
+        return control_request(&s->control, &request, NULL, 0, done, data, e);
 }
 
 static void list_cancel(struct sandbox_ask *ask)
 {
-        control_forget(&ask->sandbox->control, ask);
+        control_detach(&ask->sandbox->control, ask);
 }
 
 static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -340,7 +340,7 @@ static void stop_watch(struct sandbox *s)
         if (!w)
                 return;
         s->port_watch = NULL;
-        control_forget(&s->control, w);
+        control_detach(&s->control, w);
         handle_close(w->timer);
         free(w);
 }

@@ -391,7 +391,7 @@ void processes_gone(struct sandbox *s)
         TAILQ_FOREACH (p, &s->processes, link)
                 p->on_begin = NULL; /* the request has its outcome already */
         while ((p = TAILQ_FIRST(&s->processes))) {
-                control_forget(p->control, p);
+                control_detach(p->control, p);
                 if (p->has_shell_command)
                         session_forget(p->session, &p->shell);
                 p->has_shell_command = 0;
