@@ -107,7 +107,7 @@ static struct instance *request_instance(uint32_t shared_with)
 
         reported = (struct report){0};
         must(instance_new(prefix->template, &no_limits, NULL, shared_with, 0, &instance, &e), "ask for an instance");
-        instance->told = on_ready;
+        instance->on_ready = on_ready;
         instance->owner = &reported;
         return instance;
 }

@@ -120,8 +120,8 @@ static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct
         return 0;
 }
 
-static int ask(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd,
-               struct cloche_err *e)
+static int request_init(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd,
+                        struct cloche_err *e)
 {
         int fd = -EBADF, r = fd_send(box->control_fd, request, sizeof(*request), NULL, 0);
 
@@ -152,12 +152,12 @@ int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
         int r;
 
         set_patience(box, QUIESCE_PATIENCE_S);
-        r = ask(box, &request, ret, NULL, e);
+        r = request_init(box, &request, ret, NULL, e);
         set_patience(box, (int)(control_of_box.patience_ms / 1000));
         return r;
 }
 
-static int ask_for_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
+static int request_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
 {
         struct init_request request = {.op = op};
         struct init_answer answer;
@@ -166,20 +166,20 @@ static int ask_for_file(struct box *box, enum init_op op, const char *path, int 
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
                                sizeof(request.path) - 1);
         strcpy(request.path, path);
-        return ask(box, &request, &answer, ret_fd, e);
+        return request_init(box, &request, &answer, ret_fd, e);
 }
 
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_LIST, path, ret_fd, e);
+        return request_file(box, INIT_LIST, path, ret_fd, e);
 }
 
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_GET, path, ret_fd, e);
+        return request_file(box, INIT_GET, path, ret_fd, e);
 }
 
 int box_read_link(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_READLINK, path, ret_fd, e);
+        return request_file(box, INIT_READLINK, path, ret_fd, e);
 }

@@ -288,8 +288,8 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
 
 /* k->request has its op and the members that belong to it. A request never blocks: the keeper may
  * be stopped, or wait until we read its answers. */
-static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
-               struct cloche_err *e)
+static int send_request(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+                        struct cloche_err *e)
 {
         struct pending *row;
         int r = find_free_row(k, &row, e);
@@ -327,12 +327,12 @@ static int prepare(struct keeper *k, enum keeper_op op, struct cloche_err *e)
         return 0;
 }
 
-static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data,
-                       struct cloche_err *e)
+static int send_plain_request(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data,
+                              struct cloche_err *e)
 {
         int r = prepare(k, op, e);
 
-        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, box, NULL, 0, done, data, e);
 }
 
 /* is_cut: the packet is complete, but its descriptors could not be received. */
@@ -518,7 +518,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
-                r = ask_plainly(k, KEEPER_HELLO, 0, keeper_on_waited, &hello, e);
+                r = send_plain_request(k, KEEPER_HELLO, 0, keeper_on_waited, &hello, e);
         if (r == 0)
                 r = keeper_wait(k, &hello, e);
         if (r < 0) {
@@ -583,7 +583,7 @@ int keeper_fd(const struct keeper *k)
 
 int keeper_ping_async(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_PING, 0, done, data, e);
+        return send_plain_request(k, KEEPER_PING, 0, done, data, e);
 }
 
 int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
@@ -592,7 +592,7 @@ int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, 
         int r = prepare(k, KEEPER_BOX_MAKE, e);
 
         k->request.spec = *spec;
-        return r < 0 ? r : ask(k, 0, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, 0, NULL, 0, done, data, e);
 }
 
 int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e)
@@ -614,7 +614,7 @@ int keeper_box_fork_async(struct keeper *k, uint32_t box, const int *fds, size_t
         int r = prepare(k, KEEPER_BOX_FORK, e);
 
         if (r == 0)
-                r = ask(k, box, fds, fd_count, done, data, e);
+                r = send_request(k, box, fds, fd_count, done, data, e);
         if (r == 0)
                 *ret_fork = k->request.serial;
         return r;
@@ -626,7 +626,7 @@ int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_servi
         int r = prepare(k, KEEPER_SERVE, e);
 
         k->request.service = *spec;
-        return r < 0 ? r : ask(k, box, fds, fd_count, done, data, e);
+        return r < 0 ? r : send_request(k, box, fds, fd_count, done, data, e);
 }
 
 int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
@@ -635,25 +635,25 @@ int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_b
         int r = prepare(k, KEEPER_BOX_LIMIT, e);
 
         k->request.spec = (struct keeper_box_spec){.limits = *limits};
-        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, box, NULL, 0, done, data, e);
 }
 
 int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_USAGE, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_USAGE, box, done, data, e);
 }
 
 int keeper_box_freeze_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_FREEZE, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_FREEZE, box, done, data, e);
 }
 
 int keeper_box_thaw_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_THAW, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_THAW, box, done, data, e);
 }
 
 int keeper_box_drop_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_DROP, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_DROP, box, done, data, e);
 }

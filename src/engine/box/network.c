@@ -27,8 +27,8 @@ struct network {
         struct network_stats stats;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_asking;  /* the keeper was asked to start the gate */
-        unsigned looks; /* while it is not ready */
+        int is_starting; /* the keeper was asked to start the gate */
+        unsigned looks;  /* while it is not ready */
         int is_ready;
         int is_stopped, is_ended, is_closed;
 };
@@ -165,11 +165,11 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct network *network = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
-                e = &gone;
+                err_set(&lost, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+                e = &lost;
         }
         fail(network, e);
 }
@@ -178,7 +178,7 @@ static void on_end(void *data, const struct cloche_err *e)
 
 static void free_if_done(struct network *network)
 {
-        if (!network->is_asking && network->is_closed)
+        if (!network->is_starting && network->is_closed)
                 free(network);
 }
 
@@ -194,7 +194,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct network *network = data;
 
-        network->is_asking = 0;
+        network->is_starting = 0;
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
@@ -226,7 +226,7 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
         r = keeper_serve_async(keeper, box, spec, &gate_fd, 1, on_served, network, e);
-        network->is_asking = r == 0;
+        network->is_starting = r == 0;
         free(spec);
         return r;
 }

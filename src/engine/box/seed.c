@@ -2,7 +2,7 @@
 
 #include "base/fd.h"
 
-#define ASKED_MAX 16 /* concurrent requests: each answer costs an iteration, each request memory */
+#define PENDING_MAX 16 /* concurrent requests: each answer costs an iteration, each request memory */
 
 static void finish(struct seeding *p, const struct cloche_err *e)
 {
@@ -30,7 +30,7 @@ static void on_put(void *data, const struct init_answer *answer, int fd, const s
 
         (void)answer;
         fd_close(&fd);
-        p->asked--;
+        p->pending--;
         if (e)
                 finish(p, e);
         else
@@ -65,7 +65,7 @@ static int seed_mount(struct seeding *p, struct cloche_err *e)
 /* Send files to init, which handles them in this order. */
 static int seed_box(struct seeding *p, struct cloche_err *e)
 {
-        while (p->asked < ASKED_MAX && p->next_in_box < p->files->count) {
+        while (p->pending < PENDING_MAX && p->next_in_box < p->files->count) {
                 const struct kept_file *file = &p->files->rows[p->next_in_box++];
                 struct init_request request = {.op = INIT_PUT, .mode = file->mode};
                 const char *below;
@@ -76,7 +76,7 @@ static int seed_box(struct seeding *p, struct cloche_err *e)
                 r = control_request_path(p->box->control, &request, file->path, &file->fd, 1, on_put, p, e);
                 if (r < 0)
                         return r;
-                p->asked++;
+                p->pending++;
         }
         return 0;
 }
@@ -90,7 +90,7 @@ static void go_on(struct seeding *p)
                 return;
         if (r == 0)
                 r = seed_box(p, &e);
-        if (r < 0 || p->asked == 0)
+        if (r < 0 || p->pending == 0)
                 finish(p, r < 0 ? &e : NULL);
 }
 

@@ -10,7 +10,7 @@ struct seeding {
         struct mounts *mounts; /* of the box, or NULL; a file in one becomes a virtual file */
         const struct kept_files *files;
         size_t next_in_mount, next_in_box;                    /* next rows to check */
-        unsigned asked;                                       /* answers missing from init */
+        unsigned pending;                                     /* answers missing from init */
         void (*done)(void *data, const struct cloche_err *e); /* NULL: idle */
         void *data;
 };

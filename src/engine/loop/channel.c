@@ -186,7 +186,7 @@ static void consume(struct channel *c, size_t size)
 /* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
  * short is useless to the agent, so shut the socket down: the end of the stream then comes from the
  * loop, not from here. */
-static void abandon(struct channel *c)
+static void discard_output(struct channel *c)
 {
         consume(c, c->out.size);
         fd_close(&c->out_fd);
@@ -203,7 +203,7 @@ void channel_flush(struct channel *c)
                 else if (n < 0 && errno == EAGAIN)
                         break;
                 else if (n < 0 && errno != EINTR)
-                        abandon(c);
+                        discard_output(c);
         }
         if (c->poll && !c->is_ended)
                 watch_poll(c);

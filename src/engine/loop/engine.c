@@ -215,7 +215,7 @@ static void retry_instances(cloche_engine *engine)
 static void lose_keeper(cloche_engine *engine)
 {
         uv_poll_stop(&engine->keeper_poll);
-        engine->is_over = 1;
+        engine->is_keeper_lost = 1;
 }
 
 static void on_keeper(uv_poll_t *poll, int status, int events)
@@ -240,7 +240,7 @@ static void on_check(uv_check_t *check)
         struct cloche_run *run;
 
         while ((run = TAILQ_FIRST(&engine->ended)))
-                run_tell(run);
+                run_report(run);
 }
 
 static void on_refill(uv_timer_t *timer)
@@ -295,7 +295,7 @@ static void ping(cloche_engine *engine)
 {
         char why[100];
 
-        if (engine->is_over)
+        if (engine->is_keeper_lost)
                 return;
         if (!engine->is_pinging) {
                 engine->is_pinging = keeper_ping_async(engine->keeper, on_pong, engine, NULL) == 0;
@@ -354,7 +354,7 @@ int cloche_engine_timeout_ms(const cloche_engine *engine)
 
 int cloche_engine_is_over(const cloche_engine *engine)
 {
-        return engine->is_over;
+        return engine->is_keeper_lost;
 }
 
 unsigned cloche_engine_waiting(const cloche_engine *engine)
@@ -426,7 +426,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
         TAILQ_INIT(&engine->cold_waiting);
-        TAILQ_INIT(&engine->cold_asked);
+        TAILQ_INIT(&engine->cold_requested);
         set_options(engine, opt);
         engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);

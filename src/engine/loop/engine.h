@@ -46,13 +46,13 @@ struct cloche_engine {
         } options;
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
-        unsigned running, waiting;                 /* runs from templates */
-        struct cold_runs cold_waiting, cold_asked; /* waiting for a box; the keeper is making their box */
+        unsigned running, waiting;                     /* runs from templates */
+        struct cold_runs cold_waiting, cold_requested; /* waiting for a box; the keeper is making their box */
         unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
         int must_retry_instances; /* instances were wanted while too many boxes were being made */
         int dispatching, must_redispatch, is_watching;
-        int is_over;           /* the keeper is gone, or timed out */
+        int is_keeper_lost;    /* the keeper is gone, or timed out */
         int is_pinging;        /* a ping is unanswered */
         unsigned silent_turns; /* ticks of the tidy timer since that ping */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
@@ -125,9 +125,9 @@ struct cloche_run {
         json_t *collected;
 
         /* Start (run-start.c). */
-        enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* the engine's list that holds it */
+        enum { COLD_NOT, COLD_WAITING, COLD_REQUESTED } cold; /* the engine's list that holds it */
         int64_t tenant;
-        uint64_t asked_ns; /* when its box was requested */
+        uint64_t requested_ns; /* when its box was requested */
         struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */
         uint32_t argc, envc;
@@ -285,10 +285,10 @@ void streams_done(struct cloche_run *run);
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
 /* Call it before closing the descriptor, or libuv would drop the next user of that number. */
 void loop_poll_close(uv_poll_t *poll);
-/* Finish a run that has ended: make its result, release its place and its box. run_tell also calls
- * on_end, once. */
+/* Finish a run that has ended: make its result, release its place and its box. run_report also
+ * calls on_end, once. */
 void run_conclude(struct cloche_run *run);
-void run_tell(struct cloche_run *run);
+void run_report(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */
 void run_schedule_conclude(struct cloche_run *run);

@@ -212,20 +212,20 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         const json_t *path = json_object_get(change, "path"), *from = json_object_get(change, "from"),
                      *link = json_object_get(change, "link");
         json_int_t mtime_ns = json_integer_value(json_object_get(change, "mtimeNs"));
-        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path),
-                                 "realPath", host_path(row, path), "timestamp", mtime_ns / 1000000);
+        json_t *described = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path),
+                                      "realPath", host_path(row, path), "timestamp", mtime_ns / 1000000);
 
-        if (!told)
+        if (!described)
                 return NULL;
-        copy(told, change, passed, sizeof(passed) / sizeof(passed[0]));
-        json_object_del(told, "content"); /* a flag in the list, the bytes in the result */
+        copy(described, change, passed, sizeof(passed) / sizeof(passed[0]));
+        json_object_del(described, "content"); /* a flag in the list, the bytes in the result */
         if (json_is_false(json_object_get(change, "content")))
-                json_object_set_new(told, "attributesOnly", json_true());
+                json_object_set_new(described, "attributesOnly", json_true());
         if (from)
-                json_object_set_new(told, "renamedFrom", box_path(row, from));
+                json_object_set_new(described, "renamedFrom", box_path(row, from));
         if (link)
-                json_object_set_new(told, "linkOf", box_path(row, link));
-        return told;
+                json_object_set_new(described, "linkOf", box_path(row, link));
+        return described;
 }
 
 /* A set with values has no other contents. */
@@ -239,7 +239,8 @@ static json_t *find_value(const struct changeset_row *row, const json_t *change,
         return kept && *ret_size <= max ? json_incref(json_array_get(kept, 1)) : NULL;
 }
 
-static void add_contents(const struct changeset_row *row, const json_t *change, int omit, uint64_t *left, json_t *told)
+static void add_contents(const struct changeset_row *row, const json_t *change, int omit, uint64_t *left,
+                         json_t *described)
 {
         size_t size = 0;
         json_t *value;
@@ -248,11 +249,11 @@ static void add_contents(const struct changeset_row *row, const json_t *change, 
                 return;
         value = find_value(row, change, *left < FILES_CONTENT_MAX ? *left : FILES_CONTENT_MAX, &size);
         if (!value) {
-                json_object_set_new(told, "contentOmitted", json_true());
+                json_object_set_new(described, "contentOmitted", json_true());
                 return;
         }
         *left -= size < *left ? size : *left;
-        json_object_set_new(told, "content", value);
+        json_object_set_new(described, "content", value);
 }
 
 static json_t *describe_old_name(const struct changeset_row *row, const json_t *change)
@@ -268,19 +269,19 @@ static json_t *describe_old_name(const struct changeset_row *row, const json_t *
 static int describe(const struct changeset_row *row, const json_t *change, int omit_contents, uint64_t *left,
                     json_t *created, json_t *modified, json_t *deleted)
 {
-        json_t *told = changeset_describe_one(row, change);
-        const char *type = told ? json_string_value(json_object_get(told, "type")) : NULL;
+        json_t *described = changeset_describe_one(row, change);
+        const char *type = described ? json_string_value(json_object_get(described, "type")) : NULL;
         int r = 0;
 
         if (!type)
                 return -CLOCHE_E_RESOURCE;
-        add_contents(row, change, omit_contents, left, told);
+        add_contents(row, change, omit_contents, left, described);
         if (json_object_get(change, "from"))
                 r = json_array_append_new(deleted, describe_old_name(row, change));
         r |= json_array_append_new(strcmp(type, "deleted") == 0    ? deleted
                                    : strcmp(type, "modified") == 0 ? modified
                                                                    : created,
-                                   told);
+                                   described);
         return r < 0 ? -CLOCHE_E_RESOURCE : 0;
 }
 

@@ -22,7 +22,7 @@
 /* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */
 #define COLLECT_PATIENCE_MS 10000
 
-enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, REQUEST_SEED };
+enum { REQUEST_JOURNAL = 1, REQUEST_CONFIGURE, REQUEST_CHANGES, REQUEST_CONTENTS, REQUEST_SEED };
 
 /* -- life ------------------------------------------------------------------------------------------------------- */
 
@@ -176,10 +176,10 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         mounts_unref(mounts);
 }
 
-static int ask_changes(struct mount *mount, struct cloche_err *e)
+static int request_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
-        return channel_request(&mount->channel, ASK_CHANGES, "changes",
+        return channel_request(&mount->channel, REQUEST_CHANGES, "changes",
                                json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes),
                                          "limit", CHANGES_PAGE, "fileBytes", (int)FILES_CONTENT_MAX, "allBytes",
                                          (json_int_t)mount->values_max),
@@ -248,8 +248,8 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
         keep_list(&mount->denials, result, "denials");
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
-                return ask_changes(mount, e);
-        return channel_request(&mount->channel, ASK_CONTENTS, "contents", json_object(), e);
+                return request_changes(mount, e);
+        return channel_request(&mount->channel, REQUEST_CONTENTS, "contents", json_object(), e);
 }
 
 static int keep_contents(struct mount *mount, struct cloche_err *e)
@@ -287,7 +287,8 @@ static int send_seed(struct mount *mount, json_t *params, int fd, struct cloche_
 static int configure(struct mount *mount, struct cloche_err *e)
 {
         json_t *seed = mount->seed;
-        int r = channel_request(&mount->channel, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+        int r = channel_request(&mount->channel, REQUEST_CONFIGURE, "configure", json_incref(mount->option->configure),
+                                e);
 
         mount->is_configuring = 1;
         mount->seed = NULL;
@@ -296,7 +297,7 @@ static int configure(struct mount *mount, struct cloche_err *e)
         else
                 json_decref(seed);
         if (r == 0 && mount->waiting)
-                r = ask_changes(mount, e);
+                r = request_changes(mount, e);
         return r;
 }
 
@@ -365,14 +366,14 @@ static int recover(struct mount *mount, struct cloche_err *e)
 static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f,
                        struct cloche_err *e)
 {
-        if (id == ASK_CHANGES && mount->waiting)
+        if (id == REQUEST_CHANGES && mount->waiting)
                 return keep_changes(mount, result, f, e);
-        if (id == ASK_CONTENTS && mount->waiting)
+        if (id == REQUEST_CONTENTS && mount->waiting)
                 return keep_contents(mount, e);
-        if (id == ASK_JOURNAL)
+        if (id == REQUEST_JOURNAL)
                 return json_is_true(json_object_get(result, "journal")) && !mount->recovery ? recover(mount, e)
                                                                                             : configure(mount, e);
-        if (id == ASK_CONFIGURE)
+        if (id == REQUEST_CONFIGURE)
                 mount->is_configured = 1;
         else if (id != REQUEST_SEED)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked",
@@ -403,11 +404,11 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct mount *mount = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_MOUNT, "the server of %.80s is gone", mount->option->target);
-                e = &gone;
+                err_set(&lost, CLOCHE_E_MOUNT, "the server of %.80s is gone", mount->option->target);
+                e = &lost;
         }
         fail(mount, e);
 }
@@ -447,7 +448,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
         }
         if (r == 0) /* the request waits in the socket */
-                r = channel_request(&mount->channel, ASK_JOURNAL, "journal", json_object(), e);
+                r = channel_request(&mount->channel, REQUEST_JOURNAL, "journal", json_object(), e);
         if (r == 0) {
                 spec->service = KEEPER_SERVICE_MOUNT;
                 spec->mount = index;
@@ -597,7 +598,7 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                         err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost",
                                 mount->option->target);
                 else if (mount->changes && mount->is_configuring)
-                        (void)ask_changes(mount, &e);
+                        (void)request_changes(mount, &e);
                 if (e.code)
                         fail(mount, &e);
         }

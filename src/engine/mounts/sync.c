@@ -15,7 +15,7 @@
 
 #define PAGE 20000 /* changes in one message */
 
-enum { ASK_CONFIGURE = 1, ASK_PAGE, ASK_LAST };
+enum { REQUEST_CONFIGURE = 1, REQUEST_PAGE, REQUEST_LAST };
 
 struct cloche_sync_question {
         struct cloche_sync *sync; /* NULL: the sync is over */
@@ -49,7 +49,7 @@ struct cloche_sync {
 
         json_t *result;
         struct cloche_err error;
-        int is_over, is_freed, keeper_asked, in_step;
+        int has_ended, is_freed, is_starting, in_step;
 };
 
 static void step(struct cloche_sync *sync);
@@ -87,9 +87,9 @@ static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 
 static void finish(struct cloche_sync *sync, const struct cloche_err *e)
 {
-        if (sync->is_over)
+        if (sync->has_ended)
                 return;
-        sync->is_over = 1;
+        sync->has_ended = 1;
         if (e)
                 keep_error(sync, e);
         channel_close(&sync->channel);
@@ -103,7 +103,7 @@ static void finish(struct cloche_sync *sync, const struct cloche_err *e)
 
 /* -- events ----------------------------------------------------------------------------------------------------- */
 
-static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
+static void send_event(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
 {
         char *text = about ? json_dumps(about, JSON_COMPACT) : NULL;
 
@@ -116,11 +116,11 @@ static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t 
 static json_t *path_of(const struct cloche_sync *sync, const json_t *path)
 {
         json_t *change = json_pack("{s:O}", "path", path),
-               *told = changeset_describe_one(&sync->set->rows[sync->row], change);
-        json_t *whole = json_incref(json_object_get(told, "path"));
+               *described = changeset_describe_one(&sync->set->rows[sync->row], change);
+        json_t *whole = json_incref(json_object_get(described, "path"));
 
         json_decref(change);
-        json_decref(told);
+        json_decref(described);
         return whole;
 }
 
@@ -188,13 +188,13 @@ static void skip(struct cloche_sync *sync, const char *reason)
         sync->index++;
 }
 
-static void ask_about(struct cloche_sync *sync)
+static void request_decision(struct cloche_sync *sync)
 {
-        json_t *told = changeset_describe_one(&sync->set->rows[sync->row], current(sync));
-        char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
+        json_t *described = changeset_describe_one(&sync->set->rows[sync->row], current(sync));
+        char *text = described ? json_dumps(described, JSON_COMPACT) : NULL;
         struct cloche_sync_question *question = calloc(1, sizeof(*question));
 
-        json_decref(told);
+        json_decref(described);
         if (text && question) {
                 *question = (struct cloche_sync_question){sync, sync->row, sync->index};
                 sync->question = question;
@@ -271,9 +271,9 @@ void sync_unanswered(cloche_sync_question *question, const char *reason)
 }
 
 /* 1: all are decided. */
-static int ask_next(struct cloche_sync *sync)
+static int decide_next(struct cloche_sync *sync)
 {
-        int is_asked = sync->on_event && sync->events & 1u << CLOCHE_SYNC_BEFORE && !sync->is_dry;
+        int is_requested = sync->on_event && sync->events & 1u << CLOCHE_SYNC_BEFORE && !sync->is_dry;
 
         for (; sync->row < sync->set->count; sync->row++, sync->index = 0) {
                 json_t *changes = sync->set->rows[sync->row].changes;
@@ -283,13 +283,13 @@ static int ask_next(struct cloche_sync *sync)
                 while (sync->index < json_array_size(changes)) {
                         if (sync->aborted)
                                 return 1;
-                        if (is_asked && !is_virtual(current(sync)) &&
+                        if (is_requested && !is_virtual(current(sync)) &&
                             is_in_skipped(sync, json_object_get(current(sync), "path")))
                                 skip(sync, "its directory was skipped");
-                        else if (!is_asked || is_virtual(current(sync)))
+                        else if (!is_requested || is_virtual(current(sync)))
                                 choose(sync);
                         else {
-                                ask_about(sync);
+                                request_decision(sync);
                                 return 0;
                         }
                 }
@@ -307,7 +307,7 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 
         while (sync->sent < end)
                 json_array_append(page, json_array_get(all, sync->sent++));
-        return channel_request(&sync->channel, is_last ? ASK_LAST : ASK_PAGE, sync->is_dry ? "plan" : "apply",
+        return channel_request(&sync->channel, is_last ? REQUEST_LAST : REQUEST_PAGE, sync->is_dry ? "plan" : "apply",
                                json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
 }
 
@@ -315,31 +315,32 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
  * of some clients (spec/values.md). */
 static json_t *describe_identity(const json_t *identity)
 {
-        json_t *told;
+        json_t *described;
 
         if (!json_is_object(identity))
                 return json_incref((json_t *)identity);
-        told = json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000,
-                         "size", json_integer_value(json_object_get(identity, "size")));
-        json_object_set_new(told, "inode",
+        described =
+                json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000,
+                          "size", json_integer_value(json_object_get(identity, "size")));
+        json_object_set_new(described, "inode",
                             json_sprintf("%llu",
                                          (unsigned long long)json_integer_value(json_object_get(identity, "ino"))));
         if (json_object_get(identity, "kind"))
-                json_object_set(told, "kind", json_object_get(identity, "kind"));
-        return told;
+                json_object_set(described, "kind", json_object_get(identity, "kind"));
+        return described;
 }
 
 static json_t *describe_entry(const struct cloche_sync *sync, const json_t *entry)
 {
         static const char *const identities[] = {"expected", "found"};
-        json_t *told = json_copy((json_t *)entry);
+        json_t *described = json_copy((json_t *)entry);
 
-        json_object_set_new(told, "path", path_of(sync, json_object_get(entry, "path")));
+        json_object_set_new(described, "path", path_of(sync, json_object_get(entry, "path")));
         for (size_t i = 0; i < sizeof(identities) / sizeof(identities[0]); i++)
-                if (json_object_get(told, identities[i]))
-                        json_object_set_new(told, identities[i],
+                if (json_object_get(described, identities[i]))
+                        json_object_set_new(described, identities[i],
                                             describe_identity(json_object_get(entry, identities[i])));
-        return told;
+        return described;
 }
 
 /* Append the result's paths of a row as paths of the box. */
@@ -380,20 +381,21 @@ static const json_t *find_change(const struct cloche_sync *sync, const json_t *p
         return NULL;
 }
 
-static void tell_progress(struct cloche_sync *sync, const json_t *progress)
+static void on_progress(struct cloche_sync *sync, const json_t *progress)
 {
         json_t *path = json_object_get(progress, "path"), *error = json_object_get(progress, "error");
         int success = json_is_true(json_object_get(progress, "success"));
         const json_t *change;
 
-        tell(sync, CLOCHE_SYNC_AFTER,
-             json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
+        send_event(sync, CLOCHE_SYNC_AFTER,
+                   json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
         if (success || !(sync->events & 1u << CLOCHE_SYNC_ERROR))
                 return;
         change = find_change(sync, path);
-        tell(sync, CLOCHE_SYNC_ERROR,
-             json_pack("{s:o*, s:O*}", "change",
-                       change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL, "error", error));
+        send_event(sync, CLOCHE_SYNC_ERROR,
+                   json_pack("{s:o*, s:O*}", "change",
+                             change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL, "error",
+                             error));
 }
 
 /* True if another sync is writing to the directory. */
@@ -418,7 +420,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 
         (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
-                tell_progress(sync, m->params);
+                on_progress(sync, m->params);
                 return 0;
         }
         if (m->kind == RPC_ERROR && sync->is_recovery && is_busy(m->error)) {
@@ -436,8 +438,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         }
         if (m->kind != RPC_RESULT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync asked \"%.40s\"", m->method ? m->method : "");
-        if (id == ASK_CONFIGURE || id == ASK_PAGE)
-                return id == ASK_PAGE ? send_page(sync, e) : 0;
+        if (id == REQUEST_CONFIGURE || id == REQUEST_PAGE)
+                return id == REQUEST_PAGE ? send_page(sync, e) : 0;
         keep_result(sync, m->result);
         end_row(sync);
         return 0;
@@ -446,13 +448,13 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct cloche_sync *sync = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_STATE,
+                err_set(&lost, CLOCHE_E_STATE,
                         "sync %.80s: it ended before it was done; the next one finishes or undoes it",
                         sync->set->rows[sync->row].source);
-                e = &gone;
+                e = &lost;
         }
         finish(sync, e);
 }
@@ -461,7 +463,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct cloche_sync *sync = data;
 
-        sync->keeper_asked = 0;
+        sync->is_starting = 0;
         if (sync->is_freed)
                 free_now(sync);
         else if (reply->error)
@@ -485,7 +487,7 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         strcpy(spec->path, row->path);
         r = keeper_serve_async(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
                                sync, e);
-        sync->keeper_asked = r == 0;
+        sync->is_starting = r == 0;
         free(spec);
         return r;
 }
@@ -502,13 +504,13 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
         if (r == 0)
                 r = channel_watch(&sync->channel, &sync->engine->loop, e);
         if (r == 0)
-                r = channel_request(&sync->channel, ASK_CONFIGURE, "configure",
+                r = channel_request(&sync->channel, REQUEST_CONFIGURE, "configure",
                                     json_pack("{s:O*, s:s, s:s, s:s}", "permissions",
                                               sync->set->rows[sync->row].permissions, "onError", sync->on_error,
                                               "conflict", sync->conflict, "links", sync->links),
                                     e);
         if (r == 0)
-                r = sync->is_recovery ? channel_request(&sync->channel, ASK_LAST, "recover", json_object(), e)
+                r = sync->is_recovery ? channel_request(&sync->channel, REQUEST_LAST, "recover", json_object(), e)
                                       : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }
@@ -530,10 +532,10 @@ static void step(struct cloche_sync *sync)
 {
         struct cloche_err e = {0};
 
-        if (sync->is_over || sync->question)
+        if (sync->has_ended || sync->question)
                 return;
         if (!sync->in_step) { /* still deciding */
-                if (!ask_next(sync))
+                if (!decide_next(sync))
                         return;
                 sync->in_step = 1;
                 sync->row = 0;
@@ -611,7 +613,7 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
 
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e)
 {
-        if (!sync->is_over)
+        if (!sync->has_ended)
                 return err_set(e, CLOCHE_E_STATE, "the sync is still under way");
         if (sync->error.code) {
                 if (e)
@@ -636,7 +638,7 @@ int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
 
 int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e)
 {
-        while (!sync->is_over)
+        while (!sync->has_ended)
                 uv_run(&sync->engine->loop, UV_RUN_ONCE);
         return cloche_sync_result(sync, ret, e);
 }
@@ -649,6 +651,6 @@ void cloche_sync_free(cloche_sync *sync)
         finish(sync, NULL);
         handle_close(sync->step_timer);
         sync->is_freed = 1;
-        if (!sync->keeper_asked)
+        if (!sync->is_starting)
                 free_now(sync);
 }

@@ -106,14 +106,14 @@ static void on_denied(void *data, const struct mount *mount, const json_t *denia
         struct changeset_row row = {.target = (char *)mount->option->target,
                                     .source = mount->option->source,
                                     .file = mount->option->file};
-        json_t *told;
+        json_t *described;
         char *text;
 
         if (!(run->file_events & 1u << CLOCHE_FILE_DENIED))
                 return;
-        told = result_denial(&row, denial);
-        text = json_dumps(told, JSON_COMPACT);
-        json_decref(told);
+        described = result_denial(&row, denial);
+        text = json_dumps(described, JSON_COMPACT);
+        json_decref(described);
         if (text)
                 run->on_file_event(run->file_event_data, run, CLOCHE_FILE_DENIED, text, NULL);
         free(text);

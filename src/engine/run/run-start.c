@@ -20,8 +20,8 @@ static void leave_cold(struct cloche_run *run)
         if (run->cold == COLD_WAITING) {
                 TAILQ_REMOVE(&engine->cold_waiting, run, link);
                 engine->cold_waiting_count--;
-        } else if (run->cold == COLD_ASKED) {
-                TAILQ_REMOVE(&engine->cold_asked, run, link);
+        } else if (run->cold == COLD_REQUESTED) {
+                TAILQ_REMOVE(&engine->cold_requested, run, link);
                 if (engine->cold_waiting_count > 0)
                         engine_awaits_boxes(engine);
         }
@@ -181,7 +181,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         runs_start_cold(engine);
 }
 
-static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
+static int request_box(struct cloche_run *run, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int r;
@@ -207,8 +207,8 @@ static unsigned count_asked(const struct cloche_engine *engine, const struct clo
         const struct cloche_run *run;
         unsigned count = 0;
 
-        TAILQ_FOREACH (run, &engine->cold_asked, link)
-                count += now_ns - run->asked_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
+        TAILQ_FOREACH (run, &engine->cold_requested, link)
+                count += now_ns - run->requested_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
         return count;
 }
 
@@ -240,13 +240,13 @@ void runs_start_cold(struct cloche_engine *engine)
                 struct cloche_err e = {0};
 
                 leave_cold(run);
-                if (ask_for_box(run, &e) < 0) {
+                if (request_box(run, &e) < 0) {
                         run_failed(run, &e);
                         continue;
                 }
-                run->asked_ns = now_ns;
-                run->cold = COLD_ASKED;
-                TAILQ_INSERT_TAIL(&engine->cold_asked, run, link);
+                run->requested_ns = now_ns;
+                run->cold = COLD_REQUESTED;
+                TAILQ_INSERT_TAIL(&engine->cold_requested, run, link);
         }
         if (engine->cold_waiting_count > 0)
                 engine_awaits_boxes(engine);

@@ -217,11 +217,11 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f,
                         struct cloche_err *e)
 {
-        int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
+        int is_build = run->build.is_requested && m->id && json_integer_value(m->id) == BUILD_ID;
         json_t *thrown;
 
         if (m->kind == RPC_RESULT && is_build)
-                return build_hear(run->engine, &run->build, m, f, e);
+                return build_on_answer(run->engine, &run->build, m, f, e);
         if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID &&
             !is_build)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
@@ -562,11 +562,11 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
 }
 
 /* Put the build request before the call. */
-static int ask_for_build(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+static int append_build_request(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         int r = build_describe(run->engine, run->runtime, opt, run->values->build, &run->build, e);
 
-        return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
+        return r < 0 ? r : build_request(run->engine, &run->build, &run->request, e);
 }
 
 static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments,
@@ -575,7 +575,7 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
         int r = 0;
 
         if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !run->is_forked)
-                r = ask_for_build(run, opt, e);
+                r = append_build_request(run, opt, e);
         if (r == 0 && (run->kind != CLOCHE_SCRIPT || run->is_forked))
                 r = request_build(opt, run->values, run->runtime, &run->limits, arguments, &run->request, e);
         if (r < 0)
@@ -900,7 +900,7 @@ void run_conclude(struct cloche_run *run)
         let_go(run);
 }
 
-void run_tell(struct cloche_run *run)
+void run_report(struct cloche_run *run)
 {
         int is_news = run->is_queued;
 
@@ -917,11 +917,11 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                 if (!run->ended && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);
                 else if (run->is_queued)
-                        run_tell(run);
+                        run_report(run);
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
-        run_tell(run);
+        run_report(run);
         run->waited = 1;
         if (run->code < 0) {
                 if (e)
@@ -957,7 +957,7 @@ static const char *phase_before(const struct cloche_run *run)
 {
         if (run->cold == COLD_WAITING)
                 return "waiting for a box";
-        if (run->cold == COLD_ASKED)
+        if (run->cold == COLD_REQUESTED)
                 return "making the box";
         if (run->is_forked && !run->parent_box)
                 return "bringing up the interpreter that runs are forked from";
@@ -967,7 +967,7 @@ static const char *phase_before(const struct cloche_run *run)
 /* The compiler of a script has the channel, but the program does not. */
 static int is_compiling(const struct cloche_run *run)
 {
-        return run->build.is_asked ||
+        return run->build.is_requested ||
                (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
 }
 

@@ -57,7 +57,7 @@ void build_done(struct build *build)
         build->params = NULL;
 }
 
-int build_ask(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e)
+int build_request(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf artifact = BUF_INIT(ARTIFACT_BYTES_MAX);
         json_t *params = json_copy(build->params), *kept = json_null();
@@ -68,19 +68,19 @@ int build_ask(const struct cloche_engine *engine, struct build *build, struct bu
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask for the build");
         }
-        build->is_asked = 1;
+        build->is_requested = 1;
         return rpc_request(json_integer(BUILD_ID), "build", params, artifact.data, artifact.size, out, e);
 }
 
-int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
-               const struct frame *f, struct cloche_err *e)
+int build_on_answer(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
+                    const struct frame *f, struct cloche_err *e)
 {
         const json_t *artifact = json_object_get(m->result, "artifact");
         json_int_t at = json_integer_value(json_object_get(artifact, "at")),
                    size = json_integer_value(json_object_get(artifact, "n"));
         int r;
 
-        build->is_asked = 0;
+        build->is_requested = 0;
         if (!json_is_object(artifact))
                 return 0;
         r = value_check(artifact, f->attachments_size, e);

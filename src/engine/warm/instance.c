@@ -24,7 +24,7 @@ static void tally_unref(struct tally *tally)
                 free(tally);
 }
 
-static void on_gone(void *data, struct keeper_reply *reply)
+static void on_box_dropped(void *data, struct keeper_reply *reply)
 {
         struct tally *tally = data;
 
@@ -36,8 +36,8 @@ static void on_gone(void *data, struct keeper_reply *reply)
 /* Takes the reference to tally; NULL: no tally counts the box. */
 static void drop_box(struct box *box, struct tally *tally)
 {
-        if (!box_drop(box, tally ? on_gone : NULL, tally) && tally)
-                on_gone(tally, NULL);
+        if (!box_drop(box, tally ? on_box_dropped : NULL, tally) && tally)
+                on_box_dropped(tally, NULL);
 }
 
 struct parent_box *parent_box_new(struct box *box)
@@ -102,7 +102,7 @@ void instance_free(struct instance *instance)
         if (!instance)
                 return;
         if (instance->state == INSTANCE_MAKING)
-                instance->abandoned = 1; /* discarded at the keeper's answer */
+                instance->is_detached = 1; /* discarded at the keeper's answer */
         else
                 discard(instance);
 }
@@ -117,10 +117,10 @@ static int is_of_context(const struct instance *instance)
 static void fail(struct instance *instance, const struct cloche_err *e)
 {
         instance->state = INSTANCE_READY;
-        if (instance->abandoned)
+        if (instance->is_detached)
                 discard(instance);
         else if (is_of_context(instance))
-                instance->told(instance, e);
+                instance->on_ready(instance, e);
         else
                 template_instance_failed(instance->of, instance, e);
 }
@@ -129,7 +129,7 @@ static void become_ready(struct instance *instance)
 {
         instance->state = INSTANCE_READY;
         if (is_of_context(instance))
-                instance->told(instance, NULL);
+                instance->on_ready(instance, NULL);
         else
                 template_instance_ready(instance->of, instance);
 }
@@ -138,7 +138,7 @@ static void on_usage(void *data, struct keeper_reply *reply)
 {
         struct instance *instance = data;
 
-        if (instance->abandoned) {
+        if (instance->is_detached) {
                 fail(instance, NULL);
                 return;
         }
@@ -151,7 +151,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
 {
         struct instance *instance = data;
 
-        if (reply->error || instance->abandoned) {
+        if (reply->error || instance->is_detached) {
                 fail(instance, reply->error);
                 return;
         }
@@ -170,7 +170,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
 }
 
 /* The request to the child may be written before the child exists: it waits in the socket. */
-static int ask_for_fork(struct instance *instance, struct cloche_err *e)
+static int request_fork(struct instance *instance, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
         int r = instance->is_template && !is_of_context(instance) ? stdio_open_null(&instance->stdio, e)
@@ -197,11 +197,11 @@ static void fork_or_hold(struct instance *instance)
 
         if (instance->holds_fork) {
                 instance->state = INSTANCE_MADE;
-                instance->told(instance, NULL);
+                instance->on_ready(instance, NULL);
                 return;
         }
         instance->state = INSTANCE_MAKING;
-        if (ask_for_fork(instance, &e) < 0)
+        if (request_fork(instance, &e) < 0)
                 fail(instance, &e);
 }
 
@@ -226,7 +226,7 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
 
 /* Fork the child only after the answer: changes it makes before would count as part of the clean
  * state. */
-static int ask_init(struct instance *instance, const struct init_request *request, struct cloche_err *e)
+static int request_init(struct instance *instance, const struct init_request *request, struct cloche_err *e)
 {
         instance->state = INSTANCE_SEEDING;
         return control_request(instance->box.control, request, NULL, 0, on_init_answer, instance, e);
@@ -244,7 +244,7 @@ static void go_on(struct instance *instance)
 
         if (!is_awaited && (instance->is_template || instance->mounts || is_of_context(instance)))
                 fork_or_hold(instance);
-        else if (ask_init(instance, is_awaited ? &nothing : &mark, &e) < 0)
+        else if (request_init(instance, is_awaited ? &nothing : &mark, &e) < 0)
                 fail(instance, &e);
 }
 
@@ -285,7 +285,7 @@ static void on_made(void *data, struct keeper_reply *reply)
 
         if (reply->error)
                 e = *reply->error;
-        if (r == 0 && instance->abandoned)
+        if (r == 0 && instance->is_detached)
                 r = -1;
         if (r == 0 && instance->mounts)
                 r = mounts_serve(instance->mounts, &instance->box, &e);
@@ -329,7 +329,7 @@ int instance_reuse(struct template *of, const struct keeper_box_limits *limits, 
         instance->is_used = 1;
         r = box_return_control(&instance->box, &of->engine->loop, e);
         if (r == 0)
-                r = ask_init(instance, &renew, e);
+                r = request_init(instance, &renew, e);
         if (r < 0) {
                 discard(instance);
                 return r;
@@ -437,11 +437,11 @@ int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, c
         instance->shared_with = order->shared_with;
         instance->is_template = order->is_template;
         instance->holds_fork = order->holds_fork;
-        instance->told = order->told;
+        instance->on_ready = order->on_ready;
         instance->owner = order->owner;
         r = begin(instance, e);
         if (r < 0) {
-                on_gone(instance->counted_in, NULL);
+                on_box_dropped(instance->counted_in, NULL);
                 free(instance);
                 return r;
         }
@@ -455,7 +455,7 @@ int instance_fork_resume(struct instance *instance, struct cloche_err *e)
         int r;
 
         instance->state = INSTANCE_MAKING;
-        r = ask_for_fork(instance, e);
+        r = request_fork(instance, e);
         if (r < 0)
                 instance->state = INSTANCE_READY;
         return r;

@@ -37,16 +37,16 @@ enum instance_state { INSTANCE_MAKING, INSTANCE_SEEDING, INSTANCE_MADE, INSTANCE
 struct instance {
         TAILQ_ENTRY(instance) link;
         struct cloche_engine *engine;
-        struct template *of; /* invalid once abandoned; NULL: forked from a context */
+        struct template *of; /* invalid once is_detached; NULL: forked from a context */
         struct parent_box *parent_box;
         struct parent_box *as_parent; /* of its own box, after instance_as_parent */
         struct tally *counted_in;     /* as in the parent box */
         enum instance_state state;
-        int abandoned; /* freed by its owner while the keeper's answer is missing */
+        int is_detached; /* freed by its owner while the keeper's answer is missing */
         int is_template;
         int holds_fork;
         uint32_t shared_with; /* the sandbox's box whose files it uses, or KEEPER_NO_BOX */
-        void (*told)(struct instance *instance, const struct cloche_err *e); /* of a context only; never reused */
+        void (*on_ready)(struct instance *instance, const struct cloche_err *e); /* of a context only; never reused */
         void *owner;
         struct cloche_err fork_error; /* came before the keeper's answer */
         struct keeper_box_limits limits;
@@ -65,9 +65,9 @@ struct instance {
 /* Start making an instance. mounts: NULL, or those of a run (takes a reference).
  * template_instance_ready or template_instance_failed is called later, never from here.
  * shared_with: a sandbox's box, or KEEPER_NO_BOX; not together with mounts. An instance that shares
- * belongs to a context, not to the template: its maker sets told and owner at once; told is called
- * when the instance is ready (e NULL) or failed, and its receiver frees the instance, at the latest
- * before the template. With is_template the context can be forked (instance_as_parent,
+ * belongs to a context, not to the template: its maker sets on_ready and owner at once; on_ready is
+ * called when the instance is ready (e NULL) or failed, and its receiver frees the instance, at the
+ * latest before the template. With is_template the context can be forked (instance_as_parent,
  * instance_fork). */
 int instance_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts,
                  uint32_t shared_with, int is_template, struct instance **ret, struct cloche_err *e);
@@ -89,7 +89,7 @@ struct instance_fork_order {
         uint32_t shared_with; /* a sandbox's box, or KEEPER_NO_BOX for own files and groups */
         int is_template;      /* can be forked; at most 30 boxes deep, base and prefix included */
         int holds_fork;       /* stop at INSTANCE_MADE, to seed files; instance_fork_resume goes on */
-        void (*told)(struct instance *instance, const struct cloche_err *e);
+        void (*on_ready)(struct instance *instance, const struct cloche_err *e);
         void *owner;
 };
 
@@ -99,15 +99,15 @@ struct instance_fork_order {
 struct parent_box *instance_as_parent(struct instance *instance, struct cloche_err *e);
 /* Start making a box on a context's (takes a reference to parent_box), and fork the context into
  * it. The context must wait in cloche_guest_wait_for by then: its agent has answered `branch` and
- * has got no request since. told is called later, never from here: with holds_fork once in state
- * INSTANCE_MADE; then in INSTANCE_READY, when the fork was requested. Then send the child `enter`:
- * the request waits in the channel for it. The receiver of an error, or of INSTANCE_READY, frees
- * the instance. */
+ * has got no request since. on_ready is called later, never from here: with holds_fork once in
+ * state INSTANCE_MADE; then in INSTANCE_READY, when the fork was requested. Then send the child
+ * `enter`: the request waits in the channel for it. The receiver of an error, or of INSTANCE_READY,
+ * frees the instance. */
 int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, const struct instance_fork_order *order,
                   struct instance **ret, struct cloche_err *e);
-/* Go on from INSTANCE_MADE. A failure is only returned; told is not called. */
+/* Go on from INSTANCE_MADE. A failure is only returned; on_ready is not called. */
 int instance_fork_resume(struct instance *instance, struct cloche_err *e);
-/* Call it when the context sends `failed` {fork, message} with instance->fork: told is called
+/* Call it when the context sends `failed` {fork, message} with instance->fork: on_ready is called
  * with that error, at once or at the keeper's answer. (`exited` {fork, ...} of a context reports
  * the exit of its child, already known from the end of the instance's own channel; status -1:
  * unknown.) */

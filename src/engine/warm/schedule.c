@@ -111,7 +111,7 @@ static int add_instance(struct template *t, const struct keeper_box_limits *limi
         r = instance_new(t, limits, mounts, KEEPER_NO_BOX, 0, &instance, &e);
         if (r < 0) {
                 if (!template_has_pending_instance(t))
-                        template_tell_waiting(t, &e);
+                        template_fail_waiting(t, &e);
                 return r;
         }
         TAILQ_INSERT_TAIL(&t->instances, instance, link);
@@ -338,9 +338,9 @@ void template_queue_run(struct template *t, struct cloche_run *run)
         t->engine->waiting++;
         run->place = RUN_WAITING;
         if (!t->setup || template_failed_by_host(t))
-                template_forget_failure(t); /* a lack of memory, processes or time may have passed */
+                template_reset(t); /* a lack of memory, processes or time may have passed */
         if (t->state == TEMPLATE_BROKEN)
-                template_tell_waiting(t, &t->error);
+                template_fail_waiting(t, &t->error);
         template_start(t);
         templates_dispatch(t->engine);
 }

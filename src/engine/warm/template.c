@@ -135,13 +135,13 @@ void template_free(struct template *t)
 
 /* -- failure ---------------------------------------------------------------------------------------------------- */
 
-static void tell_waits(struct template *t, const struct cloche_err *e)
+static void finish_waits(struct template *t, const struct cloche_err *e)
 {
         struct template_wait *wait;
 
         while ((wait = TAILQ_FIRST(&t->waits))) {
-                template_await_no_more(wait);
-                wait->told(wait, e);
+                template_cancel_wait(wait);
+                wait->on_ready(wait, e);
         }
 }
 
@@ -163,7 +163,7 @@ static void take_down(struct template *t)
                 template_unfollow(TAILQ_FIRST(&t->children));
 }
 
-void template_tell_waiting(struct template *t, const struct cloche_err *e)
+void template_fail_waiting(struct template *t, const struct cloche_err *e)
 {
         struct cloche_run *run;
 
@@ -176,7 +176,7 @@ void template_tell_waiting(struct template *t, const struct cloche_err *e)
         }
 }
 
-static void tell_beneath(struct template *t)
+static void advance_children(struct template *t)
 {
         struct template *other;
 
@@ -202,9 +202,9 @@ static void break_down(struct template *t, const struct cloche_err *e)
         take_down(t);
         t->state = TEMPLATE_BROKEN;
         t->error = *e;
-        template_tell_waiting(t, e);
-        tell_waits(t, e);
-        tell_beneath(t);
+        template_fail_waiting(t, e);
+        finish_waits(t, e);
+        advance_children(t);
 }
 
 /* The template died after it was ready, or while only our code ran in it. Restart it if runs or
@@ -225,7 +225,7 @@ static void crash(struct template *t, const struct cloche_err *e)
                 template_start(t);
 }
 
-void template_forget_failure(struct template *t)
+void template_reset(struct template *t)
 {
         if (t->state != TEMPLATE_BROKEN)
                 return;
@@ -270,9 +270,9 @@ static void become_ready(struct template *t)
         t->users++; /* do not evict this one, whose channel may be being read */
         templates_evict(t->engine);
         t->users--;
-        tell_beneath(t);
+        advance_children(t);
         templates_dispatch(t->engine);
-        tell_waits(t, NULL);
+        finish_waits(t, NULL);
 }
 
 static void on_usage(void *data, struct keeper_reply *reply)
@@ -321,7 +321,7 @@ static void on_frozen(struct template *t)
 static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         json_int_t id = json_integer_value(m->id);
-        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
+        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_requested;
 
         if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
@@ -330,7 +330,7 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
                 return 0;
         }
         if (is_build)
-                return build_hear(t->engine, &t->setup->build, m, f, e);
+                return build_on_answer(t->engine, &t->setup->build, m, f, e);
         if (id == PREPARE_ID)
                 return channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), e);
         on_frozen(t);
@@ -461,16 +461,16 @@ static void on_setup_end(struct template *t)
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct template *t = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e)
-                err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+                err_set(&lost, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
         if (t->state == TEMPLATE_STARTING && t->setup && !e && t->parent_box)
                 on_setup_end(t);
         else if (t->state == TEMPLATE_STARTING && t->setup)
-                break_down(t, e ? e : &gone);
+                break_down(t, e ? e : &lost);
         else
-                crash(t, e ? e : &gone);
+                crash(t, e ? e : &lost);
 }
 
 /* -- starting --------------------------------------------------------------------------------------------------- */
@@ -623,7 +623,7 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         t->channel = instance->channel;
         instance->channel = (struct channel){.fd = -EBADF};
         instance_free(instance);
-        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, &t->channel.out, e) : 0;
+        r = t->setup->build.params ? build_request(t->engine, &t->setup->build, &t->channel.out, e) : 0;
         if (r == 0 && buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
         if (r == 0)
@@ -662,7 +662,7 @@ void template_start(struct template *t)
                 return;
         t->state = TEMPLATE_STARTING;
         if (t->parent)
-                template_forget_failure(t->parent);
+                template_reset(t->parent);
         advance(t);
 }
 
@@ -672,11 +672,11 @@ void template_await(struct template *t, struct template_wait *wait)
 {
         wait->of = t;
         TAILQ_INSERT_TAIL(&t->waits, wait, link);
-        template_forget_failure(t);
+        template_reset(t);
         template_start(t);
 }
 
-void template_await_no_more(struct template_wait *wait)
+void template_cancel_wait(struct template_wait *wait)
 {
         if (wait->of)
                 TAILQ_REMOVE(&wait->of->waits, wait, link);
@@ -777,6 +777,6 @@ void template_instance_failed(struct template *of, struct instance *instance, co
         } else if (!template_has_pending_instance(t)) {
                 /* Fail the waiting runs if no instance is being made: instances with other limits do not
                  * fit them. */
-                template_tell_waiting(t, e);
+                template_fail_waiting(t, e);
         }
 }

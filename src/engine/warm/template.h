@@ -27,11 +27,11 @@ struct setup {
         struct cloche_limits limits; /* of the set-up */
 };
 
-/* Waits for a template: told is called once, from the loop, with e NULL or the error. */
+/* Waits for a template: on_ready is called once, from the loop, with e NULL or the error. */
 struct template_wait {
         TAILQ_ENTRY(template_wait) link;
         struct template *of; /* NULL: not waiting */
-        void (*told)(struct template_wait *wait, const struct cloche_err *e);
+        void (*on_ready)(struct template_wait *wait, const struct cloche_err *e);
 };
 
 /* A child that is no run: exited is called at its exit. */
@@ -91,7 +91,7 @@ void setup_free(struct setup *setup);
 /* Start it if it is idle. Failures end in TEMPLATE_BROKEN. */
 void template_start(struct template *t);
 /* Reset a broken template, so that the next start tries again. */
-void template_forget_failure(struct template *t);
+void template_reset(struct template *t);
 /* True if it is broken because the host lacks something. */
 int template_failed_by_host(const struct template *t);
 /* Replace a base once its successor is ready. Call it repeatedly until the base is retired. */
@@ -100,7 +100,7 @@ void template_free(struct template *t);
 
 /* Start it and call back when it is ready or broken; the caller counts as a user. */
 void template_await(struct template *t, struct template_wait *wait);
-void template_await_no_more(struct template_wait *wait);
+void template_cancel_wait(struct template_wait *wait);
 void template_follow(struct template *t, struct template_child *child, uint32_t fork);
 void template_unfollow(struct template_child *child);
 
@@ -118,7 +118,7 @@ void template_drop_instances(struct template *t);
 /* True if an instance is being made, or waits for its turn with a waiting run: the waiting runs are
  * dispatched after it. */
 int template_has_pending_instance(const struct template *t);
-void template_tell_waiting(struct template *t, const struct cloche_err *e);
+void template_fail_waiting(struct template *t, const struct cloche_err *e);
 /* Return a reference to the setup whose files are to seed an instance's box; NULL: no
  * files. */
 struct setup *template_seed(const struct template *of, const struct instance *instance);

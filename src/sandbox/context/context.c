@@ -117,7 +117,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
 /* Release its parts of the box, which ends with them. */
 static void release(struct context *c)
 {
-        template_await_no_more(&c->wait);
+        template_cancel_wait(&c->wait);
         template_unfollow(&c->child);
         uv_timer_stop(c->end_timer);
         context_streams_close(c);
@@ -474,7 +474,7 @@ static void make_instance(struct context *c, struct template *template)
                 ahead_want(c->sandbox, c->runtime);
         if (ahead) {
                 c->instance = ahead;
-                ahead->told = on_instance;
+                ahead->on_ready = on_instance;
                 ahead->owner = c;
                 on_instance(ahead, NULL);
                 return;
@@ -483,7 +483,7 @@ static void make_instance(struct context *c, struct template *template)
                 context_end(c, &e);
                 return;
         }
-        c->instance->told = on_instance;
+        c->instance->on_ready = on_instance;
         c->instance->owner = c;
 }
 
@@ -513,7 +513,7 @@ void context_start(struct context *c)
                 return;
         c->state = CONTEXT_STARTING;
         c->count = 0;
-        c->wait.told = on_template;
+        c->wait.on_ready = on_template;
         if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)

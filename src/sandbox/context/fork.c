@@ -334,7 +334,7 @@ static void make_spare(struct context *from)
         struct instance_fork_order order = order_of(from);
         struct cloche_err e;
 
-        order.told = on_spare;
+        order.on_ready = on_spare;
         order.owner = from;
         if (!from->spare && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
             make_box(from, &order, &from->spare, &e) < 0)
@@ -355,7 +355,7 @@ static int take_spare(struct twig *twig, const struct instance_fork_order *order
                 instance_free(spare);
                 return 0;
         }
-        spare->told = on_instance;
+        spare->on_ready = on_instance;
         spare->owner = twig;
         twig->instance = spare;
         return 1;
@@ -367,7 +367,7 @@ static int find_box(struct twig *twig, struct cloche_err *e)
         struct instance_fork_order order = order_of(b->from);
         int r;
 
-        order.told = on_instance;
+        order.on_ready = on_instance;
         order.owner = twig;
         order.is_template = twig->to->is_forkable;
         if (!twig->to->is_apart)

@@ -65,7 +65,7 @@ static void make(struct ahead *ahead)
             template->state != TEMPLATE_READY ||
             instance_new(template, &limits, NULL, s->box, 0, &ahead->instance, &e) < 0)
                 return;
-        ahead->instance->told = on_instance;
+        ahead->instance->on_ready = on_instance;
         ahead->instance->owner = ahead;
 }
 
