@@ -18,8 +18,9 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
-/* True if the box is a context, or was forked from one. A prefix has no templates beneath its runs, so
- * no way into a user namespace that owns a network. Its runs keep netlink, which getifaddrs(3) needs. */
+/* True if the box is a context, or was forked from one. A prefix has no templates beneath its runs,
+ * so no way into a user namespace that owns a network. Its runs keep netlink, which getifaddrs(3)
+ * needs. */
 static int is_contexts(const struct box *row)
 {
         return row->is_template && (row->shared_with != KEEPER_NO_BOX || row->depth >= 2);
@@ -75,8 +76,8 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
         if (r == 0)
                 r = check_view(keeper, row, box, fds[FORK_FD_CGROUP], e);
         if (r == 0)
-                r = cgroup_open_tasks(&keeper->cgroups, share_groups(keeper, box), fds + FORK_FD_COUNT, &tasks_count,
-                                      e);
+                r = cgroup_open_tasks(&keeper->cgroups, box_shared_groups(keeper, box), fds + FORK_FD_COUNT,
+                                      &tasks_count, e);
         request.tasks_count = (uint32_t)tasks_count;
         count += tasks_count;
         if (r == 0 && row->is_template)

@@ -211,9 +211,9 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         int r;
 
         if (plan->nested)
-                return nest_clone(&order, &m->helpers, &m->p.fd, e);
+                return box_nested_clone(&order, &m->helpers, &m->p.fd, e);
         if (plan->is_sharing)
-                return share_clone(&order, &m->helpers, &m->p.fd, e);
+                return box_shared_clone(&order, &m->helpers, &m->p.fd, e);
         row->init_pid = clone_as_owner(keeper, m->p.box, plan->birth_fd, &row->init_pidfd);
         if (row->init_pid == 0) {
                 close(m->go_fd); /* else the child's own copy would keep the pipe open */
@@ -264,7 +264,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
 
         if (!plan->nested || !plan->is_sharing)
                 return start_init(keeper, row, plan, m, e);
-        r = share_take_places(&keeper->boxes[row->shared_with], places_fds, e);
+        r = box_shared_take_mounts(&keeper->boxes[row->shared_with], places_fds, e);
         if (r < 0)
                 return r;
         plan->places_fds = places_fds;
@@ -421,7 +421,7 @@ static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_
 
         close_making(m);
         if (is_late && m->parent != KEEPER_NO_BOX)
-                nest_punish(keeper, m->parent);
+                box_nested_punish(keeper, m->parent);
         box_undo(keeper, p->box);
 }
 
@@ -491,7 +491,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
                 r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
-        return r < 0 ? r : share_check(keeper, spec, e);
+        return r < 0 ? r : box_shared_check(keeper, spec, e);
 }
 
 static struct box new_row(const struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t box)

@@ -153,7 +153,8 @@ static pid_t fork_cloner(const struct clone_order *order, int mapper_fd, struct 
         return pid < 0 ? err_os(e, CLOCHE_E_RESOURCE, code, "fork"), -1 : pid;
 }
 
-/* Fork a child of the keeper, so that its clones with CLONE_PARENT are the keeper's children too. */
+/* Fork a child of the keeper, so that its clones with CLONE_PARENT are the keeper's children
+ * too. */
 static pid_t fork_beside(void)
 {
         struct clone_args args = {.flags = CLONE_PARENT};
@@ -162,8 +163,9 @@ static pid_t fork_beside(void)
 }
 
 /* An ordinary user's keeper has no right in its own namespaces. So a process first enters the
- * template's, which that user owns. No guest sees it, and it is quick. *ret is shared with the keeper. */
-static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, pid_t *ret)
+ * template's, which that user owns. No guest sees it, and it is quick. *ret is shared with the
+ * keeper. */
+static _Noreturn void fork_cloner_inside(const struct clone_order *order, int mapper_fd, pid_t *ret)
 {
         struct cloche_err e = {0};
         pid_t pid;
@@ -179,17 +181,17 @@ static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, p
         _exit(pid < 0);
 }
 
-static pid_t fork_cloner_ahead(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
+static pid_t fork_cloner_from_template(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
 {
         pid_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), cloner,
-              ahead;
+              entered;
 
         if (shared == MAP_FAILED)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "share memory"), -1;
-        ahead = fork();
-        if (ahead == 0)
-                go_ahead(order, mapper_fd, shared);
-        while (ahead > 0 && waitpid(ahead, NULL, 0) < 0 && errno == EINTR)
+        entered = fork();
+        if (entered == 0)
+                fork_cloner_inside(order, mapper_fd, shared);
+        while (entered > 0 && waitpid(entered, NULL, 0) < 0 && errno == EINTR)
                 ;
         cloner = *shared;
         munmap(shared, sizeof(*shared));
@@ -320,7 +322,7 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
 
-int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, tell_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
         int pair[2], r = helper_open_pair(pair, e);
@@ -335,7 +337,8 @@ int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd
                 return r;
         cloner_fd = pair[0];
         mapper_fd = pair[1];
-        pid = order->keeper->is_root ? fork_cloner(order, mapper_fd, e) : fork_cloner_ahead(order, mapper_fd, e);
+        pid = order->keeper->is_root ? fork_cloner(order, mapper_fd, e)
+                                     : fork_cloner_from_template(order, mapper_fd, e);
         if (pid < 0)
                 return -(int)e->code;
         ret->pids[0] = pid;
@@ -350,7 +353,7 @@ int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd
         return 0;
 }
 
-void nest_punish(struct keeper_state *keeper, uint32_t template)
+void box_nested_punish(struct keeper_state *keeper, uint32_t template)
 {
         const struct box *row = &keeper->boxes[template];
 

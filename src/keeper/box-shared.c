@@ -56,7 +56,7 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
         return 0;
 }
 
-int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2], pidfd = -EBADF, r = helper_open_pair(pair, e);
@@ -92,7 +92,7 @@ static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
         return root_take_writable(ret_fds, e);
 }
 
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
+int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
 {
         return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
@@ -117,7 +117,7 @@ static int check_user(const struct keeper_state *keeper, const struct box *sandb
         return 0;
 }
 
-int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
@@ -134,14 +134,14 @@ int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec,
                    : -CLOCHE_E_STATE;
 }
 
-uint32_t share_groups(const struct keeper_state *keeper, uint32_t box)
+uint32_t box_shared_groups(const struct keeper_state *keeper, uint32_t box)
 {
         return keeper->boxes[box].shared_with == KEEPER_NO_BOX ? box : keeper->boxes[box].shared_with;
 }
 
-int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+int box_shared_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
-        uint32_t groups = share_groups(keeper, box);
+        uint32_t groups = box_shared_groups(keeper, box);
 
         return groups == box ? 0
                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
@@ -154,14 +154,14 @@ static int is_sharing(const struct box *row, uint32_t sandbox)
                row->shared_with == sandbox;
 }
 
-void share_kill(struct keeper_state *keeper, uint32_t sandbox)
+void box_shared_kill(struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
                 if (is_sharing(&keeper->boxes[box], sandbox) && keeper->boxes[box].init_pid)
                         kill(keeper->boxes[box].init_pid, SIGKILL);
 }
 
-int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
+int box_shared_closed_fd(const struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
                 struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
@@ -172,7 +172,7 @@ int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
         return keeper->boxes[sandbox].init_pidfd;
 }
 
-void share_lose(struct keeper_state *keeper, uint32_t sandbox)
+void box_shared_release(struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
                 if (is_sharing(&keeper->boxes[box], sandbox))

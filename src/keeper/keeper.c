@@ -126,7 +126,7 @@ static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct
 {
         if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
-        if (share_check_groups(keeper, x->request->box, e) < 0)
+        if (box_shared_check_groups(keeper, x->request->box, e) < 0)
                 return -CLOCHE_E_INVALID_ARGUMENT;
         return cgroup_freeze(&keeper->cgroups, x->request->box, x->request->op == KEEPER_BOX_FREEZE, e);
 }
@@ -277,7 +277,7 @@ static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *poll
         for (uint32_t box = 0; count - POLLED_BOXES < keeper->dying; box++)
                 if (keeper->boxes[box].state == BOX_DYING) {
                         boxes[count] = box;
-                        polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
+                        polled[count++] = (struct pollfd){.fd = box_shared_closed_fd(keeper, box), .events = POLLIN};
                 }
         *ret_pending = count;
         return count + pending_fill(keeper, polled + count);

@@ -173,7 +173,8 @@ struct directory {
         struct caller room;
 };
 
-/* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
+/* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its
+ * own. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd,
                        struct directory *ret, struct cloche_err *e)
 {
@@ -273,7 +274,8 @@ static int become_owner(const struct program *p, struct cloche_err *e)
                        : 0;
 }
 
-/* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are closed. */
+/* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are
+ * closed. */
 static int arrange(struct program *p, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -495,9 +497,9 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
 
         if (r == 0)
-                r = cgroup_open_memory(&keeper->cgroups, share_groups(keeper, box), &memory_fd, e);
+                r = cgroup_open_memory(&keeper->cgroups, box_shared_groups(keeper, box), &memory_fd, e);
         if (r == 0)
-                r = cgroup_open_processor(&keeper->cgroups, share_groups(keeper, box), &processor_fd, e);
+                r = cgroup_open_processor(&keeper->cgroups, box_shared_groups(keeper, box), &processor_fd, e);
         if (r == 0)
                 r = network_make_sockets(keeper, row, sockets, e);
         if (r < 0)

@@ -27,7 +27,8 @@
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can choose. */
+/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can
+ * choose. */
 struct file {
         ino_t inode;
         mode_t mode;
@@ -226,7 +227,7 @@ static int is_undisturbed(void)
         return !is_disturbed && sigpending(&waiting) == 0 && sigismember(&waiting, SIGCHLD) == 0;
 }
 
-void renew_disturb(void)
+void clean_check_disturb(void)
 {
         is_disturbed = 1;
 }
@@ -263,7 +264,7 @@ static void wait_for_tick(void)
         } while (!is_after(&now, &from));
 }
 
-int renew_mark(void)
+int clean_check_record(void)
 {
         int is_fine = is_stamped_finely(), r = look(&marked);
 
@@ -277,7 +278,7 @@ int renew_mark(void)
         return r;
 }
 
-int renew_is_clean(void)
+int clean_check_passes(void)
 {
         static struct look now;
 

@@ -30,7 +30,8 @@
 #define FORKS_MAX 256 /* live forks of a context */
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
-/* A descriptor with its file's identity: the number alone proves nothing once code of others ran. */
+/* A descriptor with its file's identity: the number alone proves nothing once code of others
+ * ran. */
 struct kept {
         int fd;
         dev_t device;
@@ -507,7 +508,7 @@ static void enter(void)
 
         setsid();
         forget_children();
-        r = arrive(&guest.request, guest.fds, &e);
+        r = box_join(&guest.request, guest.fds, &e);
         if (r == 0)
                 r = place_descriptors(&fork_fd, &e);
         if (r == 0 && is_template && become_template(fork_fd) < 0)

@@ -135,7 +135,7 @@ static int tighten_filter(const struct fork_request *request, struct cloche_err 
  * network needs the template's right, because the template owns it. The user namespace gives the
  * right to join the others; ids and limits need that right. Then the capabilities go, and the
  * filter comes last. */
-int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e)
+int box_join(const struct fork_request *request, const int *fds, struct cloche_err *e)
 {
         int r = enter_groups(request, fds, e);
 

@@ -370,7 +370,7 @@ static napi_value freeze(napi_env env, napi_callback_info info)
 }
 
 /* OpenSSL detects forks by their pid, and siblings all have the same pid, each in its box. */
-static void renew(void *loop)
+static void reinitialize(void *loop)
 {
         unsigned char seed[SEED_BYTES];
 
@@ -386,7 +386,8 @@ static void renew(void *loop)
         }
 }
 
-/* The event loop has ended. The next steps in Node would wait for threads that a child does not have. */
+/* The event loop has ended. The next steps in Node would wait for threads that a child does not
+ * have. */
 static void end(void *data)
 {
         (void)data;
@@ -407,7 +408,7 @@ static napi_value go_on(napi_env env)
         int is_template = cloche_guest_child();
 
         node.channel_fd = -EBADF;
-        renew(loop_of(env));
+        reinitialize(loop_of(env));
         remember_own();
         if (!node.is_child)
                 napi_add_env_cleanup_hook(env, end, NULL);
@@ -463,8 +464,8 @@ static napi_value reap(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and `lines` without
- * params (spec/agent.md, Lines). */
+/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and
+ * `lines` without params (spec/agent.md, Lines). */
 #define LINES_JSON "{\"jsonrpc\":\"2.0\",\"method\":\"lines\"}"
 #define LINES_BYTES 65536
 
@@ -502,8 +503,8 @@ static int send_memory(int fd)
         }
 }
 
-/* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is
- * none. */
+/* Memory for lines of the console, which the engine can read when this process was killed;
+ * undefined when there is none. */
 static napi_value lines(napi_env env, napi_callback_info info)
 {
         int fd = memfd_create("lines", MFD_CLOEXEC | MFD_ALLOW_SEALING);

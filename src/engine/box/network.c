@@ -81,7 +81,7 @@ static int read_servers(char list[SERVERS_BYTES])
 }
 
 /* Read the name servers again. 1: they have changed. */
-static int renew_servers(struct network *network)
+static int update_servers(struct network *network)
 {
         char now[SERVERS_BYTES];
         struct stat st = {.st_mtim = {.tv_sec = 0}};
@@ -212,8 +212,8 @@ static void on_timer(uv_timer_t *timer)
         if (!network->is_ready && ++network->looks == START_LOOKS) {
                 err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
-        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
-                                                             json_pack("{s:s}", "servers", network->servers), &e) < 0)
+        } else if (update_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
+                                                              json_pack("{s:s}", "servers", network->servers), &e) < 0)
                 fail(network, &e);
 }
 
@@ -251,7 +251,7 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
 
         if (r == 0)
                 r = serve(network, keeper, box, gate_fd, e);
-        renew_servers(network);
+        update_servers(network);
         if (r == 0)
                 r = channel_request(&network->channel, ASK_START, "start",
                                     json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);

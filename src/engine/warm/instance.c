@@ -216,7 +216,7 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
         if (error) {
                 e = *error;
                 fail(instance, &e);
-        } else if (answer->op == INIT_RENEW && answer->is_clean != 1) {
+        } else if (answer->op == INIT_CHECK_CLEAN && answer->is_clean != 1) {
                 err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
                 fail(instance, &e);
         } else {
@@ -237,14 +237,14 @@ static int request_init(struct instance *instance, const struct init_request *re
  * mounts is not reused, so its state is not recorded. */
 static void go_on(struct instance *instance)
 {
-        static const struct init_request mark = {.op = INIT_MARK},
+        static const struct init_request record = {.op = INIT_RECORD_STATE},
                                          nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
         int is_awaited = instance->shared_with != KEEPER_NO_BOX || mounts_are_awaited(instance->mounts);
         struct cloche_err e = {0};
 
         if (!is_awaited && (instance->is_template || instance->mounts || is_of_context(instance)))
                 fork_or_hold(instance);
-        else if (request_init(instance, is_awaited ? &nothing : &mark, &e) < 0)
+        else if (request_init(instance, is_awaited ? &nothing : &record, &e) < 0)
                 fail(instance, &e);
 }
 
@@ -316,7 +316,7 @@ static struct instance *instance_alloc(struct cloche_engine *engine, struct temp
 int instance_reuse(struct template *of, const struct keeper_box_limits *limits, struct box *box,
                    struct parent_box *parent_box, struct instance **ret, struct cloche_err *e)
 {
-        static const struct init_request renew = {.op = INIT_RENEW};
+        static const struct init_request check = {.op = INIT_CHECK_CLEAN};
         struct instance *instance = instance_alloc(of->engine, of, limits, parent_box);
         int r;
 
@@ -329,7 +329,7 @@ int instance_reuse(struct template *of, const struct keeper_box_limits *limits, 
         instance->is_used = 1;
         r = box_return_control(&instance->box, &of->engine->loop, e);
         if (r == 0)
-                r = request_init(instance, &renew, e);
+                r = request_init(instance, &check, e);
         if (r < 0) {
                 discard(instance);
                 return r;

@@ -205,7 +205,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 /* Runs forked from one base share its addresses and seeds, so code that learned them in one run can
  * use them in the next; replacing the base bounds that time. A prefix keeps its base: its caller's
  * set-up code must not run again because of age. */
-static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
+static void replace_bases(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;
 
@@ -233,7 +233,7 @@ void templates_tidy(struct cloche_engine *engine)
                 }
         templates_evict(engine);
         drop_broken(engine, now_ns);
-        renew_bases(engine, now_ns);
+        replace_bases(engine, now_ns);
 }
 
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box,
