@@ -231,7 +231,7 @@ struct source request_source(const char *code, size_t size); /* size 0: strlen(c
 int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
                   struct cloche_err *e);
 /* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
-int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e);
+int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e);
 /* Make the request to the agent, as a frame. arguments: only of a call. */
 int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
                   const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,

@@ -263,7 +263,7 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
         return r < 0 ? r : add_declarations(params, values, attachments, e);
 }
 
-int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e)
+int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e)
 {
         int r = signature_bind(values->args, values->kwargs, values->schema, ret, m);
 

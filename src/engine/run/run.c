@@ -175,7 +175,7 @@ static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err
 }
 
 /* The caller's value, or the function's, does not fit: report it like an error of the code. */
-static int keep_misfit(struct cloche_run *run, const struct misfit *m, struct cloche_err *e)
+static int keep_schema_error(struct cloche_run *run, const struct schema_error *m, struct cloche_err *e)
 {
         json_t *message = json_sprintf("%s%s%s", m->where, m->where[0] ? ": " : "", m->what);
 
@@ -190,7 +190,7 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         static const char *const measured[] = {"cpuMs", "heapBytes"};
         const char *name = run->kind == CLOCHE_EVALUATE ? "exports" : "value";
         json_t *value = NULL, *source;
-        struct misfit misfit;
+        struct schema_error schema_error;
         int r;
 
         if (!json_is_object(m->result) || !json_object_get(m->result, name))
@@ -198,10 +198,11 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         r = value_read(json_object_get(m->result, name), VALUE_FRAME, f->attachments, f->attachments_size, &value, e);
         if (r < 0)
                 return r;
-        r = run->schema ? signature_check_output(run->schema, value, &misfit) : 0;
+        r = run->schema ? signature_check_output(run->schema, value, &schema_error) : 0;
         if (r != 0) {
                 json_decref(value);
-                return r > 0 ? keep_misfit(run, &misfit, e) : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
+                return r > 0 ? keep_schema_error(run, &schema_error, e)
+                             : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
         }
         source = json_object_get(m->result, "signatureSource");
         run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource",
@@ -587,12 +588,12 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
 static int start_bound(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         struct arguments arguments = {0};
-        struct misfit misfit;
-        int r = run->kind == CLOCHE_CALL ? request_bind(run->values, &arguments, &misfit, e) : 0;
+        struct schema_error schema_error;
+        int r = run->kind == CLOCHE_CALL ? request_bind(run->values, &arguments, &schema_error, e) : 0;
 
         if (r == 0)
                 r = start(run, opt, &arguments, e);
-        else if (r > 0 && (r = keep_misfit(run, &misfit, e)) == 0)
+        else if (r > 0 && (r = keep_schema_error(run, &schema_error, e)) == 0)
                 end(run, RUN_END_NONE);
         arguments_done(&arguments);
         return r;
