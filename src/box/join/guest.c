@@ -138,13 +138,13 @@ static int is_in_place(const struct kept *kept)
 int cloche_guest_freeze(int channel_fd, char *text, size_t size)
 {
         int fds[FORKS_MAX + 4] = {channel_fd, guest.fork.fd, guest.own_pid.fd, guest.ended_fd};
-        struct hindrance_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
+        struct fork_blocker_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
 
         guest.channel_fd = channel_fd;
         for (size_t i = 0; i < guest.child_count && i < FORKS_MAX; i++)
                 fds[allowed.fd_count++] = guest.children[i].end_fd;
         if (is_in_place(&guest.fork) && is_in_place(&guest.own_pid))
-                return hindrance_find(&allowed, text, size);
+                return fork_blocker_find(&allowed, text, size);
         snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced",
                  guest.fork.fd, guest.own_pid.fd);
         return -EBUSY;
@@ -217,8 +217,8 @@ int cloche_guest_start(void)
                 return r;
         /* A heap that grows in large steps contains whole huge pages. */
         mallopt(M_TOP_PAD, HEAP_STEP);
-        hindrance_know_threads();
-        hindrance_know_descriptors(-EBADF);
+        fork_blocker_record_threads();
+        fork_blocker_record_descriptors(-EBADF);
         return 1;
 }
 
@@ -528,7 +528,7 @@ int cloche_guest_child(void)
                 enter();
         guest.has_entered = guest.is_forking = 0;
         if (guest.request.is_template)
-                hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* all are the interpreter's own */
+                fork_blocker_record_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* all are the interpreter's own */
         release_signals();
         return (int)guest.request.is_template;
 }

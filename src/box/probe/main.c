@@ -63,13 +63,13 @@ static int serve_forks(int has_rights)
 static int be_template(const struct host *host)
 {
         struct probe_view view;
-        char hindrance[256];
+        char fork_blocker[256];
         int depth = 0, r = cloche_guest_start() == 1 ? 1 : -1;
 
         for (; r == 1; depth++) {
                 if (depth > 0 && rights_try_home(host->process_count, host->processes) < 0)
                         return 1;
-                if (cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
+                if (cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, fork_blocker, sizeof(fork_blocker)) < 0)
                         return 1;
                 view = probe_look();
                 r = serve_forks(depth > 0);
