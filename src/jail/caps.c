@@ -45,7 +45,7 @@ static int set_sets(uint64_t keep, uint64_t inherit, struct cloche_err *e)
         return 0;
 }
 
-static int prove_gone(uint64_t keep, struct cloche_err *e)
+static int check_dropped(uint64_t keep, struct cloche_err *e)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct now[_LINUX_CAPABILITY_U32S_3], all[_LINUX_CAPABILITY_U32S_3];
@@ -88,7 +88,7 @@ static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        return prove_gone(keep, e);
+        return check_dropped(keep, e);
 }
 
 int caps_drop_all(struct cloche_err *e)
@@ -127,7 +127,7 @@ int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, s
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);
-        return r < 0 ? r : prove_gone(0, e);
+        return r < 0 ? r : check_dropped(0, e);
 }
 
 int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e)
@@ -148,5 +148,5 @@ int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);
-        return r < 0 ? r : prove_gone(0, e);
+        return r < 0 ? r : check_dropped(0, e);
 }

@@ -314,7 +314,7 @@ static void put_rule(struct batch *batch, const char *chain, enum rule kind)
 }
 
 /* All acknowledgements are there when send(2) returns. */
-static int hear(int fd, unsigned expected, struct cloche_err *e)
+static int receive_acks(int fd, unsigned expected, struct cloche_err *e)
 {
         union {
                 struct nlmsghdr header;
@@ -365,5 +365,5 @@ int nft_redirect(struct cloche_err *e)
                 return err_set(e, CLOCHE_E_RESOURCE, "lead the box's connections: no memory for the rules");
         if (sendto(fd, batch.room, batch.size, 0, (const struct sockaddr *)&kernel, sizeof(kernel)) < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "lead the box's connections");
-        return hear(fd, (unsigned)(1 + chain_count + rule_count), e);
+        return receive_acks(fd, (unsigned)(1 + chain_count + rule_count), e);
 }

@@ -106,6 +106,6 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
         if (row->shared_with == KEEPER_NO_BOX)
-                cgroup_forget_peak(&keeper->cgroups, box);
+                cgroup_reset_peak(&keeper->cgroups, box);
         return send_fork(keeper, box, id, fds, all, e);
 }

@@ -324,7 +324,7 @@ static void keep_handed(struct box *row, int fd)
 /* Receive the only message of the helpers: PID 1 exists, and waits for the map. */
 static int take_init(struct box *row, struct making *m, struct cloche_err *e)
 {
-        row->init_pid = helpers_hear(m->p.fd, &row->init_pidfd, e);
+        row->init_pid = helpers_receive(m->p.fd, &row->init_pidfd, e);
         if (row->init_pid < 0) {
                 row->init_pid = 0;
                 return -(int)e->code;
@@ -338,7 +338,7 @@ static int take_init(struct box *row, struct making *m, struct cloche_err *e)
 
 /* Receive the messages of the child. Returns 1 when exec has closed the socket: PID 1 is box-init
  * then. No guest byte was read before that. */
-static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
+static int receive_init(struct box *row, struct making *m, struct cloche_err *e)
 {
         struct cloche_err theirs;
         size_t fd_count = 1;
@@ -408,14 +408,14 @@ static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_
 {
         struct making *m = (struct making *)p;
         struct box *row = &keeper->boxes[p->box];
-        int r = m->is_cloned ? hear_init(row, m, e) : take_init(row, m, e);
+        int r = m->is_cloned ? receive_init(row, m, e) : take_init(row, m, e);
 
         return r == 1 ? finish(keeper, row, m, ret_fds, e) : r;
 }
 
 /* Code of the template above has every right over its helpers and its boxes, and may stop them.
  * Then that template is killed with all boxes beneath it; its engine sees that. */
-static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_late)
+static void cancel_make(struct keeper_state *keeper, struct pending *p, int is_late)
 {
         struct making *m = (struct making *)p;
 
@@ -425,7 +425,7 @@ static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_
         box_undo(keeper, p->box);
 }
 
-static const struct pending_kind making_kind = {"make the box", advance_make, abandon_make};
+static const struct pending_kind making_kind = {"make the box", advance_make, cancel_make};
 
 static struct making *new_making(uint32_t box, uint32_t serial, const struct keeper_box_spec *spec)
 {

@@ -127,12 +127,12 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
 
 static _Noreturn void run_cloner(const struct clone_order *order, int is_inside, int mapper_fd)
 {
-        struct helper_told told = {0};
+        struct helper_report report = {0};
         int pidfd = -EBADF;
 
-        if (is_inside || helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0)
-                (void)clone_init(order, is_inside, mapper_fd, &pidfd, &told.err);
-        helper_tell(mapper_fd, &told, pidfd);
+        if (is_inside || helper_set_score(order->keeper->proc_fd, 0, &report.err) == 0)
+                (void)clone_init(order, is_inside, mapper_fd, &pidfd, &report.err);
+        helper_report_send(mapper_fd, &report, pidfd);
 }
 
 /* The cloner is born in the template's pid namespace: a process whose namespace for children is not
@@ -273,7 +273,7 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
                       struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
-        struct helper_told told;
+        struct helper_report report;
         size_t fd_count = 1;
         pid_t pid;
         int r = box_open_namespace(order->keeper, holder, "user", &user_fd, e);
@@ -282,56 +282,56 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
                 err_os(e, CLOCHE_E_NAMESPACE, -r, "hand out the box's user namespace");
         if (r < 0)
                 return -1;
-        if (fd_receive(cloner_fd, &told, sizeof(told), ret_pidfd, &fd_count, 0) != sizeof(told) ||
-            err_check(&told.err) < 0)
+        if (fd_receive(cloner_fd, &report, sizeof(report), ret_pidfd, &fd_count, 0) != sizeof(report) ||
+            err_check(&report.err) < 0)
                 return err_set(e, CLOCHE_E_NAMESPACE,
                                "the helper died while making a box: code of the template may have killed it"),
                        -1;
-        if (told.err.code != CLOCHE_OK || fd_count != 1) {
-                *e = told.err;
+        if (report.err.code != CLOCHE_OK || fd_count != 1) {
+                *e = report.err;
                 return -1;
         }
         pid = host_pid(order->keeper->proc_fd, *ret_pidfd);
         return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid here"), -1);
 }
 
-static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int tell_fd)
+static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int report_fd)
 {
-        struct helper_told told = {0};
+        struct helper_report report = {0};
         int holder_fd = -EBADF, pidfd = -EBADF;
         pid_t holder = -1, pid = -1;
 
-        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 &&
-            become_owner(order->keeper, &told.err) == 0) {
+        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &report.err) == 0 &&
+            become_owner(order->keeper, &report.err) == 0) {
                 /* Otherwise the map files of the holder would belong to the host's root, which we
                  * no longer are. */
                 prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-                holder = clone_holder(&holder_fd, &told.err);
+                holder = clone_holder(&holder_fd, &report.err);
         }
         if (holder > 0)
-                pid = exchange(order, holder, cloner_fd, &pidfd, &told.err);
+                pid = exchange(order, holder, cloner_fd, &pidfd, &report.err);
         if (pid > 0) {
-                told.pid = pid;
-                (void)map(order, holder, pid, &told.err);
+                report.pid = pid;
+                (void)map(order, holder, pid, &report.err);
         }
         fd_close(&holder_fd);
         while (holder > 0 && waitpid(holder, NULL, 0) < 0 && errno == EINTR)
                 ;
-        helper_tell(tell_fd, &told, pidfd);
+        helper_report_send(report_fd, &report, pidfd);
 }
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
 
 int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
-        _cleanup_fd_ int ours_fd = -EBADF, tell_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
+        _cleanup_fd_ int ours_fd = -EBADF, report_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
         int pair[2], r = helper_open_pair(pair, e);
         pid_t pid;
 
         if (r < 0)
                 return r;
         ours_fd = pair[0];
-        tell_fd = pair[1];
+        report_fd = pair[1];
         r = helper_open_pair(pair, e);
         if (r < 0)
                 return r;
@@ -347,7 +347,7 @@ int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0)
-                run_mapper(order, cloner_fd, tell_fd);
+                run_mapper(order, cloner_fd, report_fd);
         ret->pids[1] = pid;
         *ret_fd = TAKE_FD(ours_fd);
         return 0;

@@ -32,7 +32,7 @@
 #define TAKE_TIMEOUT_S 5
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
 
-static int deliver(const struct clone_order *order, int tell_fd, struct helper_told *told, int *ret_pidfd)
+static int deliver(const struct clone_order *order, int report_fd, struct helper_report *report, int *ret_pidfd)
 {
         struct clone_args args = {
                 .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_PIDFD | CLONE_PARENT,
@@ -42,17 +42,17 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
 
         /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails (Linux 5.8). */
         if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
-                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
+                return err_os(&report->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
         pid = syscall(SYS_clone3, &args, sizeof(args));
         if (pid == 0) {
-                close(tell_fd);
+                close(report_fd);
                 enter_shared_box(order->plan, order->go_fd, order->report_fd);
         }
         if (pid < 0) {
                 *ret_pidfd = -EBADF;
-                return userns_refused(errno, &told->err);
+                return userns_refused(errno, &report->err);
         }
-        told->pid = (pid_t)pid;
+        report->pid = (pid_t)pid;
         return 0;
 }
 
@@ -70,13 +70,13 @@ int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0) {
-                struct helper_told told = {0};
+                struct helper_report report = {0};
                 const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
-                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 &&
-                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
-                        (void)deliver(order, theirs_fd, &told, &pidfd);
-                helper_tell(theirs_fd, &told, pidfd);
+                if (helper_set_score(order->keeper->proc_fd, 0, &report.err) == 0 &&
+                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &report.err) == 0)
+                        (void)deliver(order, theirs_fd, &report, &pidfd);
+                helper_report_send(theirs_fd, &report, pidfd);
         }
         ret->pids[0] = pid;
         *ret_fd = TAKE_FD(ours_fd);

@@ -159,7 +159,7 @@ struct clone_order {
         int go_fd, report_fd;               /* the ends of PID 1 */
 };
 /* Start the helpers: box-nested.c for a box beneath a template, box-shared.c for one beside a
- * sandbox's. *ret_fd: to be read by helpers_hear; owned by the caller. */
+ * sandbox's. *ret_fd: to be read by helpers_receive; owned by the caller. */
 struct helpers;
 int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
 int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);

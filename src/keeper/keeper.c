@@ -43,7 +43,7 @@ struct exchange {
         const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind the received ones */
         size_t request_fd_count;
         struct keeper_answer *answer;
-        int later; /* the answer comes when the box is made or gone, or the program runs */
+        int is_deferred; /* the answer comes when the box is made or gone, or the program runs */
 };
 
 static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -66,7 +66,7 @@ static int answer_make(struct keeper_state *keeper, struct exchange *x, struct c
 {
         int r = box_make(keeper, &x->request->spec, x->request->serial, e);
 
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -103,7 +103,7 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
                 return -CLOCHE_E_STATE;
         else
                 r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, &order, e) : serve_mount(keeper, &order, e);
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -139,7 +139,7 @@ static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct c
                 r = pending_cancel(keeper, x->request->box);
         if (r == 0)
                 r = keeper_box_kill(keeper, x->request->box, x->request->serial, e);
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -184,7 +184,7 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         if (r == 0)
                 answer.err = (struct cloche_err){0};
         *greeted = 1;
-        return x.later ? 0 : keeper_answer(keeper, &answer, none);
+        return x.is_deferred ? 0 : keeper_answer(keeper, &answer, none);
 }
 
 /* Serve one request. Returns 0, or nonzero when no more will come. */

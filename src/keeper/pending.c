@@ -14,7 +14,7 @@ void pending_begin(struct keeper_state *keeper, struct pending *p)
         LIST_INSERT_HEAD(&keeper->pending, p, link);
 }
 
-static void forget(struct pending *p)
+static void clear(struct pending *p)
 {
         LIST_REMOVE(p, link);
         fd_close(&p->fd);
@@ -26,7 +26,7 @@ static int answer(struct keeper_state *keeper, struct pending *p, int fds[2], co
         struct keeper_answer answer = {.op = p->op, .serial = p->serial, .box = p->box, .err = *error};
         int r = keeper_answer(keeper, &answer, fds);
 
-        forget(p);
+        clear(p);
         return r;
 }
 
@@ -34,7 +34,7 @@ static int fail(struct keeper_state *keeper, struct pending *p, int is_late, con
 {
         int none[2] = {-EBADF, -EBADF};
 
-        p->kind->abandon(keeper, p, is_late);
+        p->kind->cancel(keeper, p, is_late);
         return answer(keeper, p, none, error);
 }
 
@@ -122,7 +122,7 @@ void pending_end(struct keeper_state *keeper)
         struct pending *p;
 
         while ((p = LIST_FIRST(&keeper->pending))) {
-                p->kind->abandon(keeper, p, 0);
-                forget(p);
+                p->kind->cancel(keeper, p, 0);
+                clear(p);
         }
 }

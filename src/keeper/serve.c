@@ -353,7 +353,7 @@ static int advance_start(struct keeper_state *keeper, struct pending *p, int ret
         return -(int)theirs.code;
 }
 
-static void abandon_start(struct keeper_state *keeper, struct pending *p, int is_late)
+static void cancel_start(struct keeper_state *keeper, struct pending *p, int is_late)
 {
         struct starting *s = (struct starting *)p;
 
@@ -367,7 +367,7 @@ static void abandon_start(struct keeper_state *keeper, struct pending *p, int is
                 close_passthrough(keeper, s->passthrough);
 }
 
-static const struct pending_kind starting_kind = {"start a program for the box", advance_start, abandon_start};
+static const struct pending_kind starting_kind = {"start a program for the box", advance_start, cancel_start};
 
 /* The request is answered when the program runs, or with the child's error before exec. place: set
  * at once. */

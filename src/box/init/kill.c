@@ -68,7 +68,7 @@ enum mark {
 
 struct row {
         struct process_stat stat; /* only the pid for a process that is gone */
-        int is_gone;
+        int has_exited;
         unsigned marks;
 };
 
@@ -88,8 +88,8 @@ struct tree {
         pid_t root;
         uint64_t root_start_ticks;
         int is_below_only, signal;
-        int is_root_held, is_everybody_held; /* we stopped them, and they are to continue */
-        int32_t spared[SPARED_MAX];          /* ascending */
+        int is_root_held, are_all_held; /* we stopped them, and they are to continue */
+        int32_t spared[SPARED_MAX];     /* ascending */
         size_t spared_count;
         int proc_fd; /* borrowed */
         struct look now, before;
@@ -130,7 +130,7 @@ static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
         return process_stat_parse(line, ret) < 0 ? -EPROTO : 0;
 }
 
-static int add_row(struct rows *rows, const struct process_stat *stat, int is_gone)
+static int add_row(struct rows *rows, const struct process_stat *stat, int has_exited)
 {
         if (rows->count == rows->room) {
                 size_t room = rows->room ? 2 * rows->room : 1024;
@@ -141,7 +141,7 @@ static int add_row(struct rows *rows, const struct process_stat *stat, int is_go
                 rows->items = grown;
                 rows->room = room;
         }
-        rows->items[rows->count++] = (struct row){.stat = *stat, .is_gone = is_gone};
+        rows->items[rows->count++] = (struct row){.stat = *stat, .has_exited = has_exited};
         return 0;
 }
 
@@ -171,7 +171,7 @@ static int is_alive(const struct process_stat *stat)
         return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;
 }
 
-static int look_at_all(DIR *proc, struct look *look)
+static int scan_processes(DIR *proc, struct look *look)
 {
         char path[32];
         int r = 0;
@@ -302,9 +302,9 @@ static int may_have_left_a_child(const struct tree *tree, const struct row *dead
                          *old = find_row(&tree->before.alive, dead->stat.pid);
         const struct row *parent = dead->stat.parent ? find_row(&tree->now.alive, dead->stat.parent) : NULL;
 
-        if (old_dead && (dead->is_gone || old_dead->stat.start_ticks == dead->stat.start_ticks))
+        if (old_dead && (dead->has_exited || old_dead->stat.start_ticks == dead->stat.start_ticks))
                 return 0;
-        if (old && (dead->is_gone || old->stat.start_ticks == dead->stat.start_ticks))
+        if (old && (dead->has_exited || old->stat.start_ticks == dead->stat.start_ticks))
                 return is_member(tree, old, 1);
         return !parent || parent->marks & (MARK_MEMBER | MARK_STOPPED);
 }
@@ -325,7 +325,7 @@ static int rescan(DIR *proc, struct tree *tree)
 
         tree->before = tree->now;
         tree->now = older;
-        r = look_at_all(proc, &tree->now);
+        r = scan_processes(proc, &tree->now);
         if (r < 0)
                 return r;
         carry_marks(tree);
@@ -445,14 +445,14 @@ static void hold_everybody(struct tree *tree)
         for (size_t i = 0; i < tree->now.alive.count; i++)
                 if (is_stopped_thread(tree->now.alive.items[i].stat.state))
                         tree->now.alive.items[i].marks |= MARK_RESTED;
-        tree->is_everybody_held = kill(-1, SIGSTOP) == 0;
+        tree->are_all_held = kill(-1, SIGSTOP) == 0;
 }
 
 static void let_go_on(DIR *proc, struct tree *tree)
 {
-        if (tree->is_everybody_held && rescan(proc, tree) < 0)
+        if (tree->are_all_held && rescan(proc, tree) < 0)
                 kill(-1, SIGCONT); /* no memory to scan; continuing all is better than none */
-        for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
+        for (size_t i = 0; tree->are_all_held && i < tree->now.alive.count; i++)
                 if (tree->now.alive.items[i].stat.pid != 1 &&
                     !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
                         send_signal(dirfd(proc), &tree->now.alive.items[i], SIGCONT);
@@ -602,7 +602,7 @@ int kill_asked(const struct init_request *request, const int *fds, size_t fd_cou
         tree.root_start_ticks = 0;
         tree.signal = (int)request->signal;
         tree.is_below_only = !!(request->flags & INIT_KILL_BELOW);
-        tree.is_root_held = tree.is_everybody_held = 0;
+        tree.is_root_held = tree.are_all_held = 0;
         tree.now.alive.count = tree.now.dead.count = tree.before.alive.count = tree.before.dead.count = 0;
         tree.signalled = 0;
         if (!(request->flags & INIT_KILL_TREE))

@@ -524,7 +524,7 @@ static napi_value lines(napi_env env, napi_callback_info info)
 }
 
 /* True if a request is waiting already. */
-static napi_value is_asked(napi_env env, napi_callback_info info)
+static napi_value is_requested(napi_env env, napi_callback_info info)
 {
         struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLIN};
 
@@ -559,8 +559,8 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 const char *name;
                 napi_callback call;
         } rows[] = {
-                {"start", start}, {"freeze", freeze},      {"children", children}, {"branches", branches},
-                {"reap", reap},   {"isAsked", is_asked},   {"pid", pid},           {"lines", lines},
+                {"start", start}, {"freeze", freeze},        {"children", children}, {"branches", branches},
+                {"reap", reap},   {"isAsked", is_requested}, {"pid", pid},           {"lines", lines},
                 {"exit", leave},  {"exitCode", exit_code},
         };
 

@@ -42,15 +42,15 @@ static struct host read_arguments(int count, char **arguments)
  * forks are requested. */
 static int serve_forks(int has_rights)
 {
-        int has_told = 0;
+        int has_printed = 0;
 
         while (cloche_guest_wait() == 1) {
                 pid_t pid;
 
-                if (has_rights && !has_told) {
+                if (has_rights && !has_printed) {
                         rights_try_beneath();
-                        rights_tell();
-                        has_told = dup2(STDIN_FILENO, STDOUT_FILENO) >= 0; /* /dev/null */
+                        rights_print();
+                        has_printed = dup2(STDIN_FILENO, STDOUT_FILENO) >= 0; /* /dev/null */
                 }
                 pid = fork();
                 if (pid == 0)

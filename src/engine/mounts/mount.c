@@ -137,7 +137,7 @@ static int is_collecting(const struct mounts *mounts)
         return 0;
 }
 
-static void look_whether_collected(struct mounts *mounts)
+static void check_collected(struct mounts *mounts)
 {
         if (is_collecting(mounts))
                 return;
@@ -172,7 +172,7 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         if (mounts->on_failed)
                 mounts->on_failed(mounts->data, e);
         if (was_collecting)
-                look_whether_collected(mounts);
+                check_collected(mounts);
         mounts_unref(mounts);
 }
 
@@ -262,7 +262,7 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
                                mount->option->target);
         mount->waiting = 0;
-        look_whether_collected(mount->all);
+        check_collected(mount->all);
         return 0;
 }
 
