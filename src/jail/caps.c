@@ -1,3 +1,5 @@
+/* Capabilities emptied for good, and proven empty. Runs in: the child the keeper cloned, a forked
+ * child that joins its box, and our own programs at their start. */
 #include "caps.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* The network namespace of a box: loopback, and the sockets at which a sandbox's packets end. Runs
+ * in: the child the keeper cloned, and a helper of the keeper as the namespace's owner. */
 #include "net.h"
 
 #include "base/err.h"

@@ -9,7 +9,8 @@
  *
  * If an outgoing packet is dropped, send(2) fails at once with EPERM. The kernel counts a
  * connection for two minutes after it closed, in memory that is charged to no group. Hence the
- * rate, and hence packets that stay in the box are not tracked. */
+ * rate, and hence packets that stay in the box are not tracked. Runs in: a helper of the keeper, as
+ * the owner of the box's network namespace. */
 #include "net.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The mapping of a box's user namespace. Runs in: the keeper and its helpers. */
 #include "userns.h"
 
 #include "base/err.h"

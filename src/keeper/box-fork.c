@@ -1,5 +1,5 @@
 /* A template forks a child into a box beneath it: the keeper sends it a request, with every
- * namespace and control group of the box. */
+ * namespace and control group of the box. Runs in: the keeper. */
 #include "box.h"
 
 #include "base/err.h"

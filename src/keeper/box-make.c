@@ -3,7 +3,9 @@
  *
  *   keeper ── clone3 ──▶ PID 1                         beneath no template
  *   keeper ── helpers (box-nested.c, box-shared.c) ──▶ PID 1      beneath one, or beside a sandbox's
- *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers */
+ *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers
+ *
+ * Runs in: the keeper, and the child it clones until jail/enter.c. */
 #include "box.h"
 
 #include "base/err.h"

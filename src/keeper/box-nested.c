@@ -13,7 +13,8 @@
  * and change their resource limits: then the box is not made.
  * Mapper and holder are in the keeper's pid namespace, where the template sees no process. Both are
  * needed because a process that is not dumpable has no map files that an ordinary user may write.
- * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. */
+ * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. Runs
+ * in: the keeper and the helpers named here. */
 #include "box.h"
 
 #include "base/err.h"

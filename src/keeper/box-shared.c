@@ -13,7 +13,8 @@
  * the sandbox's files. It has the sandbox's user, control groups and writable places; everything
  * else is its own, also its network. A helper in the sandbox's mount namespace copies the places,
  * and PID 1 attaches them in its own: a detached tree of mounts may be attached anywhere (Linux
- * 5.2), but an attached one can be copied only in its own namespace. */
+ * 5.2), but an attached one can be copied only in its own namespace. Runs in: the keeper and the
+ * helper named here. */
 #include "box.h"
 
 #include "base/err.h"

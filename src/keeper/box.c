@@ -1,3 +1,4 @@
+/* The keeper's table of boxes: measured, frozen, killed, removed. Runs in: the keeper. */
 #include "box.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* A directory opened with the rights of a user. Runs in: the keeper of root, and a child of it that
+ * became this user. */
 #include "caller.h"
 #include "helper.h"
 

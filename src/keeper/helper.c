@@ -1,3 +1,4 @@
+/* Children of the keeper that enter namespaces for it. Runs in: the keeper and its helpers. */
 #include "helper.h"
 
 #include "base/err.h"

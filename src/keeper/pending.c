@@ -1,3 +1,4 @@
+/* Requests that wait for another process, each with a deadline. Runs in: the keeper. */
 #include "pending.h"
 
 #include "base/clock.h"

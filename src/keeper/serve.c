@@ -7,7 +7,8 @@
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
  * Permitted are the directories on the keeper's command line and those beneath them, because the
- * engine, which sends the requests, parses hostile bytes. */
+ * engine, which sends the requests, parses hostile bytes. Runs in: the keeper, and the child it
+ * forks until execveat(2). */
 #include "box.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in a
+/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in: a
  * template and its children. Node's exports are declared here, weak: the build has no headers of
  * Node, and other interpreters, which load this library too, have none of them. Node's own state is
  * V8's heap, an event loop (libuv) and OpenSSL's random numbers. */

@@ -1,3 +1,5 @@
+/* One box of the engine: made by the keeper, served by its init. Runs in: the engine; the waiting
+ * calls in a thread beside its loop. */
 #include "box.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Files of a run: read from its options, listed and compared after it. Lists and contents come from
+ * the guest. Runs in: the engine; the comparison in a thread beside its loop. */
 #include "files.h"
 
 #include "base/err.h"

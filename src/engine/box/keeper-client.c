@@ -1,3 +1,5 @@
+/* The engine's end of the keeper's socket: requests are sent or held, answers delivered. Runs in:
+ * the engine, which has none of the keeper's rights. */
 #include "keeper-client.h"
 
 #include "base/clock.h"

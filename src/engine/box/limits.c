@@ -1,3 +1,5 @@
+/* Limits of a run: defaults, ranges, and the part that control groups enforce. Runs in: the
+ * engine. */
 #include "limits.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The network of a box: policy to its gate, decisions from it. Runs in: the engine, on its loop. */
 #include "network.h"
 #include "engine/loop/channel.h"
 

@@ -1,3 +1,5 @@
+/* Files written into a box before its program starts. Runs in: the engine, on its loop; init and
+ * the mounts' servers write them. */
 #include "seed.h"
 
 #include "base/fd.h"

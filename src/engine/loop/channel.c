@@ -1,3 +1,4 @@
+/* Frames to and from an agent, whose bytes are hostile. Runs in: the engine, on its loop. */
 #include "channel.h"
 
 #include "base/err.h"

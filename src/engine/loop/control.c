@@ -1,3 +1,5 @@
+/* Requests to the PID 1 of a box, and its answers, which are checked. Runs in: the engine, on its
+ * loop. */
 #include "control.h"
 
 #include "base/err.h"

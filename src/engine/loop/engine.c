@@ -1,3 +1,6 @@
+/* The engine itself: options, the keeper's end, timers, the list of ended runs. Runs in: the
+ * program that links libcloche, with its rights; started by root, as a user of its own once the
+ * keeper runs. */
 #include "engine.h"
 
 #include "base/err.h"

@@ -1,6 +1,7 @@
 /* The guest's standard streams: captured, or relayed to the caller's descriptors. The guest never
  * holds those, for it could reopen them through /proc/self/fd with other rights. Buffers are
- * bounded: the guest is not read while the caller does not read. */
+ * bounded: the guest is not read while the caller does not read. Runs in: the engine, on its
+ * loop. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"

@@ -1,3 +1,5 @@
+/* Changes of a run in mounted directories, from the lists of cloche-fs. Runs in: the engine; saved
+ * sets are read and written as the user who started it. */
 #include "changeset.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* The servers of a run's mounts: configured, seeded, collected. Runs in: the engine, on its loop;
+ * cloche-fs alone opens the directories. */
 #include "mount.h"
 
 #include "changeset.h"

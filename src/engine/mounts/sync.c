@@ -1,6 +1,6 @@
 /* A sync: writes changes of a box to the host's directories, in one transaction of cloche-sync for
  * each directory (src/helpers/sync/README.md). The event handler decides about every change before
- * the first write. */
+ * the first write. Runs in: the engine, on its loop; cloche-sync alone writes. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"

@@ -1,3 +1,4 @@
+/* Calls of host functions by the guest, within their limits. Runs in: the engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/loop/engine.h"

@@ -1,3 +1,4 @@
+/* The options of a run, as the frame that its agent gets. Runs in: the engine; pure. */
 #include "base/err.h"
 #include "engine/loop/engine.h"
 #include "wire/rpc.h"

@@ -1,4 +1,5 @@
-/* The end of a run: one verdict from all that is known, and the result object of the contract. */
+/* The end of a run: one verdict from all that is known, and the result object of the contract. Runs
+ * in: the engine; everything of the guest in it is untrusted. */
 #include "base/err.h"
 #include "base/utf8.h"
 #include "engine/box/limits.h"

@@ -1,5 +1,6 @@
 /* A run's side of its mounts: reports their events; at the end collects the changes and, if the run
- * succeeded and the caller does not decide, writes them to the host. */
+ * succeeded and the caller does not decide, writes them to the host. Runs in: the engine, on its
+ * loop. */
 #include "base/err.h"
 #include "engine/loop/engine.h"
 #include "wire/json.h"

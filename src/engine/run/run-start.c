@@ -1,6 +1,6 @@
 /* The start of a run: a box of its own, or one prepared on a template's; its files; its program.
  * Each step is a request to the keeper, to the box's init or to a mount's server, and the answer
- * starts the next. A run that ends meanwhile gets no answers. */
+ * starts the next. A run that ends meanwhile gets no answers. Runs in: the engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"

@@ -1,5 +1,6 @@
 /* A run: from checked options to a result, driven by the engine's loop. Errors of the caller are
- * found before the box is made; from then on every act of the guest becomes a result. */
+ * found before the box is made; from then on every act of the guest becomes a result. Runs in: the
+ * engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"

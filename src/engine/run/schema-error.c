@@ -1,3 +1,4 @@
+/* Texts of errors of values that do not fit a schema. Runs in: the engine; pure. */
 #include "schema-error.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* Schemas, and values against them. Runs in: the engine; pure. */
 #include "schema.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* Arguments bound to the signature that the caller gave. Runs in: the engine; pure. */
 #include "signature.h"
 
 #include "schema.h"

@@ -1,3 +1,4 @@
+/* Boxes for cloche-probe, and its reports. Runs in: the engine, which waits for each answer. */
 #include "probe.h"
 
 #include "base/buf.h"

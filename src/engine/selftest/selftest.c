@@ -1,5 +1,6 @@
 /* The proof of the guards: cloche-probe tries them, once as the guest of a small box, and once
- * forked from a template into such a box on it. */
+ * forked from a template into such a box on it. Runs in: the engine, which waits for each
+ * answer. */
 #include "probe.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Build requests to an agent, and the cached answers. Runs in: the engine, on its loop; the
+ * compiler runs in a box. */
 #include "build.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Instances: a box on a template's, seeded, with a child forked into it. Runs in: the engine, on
+ * its loop. */
 #include "instance.h"
 
 #include "base/err.h"

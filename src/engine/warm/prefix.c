@@ -1,3 +1,4 @@
+/* The caller's prefixes, and the templates of compiled programs. Runs in: the engine. */
 #include "prefix.h"
 
 #include "base/err.h"

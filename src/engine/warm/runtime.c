@@ -1,3 +1,4 @@
+/* Manifests of the runtimes, which are our own files. Runs in: the engine, at its start. */
 #include "runtime.h"
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* Scheduling of runs to instances: instances are made, kept and given out here. Templates take
- * turns, up to the limit of concurrent runs. */
+ * turns, up to the limit of concurrent runs. Runs in: the engine, on its loop. */
 #include "template.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* The life of a template: started, set up, frozen, lost. Its messages are hostile. Runs in: the
+ * engine, on its loop. */
 #include "template.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* The groups of one box: made, entered, measured, frozen, removed. */
+/* The groups of one box: made, entered, measured, frozen, removed. Runs in: the keeper; the child
+ * it cloned enters; the engine measures. */
 #include "internal.h"
 
 #include "base/clock.h"
