@@ -125,7 +125,7 @@ int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, s
         if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user %u", (unsigned)uid);
         if (getresuid(&ruid, &euid, &suid) < 0 || ruid != uid || euid != uid || suid != uid)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the user and group ids differ from those that were set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);
@@ -146,7 +146,7 @@ int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, 
         setfsuid(uid);
         /* -1 changes nothing, and the call returns the id in force: setfsuid(2). */
         if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the user and group ids differ from those that were set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);

@@ -57,8 +57,8 @@ static int check_view(const struct keeper_state *keeper, const struct box *row, 
         if (ours.st_ino != theirs.st_ino)
                 return 0;
         return err_set(e, CLOCHE_E_STATE,
-                       "box %u is on its way into the groups of box %u: have its first process answer something, then "
-                       "fork",
+                       "box %u is on its way into the groups of box %u: send its first process a request, and fork "
+                       "after the answer",
                        box, row->shared_with);
 }
 
@@ -85,9 +85,10 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
         if (r == 0) {
                 r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
                 if (r == -EAGAIN)
-                        r = err_set(e, CLOCHE_E_STATE, "the template above box %u does not take its orders", box);
+                        r = err_set(e, CLOCHE_E_STATE, "the template of box %u does not read its requests to fork",
+                                    box);
                 else if (r < 0)
-                        r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
+                        r = err_os(e, CLOCHE_E_STATE, -r, "send the template a request to fork");
         }
         for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)
                 fd_close(&fds[i]);
@@ -102,7 +103,7 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
         if (!row)
                 return -CLOCHE_E_STATE;
         if (row->parent == KEEPER_NO_BOX || !box_find(keeper, row->parent, NULL))
-                return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
+                return err_set(e, CLOCHE_E_STATE, "the template of box %u has ended", box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
         if (row->shared_with == KEEPER_NO_BOX)

@@ -99,8 +99,8 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
                 r = err_set(e, CLOCHE_E_RESOURCE,
-                            "the first process of the template's box was killed, for want of memory perhaps, before it "
-                            "handed out its root");
+                            "the first process of the template's box was killed before it sent its root: its memory "
+                            "limit may be too low");
         return r;
 }
 
@@ -115,9 +115,9 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
         if (!row)
                 return -CLOCHE_E_STATE;
         if (!row->is_template)
-                return err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent);
-        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be",
-                       parent, row->depth, DEPTH_MAX);
+                return err_set(e, CLOCHE_E_STATE, "box %u is not of a template", parent);
+        return err_set(e, CLOCHE_E_STATE, "box %u is nested in %u others, expected at most %d", parent, row->depth,
+                       DEPTH_MAX);
 }
 
 /* -- PID 1 ---------------------------------------------------------------------------------------------------- */
@@ -353,7 +353,7 @@ static int receive_init(struct box *row, struct making *m, struct cloche_err *e)
                 return 0;
         if (n != sizeof(theirs) || err_check(&theirs) < 0) {
                 fd_close(&fd);
-                return err_set(e, CLOCHE_E_INTERNAL, "the new box reported %zd bytes that are no error value", n);
+                return err_set(e, CLOCHE_E_INTERNAL, "the new box sent an invalid report of %zd bytes", n);
         }
         if (theirs.code != CLOCHE_OK) {
                 fd_close(&fd);
@@ -382,7 +382,7 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
         if (r == 0 && row->is_template && row->shared_with == KEEPER_NO_BOX)
                 r = keep_template(keeper, row, e);
         if (r == 0 && row->mount_count != m->mount_count)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count,
+                r = err_set(e, CLOCHE_E_INTERNAL, "the new box sent %u mounts, expected %u", row->mount_count,
                             m->mount_count);
         if (r < 0)
                 return r;
@@ -476,8 +476,7 @@ static int no_fuse(int code, struct cloche_err *e)
                                       : "";
 
         return err_set(e, CLOCHE_E_MOUNT,
-                       "mounts need the device /dev/fuse: %s: %sthe run is given its files (--file) in the place of a "
-                       "mount",
+                       "mounts need the device /dev/fuse: %s: %sgive the run its files with --file instead of a mount",
                        strerror(code), way_out);
 }
 

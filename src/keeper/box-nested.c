@@ -280,7 +280,7 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
         int r = box_open_namespace(order->keeper, holder, "user", &user_fd, e);
 
         if (r == 0 && (r = fd_send(cloner_fd, "n", 1, &user_fd, 1)) < 0)
-                err_os(e, CLOCHE_E_NAMESPACE, -r, "hand out the box's user namespace");
+                err_os(e, CLOCHE_E_NAMESPACE, -r, "send the box's user namespace to the helper");
         if (r < 0)
                 return -1;
         if (fd_receive(cloner_fd, &report, sizeof(report), ret_pidfd, &fd_count, 0) != sizeof(report) ||
@@ -293,7 +293,7 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
                 return -1;
         }
         pid = host_pid(order->keeper->proc_fd, *ret_pidfd);
-        return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid here"), -1);
+        return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid in the keeper's namespace"), -1);
 }
 
 static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int report_fd)

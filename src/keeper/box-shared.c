@@ -112,8 +112,8 @@ static int check_user(const struct keeper_state *keeper, const struct box *sandb
         for (uint32_t box = keeper->boxes[parent].parent; box != KEEPER_NO_BOX; box = keeper->boxes[box].parent)
                 if (box_user(keeper, &keeper->boxes[box]) == user)
                         return err_set(e, CLOCHE_E_STATE,
-                                       "box %u shares with the sandbox already, and box %u beneath it with another: "
-                                       "from there is no way back",
+                                       "box %u shares with the sandbox, but box %u in it shares with another one: a "
+                                       "box cannot return to the first",
                                        box, parent);
         return 0;
 }
@@ -131,7 +131,8 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
                 return 0;
         if (row && row->is_sandbox)
                 return check_user(keeper, row, spec->parent, e);
-        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with)
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is not of a sandbox: no box can share with it",
+                             spec->shared_with)
                    : -CLOCHE_E_STATE;
 }
 
@@ -144,9 +145,10 @@ int box_shared_check_groups(const struct keeper_state *keeper, uint32_t box, str
 {
         uint32_t groups = box_shared_groups(keeper, box);
 
-        return groups == box ? 0
-                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "box %u has the control groups of box %u: ask for that one", box, groups);
+        return groups == box
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                 "box %u has the control groups of box %u: send the request for that one", box, groups);
 }
 
 static int is_sharing(const struct box *row, uint32_t sandbox)

@@ -133,7 +133,7 @@ static int receive_fetched(int fd, size_t count, int timeout_s, int *ret_fds, st
         ssize_t n = fd_receive(fd, &theirs, sizeof(theirs), ret_fds, &came, 0);
 
         if (n == -EAGAIN)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper gave no answer for %d seconds", timeout_s);
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper did not answer within %d s", timeout_s);
         if (n == sizeof(theirs) && err_check(&theirs) == 0 && theirs.code == CLOCHE_OK && came == count)
                 return 0;
         for (size_t i = 0; n > 0 && i < came; i++)

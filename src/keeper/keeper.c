@@ -95,7 +95,7 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
 
         if (!has_caller && x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a service of this kind comes with %zu descriptors, not %zu", expected,
+                               "the request has %zu descriptors, expected %zu for this service", expected,
                                x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
                 r = serve_sync(keeper, &order, e);

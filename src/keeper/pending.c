@@ -60,7 +60,7 @@ static int miss(struct keeper_state *keeper, struct pending *p)
 {
         struct cloche_err error = {0};
 
-        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took longer than %d s", p->kind->what,
+        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took more than %d s", p->kind->what,
                 (int)(PENDING_TIMEOUT_NS / 1000000000));
         return fail(keeper, p, 1, &error);
 }

@@ -210,7 +210,9 @@ static int open_directory(const struct keeper_state *keeper, const struct keeper
 
         if (spec->root >= keeper->root_count)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "no directory was named that may be mounted under this number (%u)", spec->root);
+                               "mount root %u is unknown: name the directory when the daemon starts (cloched "
+                               "--mount-root)",
+                               spec->root);
         root = &keeper->roots[spec->root];
         r = find_caller(keeper, root, caller_fd, ret, e);
         if (r < 0)
@@ -418,7 +420,7 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         int r;
 
         if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
-                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", order->box,
+                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits to be served", order->box,
                                spec->mount);
         r = open_directory(keeper, spec, order->caller_fd, &directory, e);
         if (r < 0)

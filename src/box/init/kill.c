@@ -46,7 +46,7 @@ int kill_all(struct cloche_err *e)
         for (int round = 0; kill(-1, SIGKILL) == 0; round++) {
                 programs_reap(0);
                 if (round > KILL_ROUNDS_MAX)
-                        return err_set(e, CLOCHE_E_STATE, "what was killed in the box is not reaped");
+                        return err_set(e, CLOCHE_E_STATE, "killed processes of the box were not reaped");
                 if (round > 0)
                         nanosleep(&pause, NULL);
         }
@@ -550,10 +550,10 @@ static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struc
         if (fd_count > 1 || fstat(fds[0], &st) < 0 || st.st_size < 0 || st.st_size % (off_t)sizeof(int32_t) ||
             (size_t)st.st_size > sizeof(tree->spared))
                 return err_set(e, CLOCHE_E_PROTOCOL,
-                               "who is spared comes as one file of at most %d numbers of %zu bytes", SPARED_MAX,
+                               "the spared pids must be one file of at most %d numbers of %zu bytes", SPARED_MAX,
                                sizeof(int32_t));
         if (pread(fds[0], tree->spared, (size_t)st.st_size, 0) != st.st_size)
-                return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read who is spared");
+                return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read the spared pids");
         tree->spared_count = (size_t)st.st_size / sizeof(int32_t);
         qsort(tree->spared, tree->spared_count, sizeof(int32_t), compare_pids);
         return 0;

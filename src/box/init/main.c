@@ -29,7 +29,7 @@ void init_send(const struct init_answer *answer, int fd)
         int r = fd_send(ENGINE_FD, answer, sizeof(*answer), &fd, fd >= 0);
 
         if (r == -ETOOMANYREFS) { /* all descriptors of our user in flight count together (unix(7)) */
-                err_os(&without.err, CLOCHE_E_RESOURCE, -r, "hand out a descriptor");
+                err_os(&without.err, CLOCHE_E_RESOURCE, -r, "send a descriptor to the engine");
                 r = fd_send(ENGINE_FD, &without, sizeof(without), NULL, 0);
         }
         /* The engine is gone or does not read: a box without its engine ends. */
@@ -91,8 +91,9 @@ static int answer_request(struct init_request *request, const int *fds, size_t f
         case INIT_READLINK:
                 return files_read_link(request, ret_fd, &answer->err);
         case INIT_RECORD_STATE:
-                return clean_check_record() < 0 ? err_set(&answer->err, CLOCHE_E_STATE, "the box cannot be remembered")
-                                                : 0;
+                return clean_check_record() < 0
+                               ? err_set(&answer->err, CLOCHE_E_STATE, "the state of the box could not be recorded")
+                               : 0;
         case INIT_CHECK_CLEAN:
                 answer->is_clean = kill_all(NULL) == 0 && clean_check_passes();
                 return 0;

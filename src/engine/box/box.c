@@ -134,7 +134,9 @@ static int request_init(struct box *box, struct init_request *request, struct in
                 r = receive(box, ret, ret_fd ? &fd : NULL, e);
         } while (r == 0 && ret->op == INIT_EXITED);
         if (r == 0 && ret->op != request->op)
-                r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
+                r = err_set(e, CLOCHE_E_PROTOCOL,
+                            "the box's init sent an invalid answer: type %u to a request of type %u", ret->op,
+                            request->op);
         if (r == 0 && ret->err.code) {
                 if (e)
                         *e = ret->err;
@@ -165,8 +167,8 @@ static int request_file(struct box *box, enum init_op op, const char *path, int 
         struct init_answer answer;
 
         if (strlen(path) >= sizeof(request.path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
-                               sizeof(request.path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, expected at most %zu",
+                               strlen(path), sizeof(request.path) - 1);
         strcpy(request.path, path);
         return request_init(box, &request, &answer, ret_fd, e);
 }

@@ -160,11 +160,13 @@ static int parse_entries(struct files *files, size_t size, struct cloche_err *e)
                 struct init_entry about;
 
                 if (size - at < sizeof(about))
-                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files ends in the middle");
+                        return err_set(e, CLOCHE_E_PROTOCOL,
+                                       "the box's init sent an invalid list of files: it ends within an entry");
                 memcpy(&about, files->bytes + at, sizeof(about));
                 at += sizeof(about);
                 if (about.path_size == 0 || about.path_size >= INIT_PATH_MAX || about.path_size > size - at)
-                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files has a path of %u bytes",
+                        return err_set(e, CLOCHE_E_PROTOCOL,
+                                       "the box's init sent an invalid list of files: a path has %u bytes",
                                        about.path_size);
                 if (files->count == room) {
                         struct files_entry *grown;

@@ -119,7 +119,7 @@ static int lose(struct keeper *k, struct cloche_err *e)
 
 static int lose_for(struct keeper *k, int code, struct cloche_err *e)
 {
-        err_os(&k->end, CLOCHE_E_KEEPER, code, "hear from the keeper");
+        err_os(&k->end, CLOCHE_E_KEEPER, code, "read an answer of the keeper");
         return lose(k, e);
 }
 
@@ -159,7 +159,7 @@ static int find_free_row(struct keeper *k, struct pending **ret, struct cloche_e
                 return 0;
         grown = realloc(k->pending, (k->pending_room + PENDING_STEP) * sizeof(*grown));
         if (!grown)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send a request to the keeper");
         memset(grown + k->pending_room, 0, PENDING_STEP * sizeof(*grown));
         k->pending = grown;
         *ret = grown + k->pending_room;
@@ -274,14 +274,14 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
 
         row->unsent = malloc(sizeof(*row->unsent) + size);
         if (!row->unsent)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send a request to the keeper");
         row->unsent->fd_count = 0;
         row->unsent->size = size;
         memcpy(row->unsent->bytes, &k->request, size);
         r = copy_fds(row->unsent, fds, fd_count);
         if (r < 0) {
                 free_unsent(row);
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "send a request to the keeper");
         }
         if (k->on_held)
                 k->on_held(k->on_held_data);
@@ -305,7 +305,7 @@ static int send_request(struct keeper *k, uint32_t box, const int *fds, size_t f
                 r = send_bytes(k, row, &k->request, keeper_request_size(k->request.op), fds, fd_count);
         if (r < 0)
                 r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e)
-                                 : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
+                                 : err_os(e, CLOCHE_E_KEEPER, -r, "send a request to the keeper");
         if (r < 0)
                 return r;
         row->serial = k->request.serial;
@@ -600,7 +600,7 @@ int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, 
 int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e)
 {
         if (fd_count < 2)
-                return err_set(e, CLOCHE_E_KEEPER, "the keeper's answer lacks descriptors");
+                return err_set(e, CLOCHE_E_KEEPER, "the keeper sent an invalid answer: descriptors are missing");
         *ret = (struct keeper_box){
                 .id = box,
                 .pidfd = TAKE_FD(fds[0]),

@@ -133,14 +133,15 @@ static void keep_stats(struct network *network, const json_t *params)
 static int take_notification(struct network *network, const struct rpc_message *m, struct cloche_err *e)
 {
         if (!json_is_object(m->params))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s' without parameters", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the egress program sent an invalid message: '%.40s' without parameters", m->method);
         if (strcmp(m->method, "stats") == 0)
                 keep_stats(network, m->params);
         else if (strcmp(m->method, "decision") == 0) {
                 if (network->face.on_decision)
                         network->face.on_decision(network->face.data, m->params);
         } else
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s'", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: '%.40s'", m->method);
         return 0;
 }
 
@@ -154,7 +155,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_ERROR)
                 return err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message);
         if (m->kind != RPC_RESULT)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate asked '%.40s'", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid request: '%.40s'", m->method);
         if (json_integer_value(m->id) == ASK_START) {
                 network->is_ready = 1;
                 if (network->face.on_ready)
@@ -169,7 +170,7 @@ static void on_end(void *data, const struct cloche_err *e)
         struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&lost, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+                err_set(&lost, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
                 e = &lost;
         }
         fail(network, e);
@@ -211,7 +212,8 @@ static void on_timer(uv_timer_t *timer)
         struct cloche_err e = {0};
 
         if (!network->is_ready && ++network->looks == START_LOOKS) {
-                err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
+                err_set(&e, CLOCHE_E_TIMEOUT, "the network of the box did not start within %d s",
+                        START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
         } else if (update_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
                                                               json_pack("{s:s}", "servers", network->servers), &e) < 0)
@@ -290,7 +292,7 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
         if (r < 0)
                 return r;
         if (network->is_ended)
-                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
         return channel_request(&network->channel, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
 }
 

@@ -94,7 +94,7 @@ static int read_some(struct channel *c)
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n < 0 && to && errno == EBADMSG)
-                err_set(&e, CLOCHE_E_PROTOCOL, "descriptors came along, of which none is taken");
+                err_set(&e, CLOCHE_E_PROTOCOL, "a message came with descriptors, expected none");
         if (n <= 0) {
                 stop(c, e.code ? &e : NULL);
                 return 0;

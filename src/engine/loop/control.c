@@ -166,7 +166,7 @@ int control_check(const struct control_kind *kind, struct init_answer *answer, s
         if (size <= 0)
                 return err_os(e, kind->ended_code, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
         if (size != sizeof(*answer) || err_check(&answer->err) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", kind->name,
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent an invalid answer of %zd bytes", kind->name,
                                size);
         return 0;
 }
@@ -180,7 +180,8 @@ static int check(const struct control *c, struct init_answer *answer, ssize_t si
         if (r < 0)
                 return r;
         if (answer->op != INIT_EXITED && (!q || q->request.op != answer->op))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name,
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the %s's init sent an invalid answer: type %u, which no request has", c->kind->name,
                                answer->op);
         return 0;
 }
@@ -271,7 +272,7 @@ static int flush(struct control *c)
 
 static int cannot_send(const struct control *c, int code, struct cloche_err *e)
 {
-        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+        return err_os(e, CLOCHE_E_RESOURCE, code, "send a request to the %s's init", c->kind->name);
 }
 
 static void fail_unsent(struct control *c, int code)
@@ -342,8 +343,8 @@ int control_request_path(struct control *c, struct init_request *request, const 
                          size_t fd_count, control_done done, void *data, struct cloche_err *e)
 {
         if (strlen(path) >= sizeof(request->path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
-                               sizeof(request->path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, expected at most %zu",
+                               strlen(path), sizeof(request->path) - 1);
         strcpy(request->path, path);
         return control_request(c, request, fds, fd_count, done, data, e);
 }
@@ -355,7 +356,7 @@ int control_spawn(struct control *c, const struct init_request *request, const c
         int all[FD_MESSAGE_MAX];
 
         if (size > INIT_STRINGS_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, at most %u are taken",
+                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, expected at most %u",
                                size, INIT_STRINGS_MAX);
         if (fd_count >= FD_MESSAGE_MAX)
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a program", fd_count);

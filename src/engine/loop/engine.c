@@ -101,12 +101,12 @@ static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_er
                                (unsigned)uid);
         if (getpwuid_r(uid, &row, names, sizeof(names), &found) != 0 || !found)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "'%.100s' for the user %u: there is no user with this number, whose groups would be "
-                               "known",
-                               path, (unsigned)uid);
+                               "'%.100s' for the user %u: no user has this number, so its groups are unknown", path,
+                               (unsigned)uid);
         if (getgrouplist(row.pw_name, row.pw_gid, groups, &count) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: he is in more than %d groups",
-                               path, (unsigned)uid, KEEPER_CALLER_GROUPS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "'%.100s' for the user %u: the user is in more than %d groups", path, (unsigned)uid,
+                               KEEPER_CALLER_GROUPS_MAX);
         text = open_memstream(ret, &size);
         if (!text)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
@@ -371,8 +371,9 @@ int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
 
         return waiting < engine->options.queue_max
                        ? 0
-                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting,
-                                 engine->options.queue_max);
+                       : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                 "the queue is full: %u runs wait, at most %u may; try again when one has ended",
+                                 waiting, engine->options.queue_max);
 }
 
 void cloche_engine_turn(cloche_engine *engine)

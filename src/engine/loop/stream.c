@@ -347,7 +347,7 @@ int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_e
 {
         run->streams[0].fd = master_fd;
         if (master_fd < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the script got no terminal");
+                return err_set(e, CLOCHE_E_PROTOCOL, "the terminal of the script could not be opened");
         if (fcntl(master_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up the terminal");
         return run->input.source_fd < 0 ? 0 : copy_fd(master_fd, &run->input.guest_fd, e);

@@ -464,7 +464,7 @@ int changeset_resave(const struct cloche_changeset *set, int dir_fd, struct cloc
         unlinkat(dir_fd, LIST_NAME ".new", 0);
         r = save_list(set, dir_fd, LIST_NAME ".new", e);
         if (r == 0 && renameat(dir_fd, LIST_NAME ".new", dir_fd, LIST_NAME) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, errno, "keep what is left of the changes");
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "save the remaining changes");
         return r;
 }
 
@@ -513,8 +513,7 @@ static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd
         set->abort_skips = json_is_false(json_object_get(list, "allowAbort"));
         set->links = mount_links(json_string_value(json_object_get(list, "links")));
         if (!set->on_error || !set->conflict || !set->links)
-                return err_set(e, CLOCHE_E_INVALID_JSON,
-                               LIST_NAME ": onError, conflict or links is none of their names");
+                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError, conflict or links has an unknown value");
         for (size_t i = 0; r == 0 && i < json_array_size(rows); i++)
                 r = load_row(engine, json_array_get(rows, i), dir_fd, i, set, e);
         return r;

@@ -245,7 +245,7 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB",
                                mount->option->target, CHANGES_BYTES_MAX >> 20);
         if (keep_page(mount, page, f) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes",
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent no list of changes",
                                mount->option->target);
         keep_list(&mount->denials, result, "denials");
         keep_list(&mount->warnings, result, "warnings");
@@ -261,7 +261,7 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         fd_close(&mount->contents_fd);
         mount->contents_fd = TAKE_FD(mount->channel.received_fd);
         if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent no directory of contents",
                                mount->option->target);
         mount->waiting = 0;
         check_collected(mount->all);
@@ -378,7 +378,8 @@ static int keep_result(struct mount *mount, int64_t id, const json_t *result, co
         if (id == REQUEST_CONFIGURE)
                 mount->is_configured = 1;
         else if (id != REQUEST_SEED)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked",
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "cloche-fs of the mount %.80s sent an invalid message: an answer without a request",
                                mount->option->target);
         else
                 finish_seed(mount, NULL);
@@ -399,8 +400,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_ERROR)
                 return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
                                mount->option->source, m->error_message);
-        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target,
-                       m->method ? m->method : "");
+        return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent an invalid request: \"%.40s\"",
+                       mount->option->target, m->method ? m->method : "");
 }
 
 static void on_end(void *data, const struct cloche_err *e)
@@ -409,7 +410,7 @@ static void on_end(void *data, const struct cloche_err *e)
         struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&lost, CLOCHE_E_MOUNT, "the server of %.80s is gone", mount->option->target);
+                err_set(&lost, CLOCHE_E_MOUNT, "cloche-fs of the mount %.80s ended", mount->option->target);
                 e = &lost;
         }
         fail(mount, e);
@@ -428,7 +429,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 
                 if (e.os_errno == ENOTDIR && !mount->option->file)
                         err_set(&e, (enum cloche_code)e.code,
-                                "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
+                                "it is not a directory: mount one file with \"kind\": \"file\" beside its \"path\"");
                 err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
                 fail(mount, &e);
         }
@@ -492,7 +493,7 @@ static void on_impatient(uv_timer_t *timer)
                 if (mount->on_seeded)
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
                 else
-                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mount->option->target);
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "collect the changes in %.80s", mount->option->target);
                 fail(mount, &e);
         }
         mounts_unref(mounts);
@@ -544,7 +545,7 @@ int mount_seed(struct mount *mount, const char *below, int file_fd, uint32_t mod
                 r = err_set(e, CLOCHE_E_MOUNT, "the mount %.60s: %.150s", mount->option->target, mount->all->error.msg);
         else if (mount->option->file)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "no file of the call can stand at %.100s: a file of the host is mounted there",
+                            "the file %.100s of the run cannot be written: a file of the host is mounted there",
                             mount->option->target);
         else if (S_ISREG(mode) && own_fd < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "place a file in the mount %.60s", mount->option->target);
@@ -597,7 +598,7 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                 struct cloche_err e = {0};
 
                 if (mount->channel.fd < 0 || mount->channel.is_ended)
-                        err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost",
+                        err_set(&e, CLOCHE_E_MOUNT, "cloche-fs of the mount %.80s ended: its changes are lost",
                                 mount->option->target);
                 else if (mount->changes && mount->is_configuring)
                         (void)request_changes(mount, &e);

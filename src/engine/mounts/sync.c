@@ -203,7 +203,7 @@ static void request_decision(struct cloche_sync *sync)
                 struct cloche_err e;
 
                 free(question);
-                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask about a change");
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "report a change to the caller");
                 finish(sync, &e);
         }
         free(text);
@@ -230,7 +230,7 @@ static struct cloche_sync *take_question(cloche_sync_question *question, struct 
 
         free(question);
         if (!sync)
-                err_set(e, CLOCHE_E_STATE, "the sync is over");
+                err_set(e, CLOCHE_E_STATE, "the sync has ended already");
         else
                 sync->question = NULL;
         return sync;
@@ -437,7 +437,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                                "sync %.80s: %s", sync->set->rows[sync->row].source, m->error_message);
         }
         if (m->kind != RPC_RESULT)
-                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync asked \"%.40s\"", m->method ? m->method : "");
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync sent an invalid request: \"%.40s\"",
+                               m->method ? m->method : "");
         if (id == REQUEST_CONFIGURE || id == REQUEST_PAGE)
                 return id == REQUEST_PAGE ? send_page(sync, e) : 0;
         keep_result(sync, m->result);
@@ -614,7 +615,7 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e)
 {
         if (!sync->has_ended)
-                return err_set(e, CLOCHE_E_STATE, "the sync is still under way");
+                return err_set(e, CLOCHE_E_STATE, "the sync has not ended yet: wait for it first");
         if (sync->error.code) {
                 if (e)
                         *e = sync->error;

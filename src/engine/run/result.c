@@ -89,7 +89,7 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
                 break;
         case RUN_END_PROTOCOL:
                 set_verdict(v, CLOCHE_STATUS_CRASH, "ProtocolError",
-                            "the channel carried something else than an answer: %s", run->problem.msg);
+                            "the interpreter was killed: its agent sent an invalid message: %s", run->problem.msg);
                 break;
         case RUN_END_BRIDGE:
                 v->limit = run->bridge.calls > run->limits.bridge_calls ? "bridgeCalls" : "bridgeBytes";
@@ -110,7 +110,8 @@ static void judge_death(const struct cloche_run *run, const struct keeper_usage 
 
         if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
                 v->limit = "memoryBytes";
-                set_verdict(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %s",
+                set_verdict(v, CLOCHE_STATUS_CRASH, "MemoryLimit",
+                            "killed: it ran out of memory; the limit is %s (memoryBytes)",
                             limits_bytes_text(run->limits.memory_bytes, text));
         } else if (!run->box.exited) {
                 set_verdict(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");

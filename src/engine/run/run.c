@@ -183,7 +183,7 @@ static int keep_schema_error(struct cloche_run *run, const struct schema_error *
         run->answer = json_pack("{s:O, s:{s:s, s:o}}", "message", message, "data", "type",
                                 runtime_argument_error(run->runtime, m->is_value), "message", message);
         run->answer_is_error = 1;
-        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "tell what does not fit");
+        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "report the schema error");
 }
 
 static int keep_result(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -226,7 +226,7 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return build_on_answer(run->engine, &run->build, m, f, e);
         if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID &&
             !is_build)
-                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer without a request");
         if (m->kind == RPC_REQUEST)
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
@@ -240,7 +240,7 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return 0;
         }
         if (m->kind == RPC_NOTIFICATION)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the notification \"%.60s\", which was not requested", m->method);
         run->answer_is_error = 1;
         run->answer = json_copy(m->error);
         thrown = json_object_get(m->error, "data");
@@ -326,7 +326,7 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
         if (size == 0)
                 return 0;
         return err_set(e, CLOCHE_E_GUARD_MISSING,
-                       "guards missing: %s (cloche selftest tells why; --optional permits it)", names);
+                       "guards missing: %s (cloche selftest shows why; --optional permits it)", names);
 }
 
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -914,7 +914,7 @@ void run_report(struct cloche_run *run)
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->waited)
-                return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
+                return err_set(e, CLOCHE_E_STATE, "cloche_run_wait was called before for this run: call it once");
         while (!run->is_concluded) {
                 if (!run->ended && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);

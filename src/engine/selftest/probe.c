@@ -84,7 +84,7 @@ int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
         struct outcome outcome = {.engine = engine, .e = e};
 
         return box_drop(box, on_reply, &outcome) ? await(&outcome, 0)
-                                                 : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
+                                                 : err_set(e, CLOCHE_E_KEEPER, "the keeper has ended");
 }
 
 /* -- boxes ------------------------------------------------------------------------------------------------------ */
@@ -201,12 +201,13 @@ static int read_output(int fd, struct buf *ret, struct cloche_err *e)
                 int ready;
 
                 if (!to)
-                        return err_set(e, CLOCHE_E_TOO_LARGE, "the probe says more than %u bytes", PROBE_OUTPUT_MAX);
+                        return err_set(e, CLOCHE_E_TOO_LARGE, "cloche-probe printed more than %u bytes",
+                                       PROBE_OUTPUT_MAX);
                 ready = now_ns >= deadline_ns ? 0 : poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
                 if (ready < 0 && errno == EINTR)
                         continue;
                 if (ready <= 0)
-                        return err_set(e, CLOCHE_E_STATE, "the probe did not come to its end");
+                        return err_set(e, CLOCHE_E_STATE, "cloche-probe ended before its last line");
                 n = read(fd, to, 1024);
                 if (n < 0 && errno == EINTR)
                         continue;

@@ -47,7 +47,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
                                "the code, or the file's or function's name is not UTF-8 text");
         if (make_key(engine, runtime, opt->tenant, &build) < 0) {
                 build_done(&build);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "name the build");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make the key of the build");
         }
         *ret = build;
         return 0;
@@ -68,7 +68,7 @@ int build_request(const struct cloche_engine *engine, struct build *build, struc
                 kept = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)artifact.size);
         if (!params || json_object_set_new(params, "artifact", kept) < 0) {
                 json_decref(params);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask for the build");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "request the build");
         }
         build->is_requested = 1;
         return rpc_request(json_integer(BUILD_ID), "build", params, artifact.data, artifact.size, out, e);
@@ -88,7 +88,7 @@ int build_on_answer(const struct cloche_engine *engine, struct build *build, con
         r = value_check(artifact, f->attachments_size, e);
         if (r == 0 && (!json_is_string(json_object_get(artifact, "$")) || at < 0 || size < 0 ||
                        strcmp(json_string_value(json_object_get(artifact, "$")), "bytes") != 0))
-                r = err_set(e, CLOCHE_E_PROTOCOL, "what was built is not sent as bytes");
+                r = err_set(e, CLOCHE_E_PROTOCOL, "the agent sent an invalid build: it is not bytes");
         if (r == 0) /* a full disk only makes the next build slower */
                 (void)artifact_save(engine->artifacts_fd, build->key, f->attachments + at, (size_t)size);
         return r;

@@ -326,7 +326,8 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
         int is_build = id == BUILD_ID && t->setup && t->setup->build.is_requested;
 
         if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
-                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the template sent an invalid message: an answer without a request");
         if (m->kind == RPC_ERROR) {
                 fail_with_answer(t, m, f);
                 return 0;
@@ -425,7 +426,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         else if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "failed") == 0)
                 on_failed(t, m->params);
         else if (m->kind == RPC_REQUEST)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a template asked for \"%.60s\"", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the template sent an invalid request: \"%.60s\"", m->method);
         return 0;
 }
 
