@@ -97,9 +97,20 @@ enum run_end {
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
-/* Steps between a run's end and its result: compare its files, collect the changes of its mounts if
- * it has any, measure it, write the mounts' changes. */
-enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_MEASURING, BOOKS_SYNCING, BOOKS_READY };
+/* The life of a run, in order; run.c has the legal transitions. */
+enum run_state {
+        RUN_STARTING,   /* its program was not started: there is nothing to compare */
+        RUN_RUNNING,    /* its program is watched */
+        RUN_ENDED,      /* it ran; from here on events are ignored */
+        RUN_COMPARING,  /* its files, in a thread */
+        RUN_COLLECTING, /* the changes of its mounts */
+        RUN_MEASURING,
+        RUN_SYNCING,   /* writing the mounts' changes */
+        RUN_READY,     /* for its result */
+        RUN_CONCLUDED, /* code, result and error are valid */
+        RUN_FREED,     /* by the caller; handles or a thread still use it */
+        RUN_STATES
+};
 
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link; /* link: in a list of its template, or of cold runs */
@@ -114,9 +125,10 @@ struct cloche_run {
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
         int output_held;
-        int is_live; /* its program was started and is watched; before, there is nothing to compare */
-        int is_queued, is_concluded, waited, is_freed;
-        int code; /* these three are valid once is_concluded */
+        enum run_state state; /* set by run_set_state */
+        int had_program;      /* it was RUN_RUNNING */
+        int is_queued, was_waited_for;
+        int code; /* these three are valid from RUN_CONCLUDED on */
         cloche_result *result;
         struct cloche_err error;
 
@@ -136,7 +148,6 @@ struct cloche_run {
         /* End. */
         struct aside *aside; /* thread that compares files, or NULL */
         struct cloche_err aside_error;
-        enum run_books books;
         json_t *own_changes; /* changes of the box's own files */
         struct init_answer quiet;
         struct keeper_usage usage;
@@ -198,7 +209,6 @@ struct cloche_run {
         int has_terminal;
         _Atomic uint32_t terminal_size; /* columns and rows, 16 bits each */
         unsigned handles;               /* open on the loop */
-        int ended;                      /* ignore further events */
         enum run_end end;
 
         const struct values *values; /* only while it starts */
@@ -288,6 +298,8 @@ void loop_poll_close(uv_poll_t *poll);
 /* Finish a run that has ended: make its result, release its place and its box. run_report also
  * calls on_end, once. */
 void run_conclude(struct cloche_run *run);
+void run_set_state(struct cloche_run *run, enum run_state state);
+int run_has_ended(const struct cloche_run *run);
 void run_report(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */

@@ -395,7 +395,7 @@ void cloche_run_hold_output(cloche_run *run, int hold)
         for (int i = 0; i < 2; i++) {
                 struct stream *s = &run->streams[i];
 
-                if (run->ended || s->relayed || !s->poll.data)
+                if (run_has_ended(run) || s->relayed || !s->poll.data)
                         continue;
                 if (hold)
                         uv_poll_stop(&s->poll);

@@ -12,7 +12,7 @@
 
 static void close_books(struct cloche_run *run)
 {
-        run->books = BOOKS_READY;
+        run_set_state(run, RUN_READY);
         run_schedule_conclude(run);
 }
 
@@ -66,7 +66,7 @@ static int start_sync(struct cloche_run *run, struct cloche_err *e)
                 .caller_fd = run->mounts->caller_fd,
         };
 
-        run->books = BOOKS_SYNCING;
+        run_set_state(run, RUN_SYNCING);
         return cloche_sync_start(run->engine, &opt, &run->sync, e);
 }
 
@@ -141,9 +141,9 @@ static void on_mount_failed(void *data, const struct cloche_err *e)
         struct cloche_run *run = data;
         struct keeper_usage usage;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
-        if (!run->is_live)
+        if (run->state == RUN_STARTING)
                 run_failed(run, e);
         else if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_failure(run, &usage);
@@ -161,7 +161,7 @@ static void listen_to_mounts(struct cloche_run *run)
 
 void run_cancel_sync(struct cloche_run *run)
 {
-        if (run->books != BOOKS_SYNCING)
+        if (run->state != RUN_SYNCING)
                 return;
         cloche_sync_free(run->sync);
         run->sync = NULL;
@@ -172,7 +172,7 @@ void run_cancel_sync(struct cloche_run *run)
 
 void run_collect_mounts(struct cloche_run *run)
 {
-        run->books = BOOKS_COLLECTING;
+        run_set_state(run, RUN_COLLECTING);
         if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
                 mounts_collect(run->mounts, run->omit_changes || run->omit_contents ? 0 : FILES_CONTENTS_TOTAL_MAX);
         else

@@ -11,6 +11,7 @@
 #include "wire/rpc.h"
 #include "wire/value.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct cloche_run *run = handle->data;
 
-        if (--run->handles == 0 && run->is_freed)
+        if (--run->handles == 0 && run->state == RUN_FREED)
                 finish(run);
 }
 
@@ -79,16 +80,40 @@ static void close_handles(struct cloche_run *run)
 
 /* -- how a run ends --------------------------------------------------------------------------------------------- */
 
+#define TO(state) (1u << (state))
+static const unsigned transitions[RUN_STATES] = {
+        [RUN_STARTING] = TO(RUN_RUNNING) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_RUNNING] = TO(RUN_ENDED) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_ENDED] = TO(RUN_COMPARING) | TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_COMPARING] = TO(RUN_COLLECTING) | TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_COLLECTING] = TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_MEASURING] = TO(RUN_SYNCING) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_SYNCING] = TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_READY] = TO(RUN_CONCLUDED) | TO(RUN_FREED),
+        [RUN_CONCLUDED] = TO(RUN_FREED),
+};
+
+void run_set_state(struct cloche_run *run, enum run_state state)
+{
+        assert(transitions[run->state] & TO(state));
+        run->state = state;
+}
+
+int run_has_ended(const struct cloche_run *run)
+{
+        return run->state >= RUN_ENDED;
+}
+
 static void end(struct cloche_run *run, enum run_end why)
 {
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
-        run->ended = 1;
+        run_set_state(run, !run->had_program || why == RUN_END_FAILED ? RUN_READY : RUN_ENDED);
         run->end = why;
         run->ended_ns = clock_now_ns();
         if (!run->started_ns)
                 run->started_ns = run->ended_ns;
-        if (!run->is_live)
+        if (!run->had_program)
                 run_stop_start(run);
         run->is_queued = 1;
         TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
@@ -108,7 +133,7 @@ static int signal_program(struct cloche_run *run, int signal)
                                              .signal = (uint32_t)signal,
                                              .flags = INIT_KILL_TREE};
 
-        if (run->kind != CLOCHE_SCRIPT || run->parent_box || !run->is_live || run->box.pid <= 0)
+        if (run->kind != CLOCHE_SCRIPT || run->parent_box || run->state != RUN_RUNNING || run->box.pid <= 0)
                 return 0;
         return control_request(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
 }
@@ -118,9 +143,9 @@ static void on_cancel(uv_async_t *async)
         struct cloche_run *run = async->data;
         int signal = atomic_exchange(&run->signal, 0);
 
-        if (run->has_terminal && !run->ended)
+        if (run->has_terminal && !run_has_ended(run))
                 stream_resize(run);
-        if (signal && !run->ended && !signal_program(run, signal))
+        if (signal && !run_has_ended(run) && !signal_program(run, signal))
                 atomic_store(&run->cancelled, 1);
         if (!atomic_load(&run->cancelled))
                 return;
@@ -150,7 +175,7 @@ static void on_cpu_usage(void *data, struct keeper_reply *reply)
 {
         struct cloche_run *run = data;
 
-        if (!reply->error && !run->ended)
+        if (!reply->error && !run_has_ended(run))
                 judge_cpu(run, &reply->answer->usage);
 }
 
@@ -257,7 +282,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         struct cloche_run *run = data;
         int r;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return 0;
         r = keep_message(run, m, f, e);
         if (run->answer)
@@ -277,7 +302,7 @@ static void on_channel_end(void *data, const struct cloche_err *e)
 {
         struct cloche_run *run = data;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
         if (e)
                 guest_broke_protocol(run, e);
@@ -292,7 +317,7 @@ static void on_program_exit(void *data, const struct init_answer *exit)
         struct cloche_run *run = data;
 
         box_keep_exit(&run->box, exit);
-        if (run->ended || !run->box.exited)
+        if (run_has_ended(run) || !run->box.exited)
                 return;
         /* The program may have sent its result just before it ended. */
         channel_drain(&run->channel);
@@ -304,7 +329,7 @@ static void on_init_end(void *data, const struct cloche_err *e)
         struct cloche_run *run = data;
 
         (void)e;
-        if (run->ended || !run->is_live)
+        if (run->state != RUN_RUNNING)
                 return; /* open requests of its start fail, and end the run */
         channel_drain(&run->channel);
         end(run, RUN_END_NONE);
@@ -397,7 +422,8 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
                 r = watch_channel(run, e);
         if (r < 0)
                 return r;
-        run->is_live = 1;
+        run_set_state(run, RUN_RUNNING);
+        run->had_program = 1;
         control->on_exit = on_program_exit;
         control->on_end = on_init_end;
         control->data = run;
@@ -415,7 +441,7 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
-        if (run->ended) /* the engine killed it to compare its files */
+        if (run_has_ended(run)) /* the engine killed it to compare its files */
                 return;
         run->box.exited = 1;
         run->box.exit = *exit;
@@ -441,7 +467,7 @@ static enum run_end own_failure(struct cloche_run *run)
 
 void run_failed(struct cloche_run *run, const struct cloche_err *e)
 {
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
         run->problem = *e;
         if (run->template && run->template->setup && run->template->setup->is_code &&
@@ -453,13 +479,13 @@ void run_failed(struct cloche_run *run, const struct cloche_err *e)
 
 void run_out_of_memory(struct cloche_run *run)
 {
-        if (!run->ended)
+        if (!run_has_ended(run))
                 end(run, RUN_END_NONE);
 }
 
 void run_template_died(struct cloche_run *run)
 {
-        if (!run->ended && uv_is_active((uv_handle_t *)&run->exit_timer))
+        if (!run_has_ended(run) && uv_is_active((uv_handle_t *)&run->exit_timer))
                 end(run, RUN_END_NONE);
 }
 
@@ -726,7 +752,7 @@ static void on_looked(void *data)
         struct cloche_run *run = data;
 
         run->aside = NULL;
-        if (run->is_freed) {
+        if (run->state == RUN_FREED) {
                 finish_free(run);
                 return;
         }
@@ -765,7 +791,7 @@ static void measured(struct cloche_run *run)
                 if (run->mounts && run_start_sync(run))
                         return;
         }
-        run->books = BOOKS_READY;
+        run_set_state(run, RUN_READY);
         run_schedule_conclude(run);
 }
 
@@ -782,7 +808,7 @@ static void on_measured(void *data, struct keeper_reply *reply)
 
 void run_measure(struct cloche_run *run)
 {
-        run->books = BOOKS_MEASURING;
+        run_set_state(run, RUN_MEASURING);
         if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
             keeper_box_usage_async(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
                 measured(run);
@@ -791,10 +817,8 @@ void run_measure(struct cloche_run *run)
 /* 0: run_schedule_conclude follows. */
 static int open_books(struct cloche_run *run)
 {
-        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->is_live)
-                return 1;
-        if (run->books != BOOKS_OPEN)
-                return 0;
+        if (run->state != RUN_ENDED)
+                return run->state == RUN_READY;
         streams_stop(run);
         run_stop_network(run);
         if (!run->mounts && run->parent_box && run->omit_changes && run->collect_count == 0) {
@@ -802,7 +826,7 @@ static int open_books(struct cloche_run *run)
                 return 0;
         }
         close_handles(run);
-        run->books = BOOKS_LOOKING;
+        run_set_state(run, RUN_COMPARING);
         box_take_control(&run->box);
         if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
             0) {
@@ -872,7 +896,7 @@ static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_
 {
         if (run->end == RUN_END_FAILED)
                 return give_up(run, e);
-        if (!run->is_live)
+        if (!run->had_program)
                 return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
         return close_books(run, ret, e);
 }
@@ -894,9 +918,9 @@ void run_schedule_conclude(struct cloche_run *run)
 void run_conclude(struct cloche_run *run)
 {
         leave_queue(run);
-        if (run->is_concluded || !open_books(run))
+        if (!open_books(run))
                 return;
-        run->is_concluded = 1;
+        run_set_state(run, RUN_CONCLUDED);
         run->code = close_run(run, &run->result, &run->error);
         (void)box_drop(&run->box, NULL, NULL); /* of a run that failed, or ended before it began */
         let_go(run);
@@ -907,16 +931,16 @@ void run_report(struct cloche_run *run)
         int is_news = run->is_queued;
 
         run_conclude(run);
-        if (is_news && run->is_concluded && run->on_end)
+        if (is_news && run->state == RUN_CONCLUDED && run->on_end)
                 run->on_end(run->data, run);
 }
 
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
-        if (run->waited)
+        if (run->was_waited_for)
                 return err_set(e, CLOCHE_E_STATE, "cloche_run_wait was called before for this run: call it once");
-        while (!run->is_concluded) {
-                if (!run->ended && atomic_load(&run->cancelled))
+        while (run->state != RUN_CONCLUDED) {
+                if (!run_has_ended(run) && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);
                 else if (run->is_queued)
                         run_report(run);
@@ -924,7 +948,7 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
         run_report(run);
-        run->waited = 1;
+        run->was_waited_for = 1;
         if (run->code < 0) {
                 if (e)
                         *e = run->error;
@@ -975,11 +999,11 @@ static int is_compiling(const struct cloche_run *run)
 
 const char *cloche_run_phase(const cloche_run *run)
 {
-        if (run->ended && run->sync)
+        if (run_has_ended(run) && run->sync)
                 return "writing changes to the host";
-        if (run->ended)
-                return run->is_concluded ? NULL : "looking at what the run left";
-        if (!run->is_live)
+        if (run_has_ended(run))
+                return run->state == RUN_CONCLUDED ? NULL : "looking at what the run left";
+        if (run->state == RUN_STARTING)
                 return phase_before(run);
         return is_compiling(run) ? "compiling" : NULL;
 }
@@ -1009,7 +1033,7 @@ void cloche_run_free(cloche_run *run)
 {
         if (!run)
                 return;
-        run->ended = 1;
+        run_set_state(run, RUN_FREED);
         leave_queue(run);
         run_stop_start(run);
         cloche_result_free(run->result);
@@ -1033,7 +1057,6 @@ void cloche_run_free(cloche_run *run)
         json_decref(run->warnings);
         for (int i = 0; i < 2; i++)
                 json_decref(run->console[i].lines);
-        run->is_freed = 1;
         run->handles++; /* cancel_async */
         close_handles(run);
         box_kill(&run->box); /* the thread may wait for a mount's server, which dies with the box */
