@@ -1,6 +1,7 @@
 /* Errors as code and text. Runs in: every program. */
 #include "err.h"
 
+#include <cloche/guards.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
