@@ -1,3 +1,4 @@
+/* A growing buffer with a maximum. Runs in: every program. */
 #include "buf.h"
 
 #include <errno.h>

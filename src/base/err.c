@@ -1,3 +1,4 @@
+/* Errors as code and text. Runs in: every program. */
 #include "err.h"
 
 #include <cloche/guards.h>

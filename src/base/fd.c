@@ -1,3 +1,4 @@
+/* Descriptors, moved whole. Runs in: every program. */
 #include "fd.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* Owned descriptors: scoped close, visible transfer, and the few calls that move bytes or descriptors whole. */
+/* Owned descriptors: scoped close, visible transfer, and the few calls that move bytes or
+ * descriptors whole. */
 #ifndef CLOCHE_BASE_FD_H
 #define CLOCHE_BASE_FD_H
 
@@ -44,7 +45,8 @@ int fd_from_bytes(const char *name, const void *data, size_t size);
  * or not an open descriptor. */
 int fd_arrange(char *const *arguments, int count, int first);
 
-/* Open /dev/null for each missing standard stream: the next opened file must not be taken for one. */
+/* Open /dev/null for each missing standard stream: the next opened file must not be taken for
+ * one. */
 void fd_open_standard(void);
 
 /* Raise RLIMIT_NOFILE to the system's maximum: the usual 1024 would be the first limit reached, for

@@ -1,6 +1,6 @@
 /* Linked into objects that are loaded in images, whose C library may be older than the one built
  * with: system calls in place of functions that are newer than that library. They are hidden, so
- * they take precedence over the library's own. */
+ * they take precedence over the library's own. Runs in: interpreters of an image. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

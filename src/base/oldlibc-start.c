@@ -1,6 +1,7 @@
 /* Linked into a program that runs in images, whose C library may be older than the one built with.
  * Since glibc 2.34 the library runs a program's constructors itself; before, the program passed a
- * function that does so. The old version of __libc_start_main calls that function in both. */
+ * function that does so. The old version of __libc_start_main calls that function in both. Runs in:
+ * programs of ours in boxes. */
 #if defined(__x86_64__)
 __asm__(".symver old_start, __libc_start_main@GLIBC_2.2.5");
 #elif defined(__aarch64__)

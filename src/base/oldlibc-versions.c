@@ -2,7 +2,7 @@
  * with (Debian 11: glibc 2.31). Functions that glibc 2.32 to 2.34 moved from libpthread and libdl
  * into libc have a new version since. Each name here is a jump to the old version, which newer
  * libraries have too. They are hidden, so they take precedence over the library's own. Link with
- * oldlibc_args, which name the old libraries. */
+ * oldlibc_args, which name the old libraries. Runs in: interpreters of an image. */
 #if defined(__x86_64__)
 #define BASE "GLIBC_2.2.5"
 #define ROBUST "GLIBC_2.12"

@@ -1,3 +1,4 @@
+/* Sockets of a hostile peer. Runs in: the engine, cloched and the keeper. */
 #include "peer.h"
 
 #include "fd.h"

@@ -1,3 +1,4 @@
+/* Checks of UTF-8. Runs in: every program; pure. */
 #include "utf8.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Capabilities emptied for good, and proven empty. Runs in: the child the keeper cloned, a forked
+ * child that joins its box, and our own programs at their start. */
 #include "caps.h"
 
 #include "base/err.h"
@@ -45,7 +47,7 @@ static int set_sets(uint64_t keep, uint64_t inherit, struct cloche_err *e)
         return 0;
 }
 
-static int prove_gone(uint64_t keep, struct cloche_err *e)
+static int check_dropped(uint64_t keep, struct cloche_err *e)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct now[_LINUX_CAPABILITY_U32S_3], all[_LINUX_CAPABILITY_U32S_3];
@@ -88,7 +90,7 @@ static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        return prove_gone(keep, e);
+        return check_dropped(keep, e);
 }
 
 int caps_drop_all(struct cloche_err *e)
@@ -123,11 +125,11 @@ int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, s
         if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user %u", (unsigned)uid);
         if (getresuid(&ruid, &euid, &suid) < 0 || ruid != uid || euid != uid || suid != uid)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the user and group ids differ from those that were set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);
-        return r < 0 ? r : prove_gone(0, e);
+        return r < 0 ? r : check_dropped(0, e);
 }
 
 int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e)
@@ -144,9 +146,9 @@ int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, 
         setfsuid(uid);
         /* -1 changes nothing, and the call returns the id in force: setfsuid(2). */
         if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the user and group ids differ from those that were set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         r = set_sets(0, 0, e);
-        return r < 0 ? r : prove_gone(0, e);
+        return r < 0 ? r : check_dropped(0, e);
 }

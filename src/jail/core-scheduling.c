@@ -1,3 +1,5 @@
+/* A core scheduling cookie for each box. Runs in: the child the keeper cloned, a forked child that
+ * joins its box, and the keeper, which tries it at its start. */
 #include "core-scheduling.h"
 
 #include "base/err.h"

@@ -89,7 +89,7 @@ static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
         if (unshare(CLONE_NEWNS) < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "copy the mount namespace");
         r = fd_send(report_fd, &fine, sizeof(fine), &ns_fd, 1);
-        return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "hand the root to the keeper") : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "send the root to the keeper") : 0;
 }
 
 /* Send the connections of the mounts to the keeper, in their order; ours close with the program. */
@@ -105,7 +105,7 @@ static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct c
 
                 r = root_mount_fuse(plan, i, &fuse_fd, &tree_fds[i], e);
                 if (r == 0 && (r = fd_send(report_fd, &fine, sizeof(fine), &fuse_fd, 1)) < 0)
-                        r = err_os(e, CLOCHE_E_KEEPER, -r, "hand a mount to the keeper");
+                        r = err_os(e, CLOCHE_E_KEEPER, -r, "send a mount to the keeper");
         }
         return r < 0 ? r : root_attach_inner(plan, tree_fds, e);
 }

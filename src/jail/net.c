@@ -1,3 +1,5 @@
+/* The network namespace of a box: loopback, and the sockets at which a sandbox's packets end. Runs
+ * in: the child the keeper cloned, and a helper of the keeper as the namespace's owner. */
 #include "net.h"
 
 #include "base/err.h"
@@ -30,7 +32,7 @@ int net_loopback_up(struct cloche_err *e)
 /* -- addresses and routes --------------------------------------------------------------------------------------- */
 
 /* The kernel's reply is there when send(2) returns. */
-static int ask(int fd, const struct nlmsghdr *message, const char *what, struct cloche_err *e)
+static int send_request(int fd, const struct nlmsghdr *message, const char *what, struct cloche_err *e)
 {
         struct {
                 struct nlmsghdr header;
@@ -69,7 +71,7 @@ static int add_address(int fd, unsigned loopback, struct cloche_err *e)
                                    .ifa_index = loopback};
         mnl_attr_put_u32(message, IFA_LOCAL, htonl(NET_ADDRESS));
         mnl_attr_put_u32(message, IFA_ADDRESS, htonl(NET_ADDRESS));
-        return ask(fd, message, "give the box an address", e);
+        return send_request(fd, message, "give the box an address", e);
 }
 
 static int add_route(int fd, unsigned loopback, struct cloche_err *e)
@@ -87,7 +89,7 @@ static int add_route(int fd, unsigned loopback, struct cloche_err *e)
         };
         mnl_attr_put_u32(message, RTA_OIF, loopback);
         mnl_attr_put_u32(message, RTA_PREFSRC, htonl(NET_ADDRESS));
-        return ask(fd, message, "give the box a route", e);
+        return send_request(fd, message, "give the box a route", e);
 }
 
 static int add_way_out(struct cloche_err *e)

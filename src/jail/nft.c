@@ -9,7 +9,8 @@
  *
  * If an outgoing packet is dropped, send(2) fails at once with EPERM. The kernel counts a
  * connection for two minutes after it closed, in memory that is charged to no group. Hence the
- * rate, and hence packets that stay in the box are not tracked. */
+ * rate, and hence packets that stay in the box are not tracked. Runs in: a helper of the keeper, as
+ * the owner of the box's network namespace. */
 #include "net.h"
 
 #include "base/err.h"
@@ -314,7 +315,7 @@ static void put_rule(struct batch *batch, const char *chain, enum rule kind)
 }
 
 /* All acknowledgements are there when send(2) returns. */
-static int hear(int fd, unsigned expected, struct cloche_err *e)
+static int receive_acks(int fd, unsigned expected, struct cloche_err *e)
 {
         union {
                 struct nlmsghdr header;
@@ -335,13 +336,15 @@ static int hear(int fd, unsigned expected, struct cloche_err *e)
                                 return 0;
                         if (error->error)
                                 return err_os(e, CLOCHE_E_NAMESPACE, -error->error,
-                                              "lead the box's connections (does the kernel have nf_tables with NAT?)");
+                                              "redirect the box's connections (does the kernel have nf_tables with "
+                                              "NAT?)");
                         acknowledged++;
                 }
         }
         if (acknowledged != expected)
-                return err_set(e, CLOCHE_E_NAMESPACE, "lead the box's connections: the kernel took %u rules of %u",
-                               acknowledged, expected);
+                return err_set(e, CLOCHE_E_NAMESPACE,
+                               "redirect the box's connections: the kernel accepted %u rules of %u", acknowledged,
+                               expected);
         return 0;
 }
 
@@ -353,7 +356,7 @@ int nft_redirect(struct cloche_err *e)
         const size_t chain_count = sizeof(chains) / sizeof(chains[0]), rule_count = sizeof(rules) / sizeof(rules[0]);
 
         if (fd < 0)
-                return err_os(e, CLOCHE_E_NAMESPACE, errno, "lead the box's connections: open a netfilter socket");
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "redirect the box's connections: open a netfilter socket");
         put_mark(&batch, 0);
         put_table(&batch);
         for (size_t i = 0; i < chain_count; i++)
@@ -362,8 +365,8 @@ int nft_redirect(struct cloche_err *e)
                 put_rule(&batch, rules[i].chain, rules[i].rule);
         put_mark(&batch, 1);
         if (batch.failed)
-                return err_set(e, CLOCHE_E_RESOURCE, "lead the box's connections: no memory for the rules");
+                return err_set(e, CLOCHE_E_RESOURCE, "redirect the box's connections: no memory for the rules");
         if (sendto(fd, batch.room, batch.size, 0, (const struct sockaddr *)&kernel, sizeof(kernel)) < 0)
-                return err_os(e, CLOCHE_E_NAMESPACE, errno, "lead the box's connections");
-        return hear(fd, (unsigned)(1 + chain_count + rule_count), e);
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "redirect the box's connections");
+        return receive_acks(fd, (unsigned)(1 + chain_count + rule_count), e);
 }

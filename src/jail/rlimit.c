@@ -1,3 +1,4 @@
+/* Resource limits of everything in a box. Runs in: the child the keeper cloned. */
 #include "rlimit.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The mapping of a box's user namespace. Runs in: the keeper and its helpers. */
 #include "userns.h"
 
 #include "base/err.h"
@@ -121,6 +122,6 @@ int userns_become_user(int own_groups, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "read the ids back");
         if (ruid != JAIL_UID || euid != JAIL_UID || suid != JAIL_UID || rgid != JAIL_UID || egid != JAIL_UID ||
             sgid != JAIL_UID)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "the box's ids are not what was set");
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the box's user and group ids differ from those that were set");
         return 0;
 }

@@ -1,5 +1,5 @@
 /* A template forks a child into a box beneath it: the keeper sends it a request, with every
- * namespace and control group of the box. */
+ * namespace and control group of the box. Runs in: the keeper. */
 #include "box.h"
 
 #include "base/err.h"
@@ -18,8 +18,9 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
-/* True if the box is a context, or was forked from one. A prefix has no templates beneath its runs, so
- * no way into a user namespace that owns a network. Its runs keep netlink, which getifaddrs(3) needs. */
+/* True if the box is a context, or was forked from one. A prefix has no templates beneath its runs,
+ * so no way into a user namespace that owns a network. Its runs keep netlink, which getifaddrs(3)
+ * needs. */
 static int is_contexts(const struct box *row)
 {
         return row->is_template && (row->shared_with != KEEPER_NO_BOX || row->depth >= 2);
@@ -52,8 +53,8 @@ static int check_view(const struct keeper_state *keeper, const struct box *row, 
         if (ours.st_ino != theirs.st_ino)
                 return 0;
         return err_set(e, CLOCHE_E_STATE,
-                       "box %u is on its way into the groups of box %u: have its first process answer something, then "
-                       "fork",
+                       "box %u is on its way into the groups of box %u: send its first process a request, and fork "
+                       "after the answer",
                        box, row->shared_with);
 }
 
@@ -71,8 +72,8 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
         if (r == 0)
                 r = check_view(keeper, row, box, fds[FORK_FD_CGROUP], e);
         if (r == 0)
-                r = cgroup_open_tasks(&keeper->cgroups, share_groups(keeper, box), fds + FORK_FD_COUNT, &tasks_count,
-                                      e);
+                r = cgroup_open_tasks(&keeper->cgroups, box_shared_groups(keeper, box), fds + FORK_FD_COUNT,
+                                      &tasks_count, e);
         request.tasks_count = (uint32_t)tasks_count;
         count += tasks_count;
         if (r == 0 && row->is_template)
@@ -80,9 +81,10 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
         if (r == 0) {
                 r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
                 if (r == -EAGAIN)
-                        r = err_set(e, CLOCHE_E_STATE, "the template above box %u does not take its orders", box);
+                        r = err_set(e, CLOCHE_E_STATE, "the template of box %u does not read its requests to fork",
+                                    box);
                 else if (r < 0)
-                        r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
+                        r = err_os(e, CLOCHE_E_STATE, -r, "send the template a request to fork");
         }
         for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)
                 fd_close(&fds[i]);
@@ -97,10 +99,10 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
         if (!row)
                 return -CLOCHE_E_STATE;
         if (row->parent == KEEPER_NO_BOX || !box_find(keeper, row->parent, NULL))
-                return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
+                return err_set(e, CLOCHE_E_STATE, "the template of box %u has ended", box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
         if (row->shared_with == KEEPER_NO_BOX)
-                cgroup_forget_peak(&keeper->cgroups, box);
+                cgroup_reset_peak(&keeper->cgroups, box);
         return send_fork(keeper, box, id, fds, all, e);
 }

@@ -3,7 +3,9 @@
  *
  *   keeper ── clone3 ──▶ PID 1                         beneath no template
  *   keeper ── helpers (box-nested.c, box-shared.c) ──▶ PID 1      beneath one, or beside a sandbox's
- *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers */
+ *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers
+ *
+ * Runs in: the keeper, and the child it clones until jail/enter.c. */
 #include "box.h"
 
 #include "base/err.h"
@@ -93,8 +95,8 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
                 r = err_set(e, CLOCHE_E_RESOURCE,
-                            "the first process of the template's box was killed, for want of memory perhaps, before it "
-                            "handed out its root");
+                            "the first process of the template's box was killed before it sent its root: its memory "
+                            "limit may be too low");
         return r;
 }
 
@@ -109,9 +111,9 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
         if (!row)
                 return -CLOCHE_E_STATE;
         if (!row->is_template)
-                return err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent);
-        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be",
-                       parent, row->depth, DEPTH_MAX);
+                return err_set(e, CLOCHE_E_STATE, "box %u is not of a template", parent);
+        return err_set(e, CLOCHE_E_STATE, "box %u is nested in %u others, expected at most %d", parent, row->depth,
+                       DEPTH_MAX);
 }
 
 /* -- PID 1 ---------------------------------------------------------------------------------------------------- */
@@ -207,9 +209,9 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         int r;
 
         if (plan->nested)
-                return nest_clone(&order, &m->helpers, &m->p.fd, e);
+                return box_nested_clone(&order, &m->helpers, &m->p.fd, e);
         if (plan->is_sharing)
-                return share_clone(&order, &m->helpers, &m->p.fd, e);
+                return box_shared_clone(&order, &m->helpers, &m->p.fd, e);
         row->init_pid = clone_as_owner(keeper, m->p.box, plan->birth_fd, &row->init_pidfd);
         if (row->init_pid == 0) {
                 close(m->go_fd); /* else the child's own copy would keep the pipe open */
@@ -260,7 +262,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
 
         if (!plan->nested || !plan->is_sharing)
                 return start_init(keeper, row, plan, m, e);
-        r = share_take_places(&keeper->boxes[row->shared_with], places_fds, e);
+        r = box_shared_take_mounts(&keeper->boxes[row->shared_with], places_fds, e);
         if (r < 0)
                 return r;
         plan->places_fds = places_fds;
@@ -320,7 +322,7 @@ static void keep_handed(struct box *row, int fd)
 /* Receive the only message of the helpers: PID 1 exists, and waits for the map. */
 static int take_init(struct box *row, struct making *m, struct cloche_err *e)
 {
-        row->init_pid = helpers_hear(m->p.fd, &row->init_pidfd, e);
+        row->init_pid = helpers_receive(m->p.fd, &row->init_pidfd, e);
         if (row->init_pid < 0) {
                 row->init_pid = 0;
                 return -(int)e->code;
@@ -334,7 +336,7 @@ static int take_init(struct box *row, struct making *m, struct cloche_err *e)
 
 /* Receive the messages of the child. Returns 1 when exec has closed the socket: PID 1 is box-init
  * then. No guest byte was read before that. */
-static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
+static int receive_init(struct box *row, struct making *m, struct cloche_err *e)
 {
         struct cloche_err theirs;
         size_t fd_count = 1;
@@ -347,7 +349,7 @@ static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
                 return 0;
         if (n != sizeof(theirs) || err_check(&theirs) < 0) {
                 fd_close(&fd);
-                return err_set(e, CLOCHE_E_INTERNAL, "the new box reported %zd bytes that are no error value", n);
+                return err_set(e, CLOCHE_E_INTERNAL, "the new box sent an invalid report of %zd bytes", n);
         }
         if (theirs.code != CLOCHE_OK) {
                 fd_close(&fd);
@@ -376,7 +378,7 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
         if (r == 0 && row->is_template && row->shared_with == KEEPER_NO_BOX)
                 r = keep_template(keeper, row, e);
         if (r == 0 && row->mount_count != m->mount_count)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count,
+                r = err_set(e, CLOCHE_E_INTERNAL, "the new box sent %u mounts, expected %u", row->mount_count,
                             m->mount_count);
         if (r < 0)
                 return r;
@@ -404,24 +406,24 @@ static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_
 {
         struct making *m = (struct making *)p;
         struct box *row = &keeper->boxes[p->box];
-        int r = m->is_cloned ? hear_init(row, m, e) : take_init(row, m, e);
+        int r = m->is_cloned ? receive_init(row, m, e) : take_init(row, m, e);
 
         return r == 1 ? finish(keeper, row, m, ret_fds, e) : r;
 }
 
 /* Code of the template above has every right over its helpers and its boxes, and may stop them.
  * Then that template is killed with all boxes beneath it; its engine sees that. */
-static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_late)
+static void cancel_make(struct keeper_state *keeper, struct pending *p, int is_late)
 {
         struct making *m = (struct making *)p;
 
         close_making(m);
         if (is_late && m->parent != KEEPER_NO_BOX)
-                nest_punish(keeper, m->parent);
+                box_nested_punish(keeper, m->parent);
         box_undo(keeper, p->box);
 }
 
-static const struct pending_kind making_kind = {"make the box", advance_make, abandon_make};
+static const struct pending_kind making_kind = {"make the box", advance_make, cancel_make};
 
 static struct making *new_making(uint32_t box, uint32_t serial, const struct keeper_box_spec *spec)
 {
@@ -470,8 +472,7 @@ static int no_fuse(int code, struct cloche_err *e)
                                       : "";
 
         return err_set(e, CLOCHE_E_MOUNT,
-                       "mounts need the device /dev/fuse: %s: %sthe run is given its files (--file) in the place of a "
-                       "mount",
+                       "mounts need the device /dev/fuse: %s: %sgive the run its files with --file instead of a mount",
                        strerror(code), way_out);
 }
 
@@ -487,7 +488,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
                 r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
-        return r < 0 ? r : share_check(keeper, spec, e);
+        return r < 0 ? r : box_shared_check(keeper, spec, e);
 }
 
 static struct box new_row(const struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t box)

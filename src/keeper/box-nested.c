@@ -13,7 +13,8 @@
  * and change their resource limits: then the box is not made.
  * Mapper and holder are in the keeper's pid namespace, where the template sees no process. Both are
  * needed because a process that is not dumpable has no map files that an ordinary user may write.
- * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. */
+ * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. Runs
+ * in: the keeper and the helpers named here. */
 #include "box.h"
 
 #include "base/err.h"
@@ -127,12 +128,12 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
 
 static _Noreturn void run_cloner(const struct clone_order *order, int is_inside, int mapper_fd)
 {
-        struct helper_told told = {0};
+        struct helper_report report = {0};
         int pidfd = -EBADF;
 
-        if (is_inside || helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0)
-                (void)clone_init(order, is_inside, mapper_fd, &pidfd, &told.err);
-        helper_tell(mapper_fd, &told, pidfd);
+        if (is_inside || helper_set_score(order->keeper->proc_fd, 0, &report.err) == 0)
+                (void)clone_init(order, is_inside, mapper_fd, &pidfd, &report.err);
+        helper_report_send(mapper_fd, &report, pidfd);
 }
 
 /* The cloner is born in the template's pid namespace: a process whose namespace for children is not
@@ -153,7 +154,8 @@ static pid_t fork_cloner(const struct clone_order *order, int mapper_fd, struct 
         return pid < 0 ? err_os(e, CLOCHE_E_RESOURCE, code, "fork"), -1 : pid;
 }
 
-/* Fork a child of the keeper, so that its clones with CLONE_PARENT are the keeper's children too. */
+/* Fork a child of the keeper, so that its clones with CLONE_PARENT are the keeper's children
+ * too. */
 static pid_t fork_beside(void)
 {
         struct clone_args args = {.flags = CLONE_PARENT};
@@ -162,8 +164,9 @@ static pid_t fork_beside(void)
 }
 
 /* An ordinary user's keeper has no right in its own namespaces. So a process first enters the
- * template's, which that user owns. No guest sees it, and it is quick. *ret is shared with the keeper. */
-static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, pid_t *ret)
+ * template's, which that user owns. No guest sees it, and it is quick. *ret is shared with the
+ * keeper. */
+static _Noreturn void fork_cloner_inside(const struct clone_order *order, int mapper_fd, pid_t *ret)
 {
         struct cloche_err e = {0};
         pid_t pid;
@@ -179,17 +182,17 @@ static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, p
         _exit(pid < 0);
 }
 
-static pid_t fork_cloner_ahead(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
+static pid_t fork_cloner_from_template(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
 {
         pid_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), cloner,
-              ahead;
+              entered;
 
         if (shared == MAP_FAILED)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "share memory"), -1;
-        ahead = fork();
-        if (ahead == 0)
-                go_ahead(order, mapper_fd, shared);
-        while (ahead > 0 && waitpid(ahead, NULL, 0) < 0 && errno == EINTR)
+        entered = fork();
+        if (entered == 0)
+                fork_cloner_inside(order, mapper_fd, shared);
+        while (entered > 0 && waitpid(entered, NULL, 0) < 0 && errno == EINTR)
                 ;
         cloner = *shared;
         munmap(shared, sizeof(*shared));
@@ -271,71 +274,72 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
                       struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
-        struct helper_told told;
+        struct helper_report report;
         size_t fd_count = 1;
         pid_t pid;
         int r = box_open_namespace(order->keeper, holder, "user", &user_fd, e);
 
         if (r == 0 && (r = fd_send(cloner_fd, "n", 1, &user_fd, 1)) < 0)
-                err_os(e, CLOCHE_E_NAMESPACE, -r, "hand out the box's user namespace");
+                err_os(e, CLOCHE_E_NAMESPACE, -r, "send the box's user namespace to the helper");
         if (r < 0)
                 return -1;
-        if (fd_receive(cloner_fd, &told, sizeof(told), ret_pidfd, &fd_count, 0) != sizeof(told) ||
-            err_check(&told.err) < 0)
+        if (fd_receive(cloner_fd, &report, sizeof(report), ret_pidfd, &fd_count, 0) != sizeof(report) ||
+            err_check(&report.err) < 0)
                 return err_set(e, CLOCHE_E_NAMESPACE,
                                "the helper died while making a box: code of the template may have killed it"),
                        -1;
-        if (told.err.code != CLOCHE_OK || fd_count != 1) {
-                *e = told.err;
+        if (report.err.code != CLOCHE_OK || fd_count != 1) {
+                *e = report.err;
                 return -1;
         }
         pid = host_pid(order->keeper->proc_fd, *ret_pidfd);
-        return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid here"), -1);
+        return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid in the keeper's namespace"), -1);
 }
 
-static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int tell_fd)
+static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int report_fd)
 {
-        struct helper_told told = {0};
+        struct helper_report report = {0};
         int holder_fd = -EBADF, pidfd = -EBADF;
         pid_t holder = -1, pid = -1;
 
-        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 &&
-            become_owner(order->keeper, &told.err) == 0) {
+        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &report.err) == 0 &&
+            become_owner(order->keeper, &report.err) == 0) {
                 /* Otherwise the map files of the holder would belong to the host's root, which we
                  * no longer are. */
                 prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-                holder = clone_holder(&holder_fd, &told.err);
+                holder = clone_holder(&holder_fd, &report.err);
         }
         if (holder > 0)
-                pid = exchange(order, holder, cloner_fd, &pidfd, &told.err);
+                pid = exchange(order, holder, cloner_fd, &pidfd, &report.err);
         if (pid > 0) {
-                told.pid = pid;
-                (void)map(order, holder, pid, &told.err);
+                report.pid = pid;
+                (void)map(order, holder, pid, &report.err);
         }
         fd_close(&holder_fd);
         while (holder > 0 && waitpid(holder, NULL, 0) < 0 && errno == EINTR)
                 ;
-        helper_tell(tell_fd, &told, pidfd);
+        helper_report_send(report_fd, &report, pidfd);
 }
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
 
-int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
-        _cleanup_fd_ int ours_fd = -EBADF, tell_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
+        _cleanup_fd_ int ours_fd = -EBADF, report_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
         int pair[2], r = helper_open_pair(pair, e);
         pid_t pid;
 
         if (r < 0)
                 return r;
         ours_fd = pair[0];
-        tell_fd = pair[1];
+        report_fd = pair[1];
         r = helper_open_pair(pair, e);
         if (r < 0)
                 return r;
         cloner_fd = pair[0];
         mapper_fd = pair[1];
-        pid = order->keeper->is_root ? fork_cloner(order, mapper_fd, e) : fork_cloner_ahead(order, mapper_fd, e);
+        pid = order->keeper->is_root ? fork_cloner(order, mapper_fd, e)
+                                     : fork_cloner_from_template(order, mapper_fd, e);
         if (pid < 0)
                 return -(int)e->code;
         ret->pids[0] = pid;
@@ -344,13 +348,13 @@ int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0)
-                run_mapper(order, cloner_fd, tell_fd);
+                run_mapper(order, cloner_fd, report_fd);
         ret->pids[1] = pid;
         *ret_fd = TAKE_FD(ours_fd);
         return 0;
 }
 
-void nest_punish(struct keeper_state *keeper, uint32_t template)
+void box_nested_punish(struct keeper_state *keeper, uint32_t template)
 {
         const struct box *row = &keeper->boxes[template];
 

@@ -13,7 +13,8 @@
  * the sandbox's files. It has the sandbox's user, control groups and writable places; everything
  * else is its own, also its network. A helper in the sandbox's mount namespace copies the places,
  * and PID 1 attaches them in its own: a detached tree of mounts may be attached anywhere (Linux
- * 5.2), but an attached one can be copied only in its own namespace. */
+ * 5.2), but an attached one can be copied only in its own namespace. Runs in: the keeper and the
+ * helper named here. */
 #include "box.h"
 
 #include "base/err.h"
@@ -32,7 +33,7 @@
 #define TAKE_TIMEOUT_S 5
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
 
-static int deliver(const struct clone_order *order, int tell_fd, struct helper_told *told, int *ret_pidfd)
+static int deliver(const struct clone_order *order, int report_fd, struct helper_report *report, int *ret_pidfd)
 {
         struct clone_args args = {
                 .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_PIDFD | CLONE_PARENT,
@@ -42,21 +43,21 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
 
         /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails (Linux 5.8). */
         if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
-                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
+                return err_os(&report->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
         pid = syscall(SYS_clone3, &args, sizeof(args));
         if (pid == 0) {
-                close(tell_fd);
+                close(report_fd);
                 enter_shared_box(order->plan, order->go_fd, order->report_fd);
         }
         if (pid < 0) {
                 *ret_pidfd = -EBADF;
-                return userns_refused(errno, &told->err);
+                return userns_refused(errno, &report->err);
         }
-        told->pid = (pid_t)pid;
+        report->pid = (pid_t)pid;
         return 0;
 }
 
-int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2], pidfd = -EBADF, r = helper_open_pair(pair, e);
@@ -70,13 +71,13 @@ int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_f
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0) {
-                struct helper_told told = {0};
+                struct helper_report report = {0};
                 const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
-                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 &&
-                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
-                        (void)deliver(order, theirs_fd, &told, &pidfd);
-                helper_tell(theirs_fd, &told, pidfd);
+                if (helper_set_score(order->keeper->proc_fd, 0, &report.err) == 0 &&
+                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &report.err) == 0)
+                        (void)deliver(order, theirs_fd, &report, &pidfd);
+                helper_report_send(theirs_fd, &report, pidfd);
         }
         ret->pids[0] = pid;
         *ret_fd = TAKE_FD(ours_fd);
@@ -92,7 +93,7 @@ static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
         return root_take_writable(ret_fds, e);
 }
 
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
+int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
 {
         return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
@@ -111,13 +112,13 @@ static int check_user(const struct keeper_state *keeper, const struct box *sandb
         for (uint32_t box = keeper->boxes[parent].parent; box != KEEPER_NO_BOX; box = keeper->boxes[box].parent)
                 if (box_user(keeper, &keeper->boxes[box]) == user)
                         return err_set(e, CLOCHE_E_STATE,
-                                       "box %u shares with the sandbox already, and box %u beneath it with another: "
-                                       "from there is no way back",
+                                       "box %u shares with the sandbox, but box %u in it shares with another one: a "
+                                       "box cannot return to the first",
                                        box, parent);
         return 0;
 }
 
-int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
@@ -130,22 +131,24 @@ int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec,
                 return 0;
         if (row && row->is_sandbox)
                 return check_user(keeper, row, spec->parent, e);
-        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with)
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is not of a sandbox: no box can share with it",
+                             spec->shared_with)
                    : -CLOCHE_E_STATE;
 }
 
-uint32_t share_groups(const struct keeper_state *keeper, uint32_t box)
+uint32_t box_shared_groups(const struct keeper_state *keeper, uint32_t box)
 {
         return keeper->boxes[box].shared_with == KEEPER_NO_BOX ? box : keeper->boxes[box].shared_with;
 }
 
-int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+int box_shared_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
-        uint32_t groups = share_groups(keeper, box);
+        uint32_t groups = box_shared_groups(keeper, box);
 
-        return groups == box ? 0
-                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "box %u has the control groups of box %u: ask for that one", box, groups);
+        return groups == box
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                 "box %u has the control groups of box %u: send the request for that one", box, groups);
 }
 
 static int is_sharing(const struct box *row, uint32_t sandbox)
@@ -154,14 +157,14 @@ static int is_sharing(const struct box *row, uint32_t sandbox)
                row->shared_with == sandbox;
 }
 
-void share_kill(struct keeper_state *keeper, uint32_t sandbox)
+void box_shared_kill(struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
                 if (is_sharing(&keeper->boxes[box], sandbox) && keeper->boxes[box].init_pid)
                         kill(keeper->boxes[box].init_pid, SIGKILL);
 }
 
-int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
+int box_shared_closed_fd(const struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
                 struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
@@ -172,7 +175,7 @@ int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
         return keeper->boxes[sandbox].init_pidfd;
 }
 
-void share_lose(struct keeper_state *keeper, uint32_t sandbox)
+void box_shared_release(struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
                 if (is_sharing(&keeper->boxes[box], sandbox))

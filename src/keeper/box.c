@@ -1,3 +1,4 @@
+/* The keeper's table of boxes: measured, frozen, killed, removed. Runs in: the keeper. */
 #include "box.h"
 
 #include "base/clock.h"
@@ -126,7 +127,7 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
                                              .pids = limits->pids,
                                              .cpu_percent = limits->cpu_percent};
         struct keeper_box_limits *now = &keeper->boxes[box].limits;
-        int r = share_check_groups(keeper, box, e);
+        int r = box_shared_check_groups(keeper, box, e);
 
         if (r < 0)
                 return r;
@@ -142,7 +143,7 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)
 {
         *ret = keeper->boxes[box].has_lost_sandbox ? (struct keeper_usage){0}
-                                                   : usage_read(&keeper->cgroups, share_groups(keeper, box));
+                                                   : usage_read(&keeper->cgroups, box_shared_groups(keeper, box));
 }
 
 static void kill_all(struct keeper_state *keeper, uint32_t box)
@@ -153,7 +154,7 @@ static void kill_all(struct keeper_state *keeper, uint32_t box)
                 cgroup_kill(&keeper->cgroups, box);
         kill(row->init_pid, SIGKILL);
         serve_kill(row);
-        share_kill(keeper, box);
+        box_shared_kill(keeper, box);
         row->state = BOX_DYING;
         keeper->dying++;
 }
@@ -213,7 +214,7 @@ void box_reap(struct keeper_state *keeper, uint32_t box)
         serve_reap(row);
         serve_close_passthroughs(keeper, row);
         close_box(row);
-        share_lose(keeper, box);
+        box_shared_release(keeper, box);
         if (row->is_template)
                 orphan(keeper, box);
         box_usage(keeper, box, &row->last_usage);

@@ -103,8 +103,9 @@ uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
-/* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID 1
- * last. A template that does not reap its children delays that; the keeper serves others meanwhile. */
+/* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID
+ * 1 last. A template that does not reap its children delays that; the keeper serves others
+ * meanwhile. */
 int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
 /* Reap the box once init_pidfd polls readable; then it leaves. */
 void box_reap(struct keeper_state *keeper, uint32_t box);
@@ -136,7 +137,8 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
  * server replies or ends. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);
-/* Serve at most one packet of each server, without waiting. Call it when passthrough_fd polls readable. */
+/* Serve at most one packet of each server, without waiting. Call it when passthrough_fd polls
+ * readable. */
 void serve_passthroughs(struct keeper_state *keeper);
 void serve_close_passthroughs(struct keeper_state *keeper, struct box *box);
 /* Reap syncs that have ended. is_end: wait for all of them up to ten seconds, then kill them. */
@@ -156,30 +158,30 @@ struct clone_order {
         const struct box *parent, *sandbox; /* the template above; the sandbox to share with; or NULL */
         int go_fd, report_fd;               /* the ends of PID 1 */
 };
-/* Start the helpers: box-nested.c for a box beneath a template, box-shared.c for one beside a sandbox's.
- * *ret_fd: to be read by helpers_hear; owned by the caller. */
+/* Start the helpers: box-nested.c for a box beneath a template, box-shared.c for one beside a
+ * sandbox's. *ret_fd: to be read by helpers_receive; owned by the caller. */
 struct helpers;
-int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
-int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
+int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
+int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
 /* Kill a template whose code delayed its helpers, and all boxes beneath it. */
-void nest_punish(struct keeper_state *keeper, uint32_t template);
+void box_nested_punish(struct keeper_state *keeper, uint32_t template);
 
 /* Copy the sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors,
  * owned by the caller. */
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
+int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Check that a box of this spec may share with the box it names. */
-int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
+int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* Return the box whose control groups this one is in. */
-uint32_t share_groups(const struct keeper_state *keeper, uint32_t box);
+uint32_t box_shared_groups(const struct keeper_state *keeper, uint32_t box);
 /* Check that the box has its own control groups. */
-int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
-/* For the drop of a sandbox's box, in this order. share_kill kills the boxes that share with it.
- * share_gone_fd returns a pidfd to wait for; it is the sandbox's own when all of them are dead.
- * share_lose releases them, but their rows stay taken until each is dropped: their owner still uses
- * the numbers. */
-void share_kill(struct keeper_state *keeper, uint32_t sandbox);
-int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox);
-void share_lose(struct keeper_state *keeper, uint32_t sandbox);
+int box_shared_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
+/* For the drop of a sandbox's box, in this order. box_shared_kill kills the boxes that share with
+ * it. box_shared_closed_fd returns a pidfd to wait for; it is the sandbox's own when all of them
+ * are dead. box_shared_release releases them, but their rows stay taken until each is dropped:
+ * their owner still uses the numbers. */
+void box_shared_kill(struct keeper_state *keeper, uint32_t sandbox);
+int box_shared_closed_fd(const struct keeper_state *keeper, uint32_t sandbox);
+void box_shared_release(struct keeper_state *keeper, uint32_t sandbox);
 
 /* Host users of boxes: the start of this range plus the pid of the box's init, so no two live boxes
  * share one. It lies past the ranges that useradd(8), subuid(5) and systemd (524288 to 1879048191)
@@ -189,7 +191,8 @@ void share_lose(struct keeper_state *keeper, uint32_t sandbox);
 #define BOX_UID_COUNT 0x400000u
 /* The number of nested boxes: a base, a prefix, a context, and the boxes forked from that, each
  * beneath the one before. User and pid namespaces nest at most 32 deep (user_namespaces(7),
- * pid_namespaces(7)). The host may have used some of these levels; then the kernel refuses earlier. */
+ * pid_namespaces(7)). The host may have used some of these levels; then the kernel refuses
+ * earlier. */
 #define DEPTH_MAX 30
 
 #endif

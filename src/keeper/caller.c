@@ -1,3 +1,5 @@
+/* A directory opened with the rights of a user. Runs in: the keeper of root, and a child of it that
+ * became this user. */
 #include "caller.h"
 #include "helper.h"
 
@@ -29,7 +31,7 @@ int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err
         /* A socket of another kind has no peer user and returns -1, which means "no change" to
          * setresuid(2). */
         if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)
-                return err_set(e, CLOCHE_E_FORBIDDEN, "a caller came with a socket that nobody connected");
+                return err_set(e, CLOCHE_E_FORBIDDEN, "the caller's socket is not connected");
         if (peer.uid == 0)
                 return 0;
         if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups_size) < 0)

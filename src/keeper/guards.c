@@ -1,3 +1,4 @@
+/* The guards that this host gives. Runs in: the keeper, at its start. */
 #include "guards.h"
 
 #include "jail/core-scheduling.h"

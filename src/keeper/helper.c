@@ -1,3 +1,4 @@
+/* Children of the keeper that enter namespaces for it. Runs in: the keeper and its helpers. */
 #include "helper.h"
 
 #include "base/err.h"
@@ -14,13 +15,13 @@
 #include <sys/wait.h>
 
 /* The order in which the kernel kills when the memory of the host or of the daemon's group runs
- * out: programs first (box/init/programs.c), then boxes, whose files are in memory, then the processes
- * that all boxes need. */
+ * out: programs first (box/init/programs.c), then boxes, whose files are in memory, then the
+ * processes that all boxes need. */
 #define SCORE "400"
 
-_Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd)
+_Noreturn void helper_report_send(int report_fd, const struct helper_report *report, int pidfd)
 {
-        _exit(fd_send(tell_fd, told, sizeof(*told), &pidfd, pidfd >= 0) < 0);
+        _exit(fd_send(report_fd, report, sizeof(*report), &pidfd, pidfd >= 0) < 0);
 }
 
 int helper_open_pair(int ret_fds[2], struct cloche_err *e)
@@ -50,35 +51,35 @@ static void kill_and_reap(pid_t pid)
                 ;
 }
 
-pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e)
+pid_t helpers_receive(int fd, int *ret_pidfd, struct cloche_err *e)
 {
-        struct helper_told told;
+        struct helper_report report;
         size_t fd_count = 1;
-        ssize_t n = fd_receive(fd, &told, sizeof(told), ret_pidfd, &fd_count, MSG_DONTWAIT);
+        ssize_t n = fd_receive(fd, &report, sizeof(report), ret_pidfd, &fd_count, MSG_DONTWAIT);
 
-        if (n != sizeof(told) || err_check(&told.err) < 0)
+        if (n != sizeof(report) || err_check(&report.err) < 0)
                 return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box"), -1;
-        if (told.err.code == CLOCHE_OK && fd_count == 1 && told.pid > 0)
-                return told.pid;
+        if (report.err.code == CLOCHE_OK && fd_count == 1 && report.pid > 0)
+                return report.pid;
         if (fd_count)
                 fd_close(ret_pidfd);
-        *e = told.err;
+        *e = report.err;
         return -1;
 }
 
 /* Code of a template may kill or stop a helper between clone(2) and its message. Unreaped, the
  * child would hold the template's pid namespace for ever. */
-void helpers_end(struct helpers *helpers, int is_untold)
+void helpers_end(struct helpers *helpers, int is_unreported)
 {
         for (size_t i = 0; i < HELPERS_MAX; i++) {
                 pid_t pid = helpers->pids[i];
 
                 if (!pid)
                         continue;
-                if (is_untold)
+                if (is_unreported)
                         kill(-pid, SIGKILL); /* fails if the helper never made its process group */
                 kill_and_reap(pid);
-                while (is_untold && (waitpid(-pid, NULL, 0) > 0 || errno == EINTR))
+                while (is_unreported && (waitpid(-pid, NULL, 0) > 0 || errno == EINTR))
                         ;
         }
         *helpers = (struct helpers){0};
@@ -117,22 +118,22 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
 }
 
 static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data,
-                            size_t count, int tell_fd)
+                            size_t count, int report_fd)
 {
         struct cloche_err error = {0};
         int fds[HELPER_FDS_MAX], r = make(data, fds, &error);
 
-        _exit(fd_send(tell_fd, &error, sizeof(error), fds, r == 0 ? count : 0) < 0);
+        _exit(fd_send(report_fd, &error, sizeof(error), fds, r == 0 ? count : 0) < 0);
 }
 
-static int hear_fetched(int fd, size_t count, int timeout_s, int *ret_fds, struct cloche_err *e)
+static int receive_fetched(int fd, size_t count, int timeout_s, int *ret_fds, struct cloche_err *e)
 {
         struct cloche_err theirs;
         size_t came = count;
         ssize_t n = fd_receive(fd, &theirs, sizeof(theirs), ret_fds, &came, 0);
 
         if (n == -EAGAIN)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper gave no answer for %d seconds", timeout_s);
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper did not answer within %d s", timeout_s);
         if (n == sizeof(theirs) && err_check(&theirs) == 0 && theirs.code == CLOCHE_OK && came == count)
                 return 0;
         for (size_t i = 0; n > 0 && i < came; i++)
@@ -165,7 +166,7 @@ int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *
         if (setsockopt(ours_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "set a timeout");
         else
-                r = hear_fetched(ours_fd, count, timeout_s, ret_fds, e);
+                r = receive_fetched(ours_fd, count, timeout_s, ret_fds, e);
         kill_and_reap(pid);
         return r;
 }

@@ -43,7 +43,7 @@ struct exchange {
         const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind the received ones */
         size_t request_fd_count;
         struct keeper_answer *answer;
-        int later; /* the answer comes when the box is made or gone, or the program runs */
+        int is_deferred; /* the answer comes when the box is made or gone, or the program runs */
 };
 
 static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -66,7 +66,7 @@ static int answer_make(struct keeper_state *keeper, struct exchange *x, struct c
 {
         int r = box_make(keeper, &x->request->spec, x->request->serial, e);
 
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -95,7 +95,7 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
 
         if (!has_caller && x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a service of this kind comes with %zu descriptors, not %zu", expected,
+                               "the request has %zu descriptors, expected %zu for this service", expected,
                                x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
                 r = serve_sync(keeper, &order, e);
@@ -103,7 +103,7 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
                 return -CLOCHE_E_STATE;
         else
                 r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, &order, e) : serve_mount(keeper, &order, e);
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -126,7 +126,7 @@ static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct
 {
         if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
-        if (share_check_groups(keeper, x->request->box, e) < 0)
+        if (box_shared_check_groups(keeper, x->request->box, e) < 0)
                 return -CLOCHE_E_INVALID_ARGUMENT;
         return cgroup_freeze(&keeper->cgroups, x->request->box, x->request->op == KEEPER_BOX_FREEZE, e);
 }
@@ -139,7 +139,7 @@ static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct c
                 r = pending_cancel(keeper, x->request->box);
         if (r == 0)
                 r = keeper_box_kill(keeper, x->request->box, x->request->serial, e);
-        x->later = r == 0;
+        x->is_deferred = r == 0;
         return r;
 }
 
@@ -184,7 +184,7 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         if (r == 0)
                 answer.err = (struct cloche_err){0};
         *greeted = 1;
-        return x.later ? 0 : keeper_answer(keeper, &answer, none);
+        return x.is_deferred ? 0 : keeper_answer(keeper, &answer, none);
 }
 
 /* Serve one request. Returns 0, or nonzero when no more will come. */
@@ -277,7 +277,7 @@ static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *poll
         for (uint32_t box = 0; count - POLLED_BOXES < keeper->dying; box++)
                 if (keeper->boxes[box].state == BOX_DYING) {
                         boxes[count] = box;
-                        polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
+                        polled[count++] = (struct pollfd){.fd = box_shared_closed_fd(keeper, box), .events = POLLIN};
                 }
         *ret_pending = count;
         return count + pending_fill(keeper, polled + count);

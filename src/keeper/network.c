@@ -1,7 +1,9 @@
 /* The sockets at which all packets of a sandbox end (jail/net.h) are made in its network namespace.
  * A process enters it, sends them to the keeper and exits: the keeper never enters.
  *
- *   keeper ── fork ──▶ the owner of the box's network, the network ── sockets ──▶ keeper */
+ *   keeper ── fork ──▶ the owner of the box's network, the network ── sockets ──▶ keeper
+ *
+ * Runs in: the keeper and that process. */
 #include "box.h"
 
 #include "base/err.h"

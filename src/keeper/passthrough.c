@@ -1,7 +1,8 @@
 /* We treat a mount's server as hostile, because it reads requests of guests. So a packet is a few
  * numbers at fixed places. Of descriptors we use only the kernel's own facts (type, device, open
  * mode, file system). We read no byte of a file and no name, and make no call into the file system,
- * which might block us. An id lets the server do no more than it could: read that file. */
+ * which might block us. An id lets the server do no more than it could: read that file. Runs in:
+ * the keeper. */
 #include "passthrough.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Requests that wait for another process, each with a deadline. Runs in: the keeper. */
 #include "pending.h"
 
 #include "base/clock.h"
@@ -14,7 +15,7 @@ void pending_begin(struct keeper_state *keeper, struct pending *p)
         LIST_INSERT_HEAD(&keeper->pending, p, link);
 }
 
-static void forget(struct pending *p)
+static void clear(struct pending *p)
 {
         LIST_REMOVE(p, link);
         fd_close(&p->fd);
@@ -26,7 +27,7 @@ static int answer(struct keeper_state *keeper, struct pending *p, int fds[2], co
         struct keeper_answer answer = {.op = p->op, .serial = p->serial, .box = p->box, .err = *error};
         int r = keeper_answer(keeper, &answer, fds);
 
-        forget(p);
+        clear(p);
         return r;
 }
 
@@ -34,7 +35,7 @@ static int fail(struct keeper_state *keeper, struct pending *p, int is_late, con
 {
         int none[2] = {-EBADF, -EBADF};
 
-        p->kind->abandon(keeper, p, is_late);
+        p->kind->cancel(keeper, p, is_late);
         return answer(keeper, p, none, error);
 }
 
@@ -59,7 +60,7 @@ static int miss(struct keeper_state *keeper, struct pending *p)
 {
         struct cloche_err error = {0};
 
-        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took longer than %d s", p->kind->what,
+        err_set(&error, CLOCHE_E_TIMEOUT, "%s: it took more than %d s", p->kind->what,
                 (int)(PENDING_TIMEOUT_NS / 1000000000));
         return fail(keeper, p, 1, &error);
 }
@@ -122,7 +123,7 @@ void pending_end(struct keeper_state *keeper)
         struct pending *p;
 
         while ((p = LIST_FIRST(&keeper->pending))) {
-                p->kind->abandon(keeper, p, 0);
-                forget(p);
+                p->kind->cancel(keeper, p, 0);
+                clear(p);
         }
 }

@@ -24,7 +24,7 @@ struct pending_kind {
         int (*advance)(struct keeper_state *keeper, struct pending *p, int ret_fds[2], struct cloche_err *e);
         /* After an error of advance, or instead of it at the deadline or when the box was dropped:
          * kill the process at work, and undo. */
-        void (*abandon)(struct keeper_state *keeper, struct pending *p, int is_late);
+        void (*cancel)(struct keeper_state *keeper, struct pending *p, int is_late);
 };
 
 /* The first member of each kind's own struct. Allocated by its maker; freed after the answer. */

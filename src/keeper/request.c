@@ -1,3 +1,4 @@
+/* Every field of a request is checked here, before use. Runs in: the keeper; pure. */
 #include "request.h"
 
 #include "base/err.h"

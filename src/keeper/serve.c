@@ -7,7 +7,8 @@
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
  * Permitted are the directories on the keeper's command line and those beneath them, because the
- * engine, which sends the requests, parses hostile bytes. */
+ * engine, which sends the requests, parses hostile bytes. Runs in: the keeper, and the child it
+ * forks until execveat(2). */
 #include "box.h"
 
 #include "base/clock.h"
@@ -173,7 +174,8 @@ struct directory {
         struct caller room;
 };
 
-/* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
+/* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its
+ * own. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd,
                        struct directory *ret, struct cloche_err *e)
 {
@@ -208,7 +210,9 @@ static int open_directory(const struct keeper_state *keeper, const struct keeper
 
         if (spec->root >= keeper->root_count)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "no directory was named that may be mounted under this number (%u)", spec->root);
+                               "mount root %u is unknown: name the directory when the daemon starts (cloched "
+                               "--mount-root)",
+                               spec->root);
         root = &keeper->roots[spec->root];
         r = find_caller(keeper, root, caller_fd, ret, e);
         if (r < 0)
@@ -273,7 +277,8 @@ static int become_owner(const struct program *p, struct cloche_err *e)
                        : 0;
 }
 
-/* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are closed. */
+/* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are
+ * closed. */
 static int arrange(struct program *p, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -351,7 +356,7 @@ static int advance_start(struct keeper_state *keeper, struct pending *p, int ret
         return -(int)theirs.code;
 }
 
-static void abandon_start(struct keeper_state *keeper, struct pending *p, int is_late)
+static void cancel_start(struct keeper_state *keeper, struct pending *p, int is_late)
 {
         struct starting *s = (struct starting *)p;
 
@@ -365,7 +370,7 @@ static void abandon_start(struct keeper_state *keeper, struct pending *p, int is
                 close_passthrough(keeper, s->passthrough);
 }
 
-static const struct pending_kind starting_kind = {"start a program for the box", advance_start, abandon_start};
+static const struct pending_kind starting_kind = {"start a program for the box", advance_start, cancel_start};
 
 /* The request is answered when the program runs, or with the child's error before exec. place: set
  * at once. */
@@ -415,7 +420,7 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         int r;
 
         if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
-                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", order->box,
+                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits to be served", order->box,
                                spec->mount);
         r = open_directory(keeper, spec, order->caller_fd, &directory, e);
         if (r < 0)
@@ -495,9 +500,9 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
 
         if (r == 0)
-                r = cgroup_open_memory(&keeper->cgroups, share_groups(keeper, box), &memory_fd, e);
+                r = cgroup_open_memory(&keeper->cgroups, box_shared_groups(keeper, box), &memory_fd, e);
         if (r == 0)
-                r = cgroup_open_processor(&keeper->cgroups, share_groups(keeper, box), &processor_fd, e);
+                r = cgroup_open_processor(&keeper->cgroups, box_shared_groups(keeper, box), &processor_fd, e);
         if (r == 0)
                 r = network_make_sockets(keeper, row, sockets, e);
         if (r < 0)

@@ -31,9 +31,9 @@ enum init_op {
         /* The target of a symbolic link. Answer fds: [0] memory file with it. */
         INIT_READLINK,
         /* Record the state of the box, before the first run in it. */
-        INIT_MARK,
-        /* SIGKILL everything but PID 1, then check that the box is as it was marked. */
-        INIT_RENEW,
+        INIT_RECORD_STATE,
+        /* SIGKILL everything but PID 1, then check that the box is as it was recorded. */
+        INIT_CHECK_CLEAN,
         INIT_EXITED, /* never requested: a program started by INIT_SPAWN ended */
         /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its descendants,
          * including those forked meanwhile. fds: none, or [0] a memory file of int32_t: pids to spare
@@ -83,7 +83,7 @@ struct init_answer {
         uint32_t op;
         int32_t pid;         /* INIT_SPAWN, INIT_EXITED: in the box's pid namespace */
         int32_t wait_status; /* INIT_EXITED: as from waitpid(2) */
-        uint32_t is_clean;   /* INIT_RENEW */
+        uint32_t is_clean;   /* INIT_CHECK_CLEAN */
         uint64_t user_us, system_us,
                 max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
         uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE, INIT_DISK: of the box's writable file system */

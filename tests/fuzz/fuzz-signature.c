@@ -35,8 +35,8 @@ static void must_be_text(const char *text)
 static void bind(const json_t *args, const json_t *kwargs, const json_t *schema, const json_t *result)
 {
         struct arguments arguments = {0};
-        struct misfit misfit;
-        int r = signature_bind(args, kwargs, schema, &arguments, &misfit);
+        struct schema_error schema_error;
+        int r = signature_bind(args, kwargs, schema, &arguments, &schema_error);
 
         if (r == 0) {
                 must_be_sound(arguments.args);
@@ -45,10 +45,10 @@ static void bind(const json_t *args, const json_t *kwargs, const json_t *schema,
                         abort();
         }
         if (r == 0 && schema && result)
-                r = signature_check_output(schema, result, &misfit);
+                r = signature_check_output(schema, result, &schema_error);
         if (r == 1) {
-                must_be_text(misfit.where);
-                must_be_text(misfit.what);
+                must_be_text(schema_error.where);
+                must_be_text(schema_error.what);
         }
         arguments_done(&arguments);
 }

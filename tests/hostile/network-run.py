@@ -118,7 +118,7 @@ def test_a_gate_that_dies_leaves_no_network():
     cloche.wait_for(lambda: gates() == [], "the gate to end")
     out, errors = process.communicate(b"go\n", timeout=cloche.HANG)
     cloche.equal((process.returncode, out), (0, b"refused\n"), errors)
-    assert b"cloche: the network is gone" in errors, errors
+    assert b"cloche: the network of the box is closed" in errors, errors
     assert heard_of(world, "/b") == []
 
 

@@ -190,7 +190,7 @@ def test_who_cannot_be_forked():
         equal(refusal(keeper.box, parent=original.name, mount="/workspace/m", template=True).code, "invalid_argument")
         # From another sandbox's files there is no way back to the first one's.
         away = other.forkable(original)
-        assert "no way back" in refusal(sandbox.context, away).message
+        assert "cannot return" in refusal(sandbox.context, away).message
         other.context(away)
         # A fork that does not arrive says why, on its original's channel; that one goes on.
         context = original.live()

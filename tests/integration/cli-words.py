@@ -207,7 +207,7 @@ def test_nothing_is_meant_by_what_is_like_nothing():
 
 # ---- the network ----------------------------------------------------------------------------------------------
 
-NO_NETWORK = b"cloche: this run has no network, which its code asked for: rules permit connections (network; --network HOST:PORT on the command line)\n"
+NO_NETWORK = b"cloche: the code of this run used the network, which it does not have: rules permit connections (network; --network HOST:PORT on the command line)\n"
 
 
 def test_a_rule_that_is_a_url_or_the_boxs_own_loopback_is_refused_with_the_way_out():

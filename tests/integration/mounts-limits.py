@@ -163,7 +163,7 @@ def test_a_killed_server_is_said_and_ends_the_run():
         os.kill(int(pid), signal.SIGKILL)
     _, said = process.communicate(timeout=30)
     equal(process.returncode, 1, said)
-    assert b"the server of /data" in said, said
+    assert b"cloche-fs of the mount /data" in said, said
 
 
 def test_twenty_at_once():

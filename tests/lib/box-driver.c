@@ -73,7 +73,7 @@ static struct program *find_program(struct place *place, int32_t pid)
         return NULL;
 }
 
-/* -- the box's init ------------------------------------------------------------------------------------------- */
+/* -- the box's init --------------------------------------------------------------------------------------------- */
 
 /* CLOCHE_TEST_PATIENCE: how many times slower this machine is. */
 static int patience_ms(void)
@@ -125,7 +125,7 @@ static int ask_init(struct place *place, const struct init_request *request, con
         return r;
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- what is asked ---------------------------------------------------------------------------------------------- */
 
 static uint64_t limit_of(const json_t *limits, const char *name, uint64_t absent)
 {
@@ -157,7 +157,7 @@ static int wait_for(int r, const struct keeper_wait *w, struct cloche_err *e)
 static int make_box(const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
-        int r = wait_for(keeper_box_make_later(keeper, spec, keeper_on_waited, &w, e), &w, e);
+        int r = wait_for(keeper_box_make_async(keeper, spec, keeper_on_waited, &w, e), &w, e);
 
         return r < 0 ? r : keeper_box_take(w.box, w.fds, w.fd_count, ret, e);
 }
@@ -317,7 +317,7 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         fds[1] = fds[2] = out[1];
         fds[3] = channel[1];
         fds[4] = place->box.fork_fd;
-        r = wait_for(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, keeper_on_waited, &w, &fork,
+        r = wait_for(keeper_box_fork_async(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, keeper_on_waited, &w, &fork,
                                            e),
                      &w, e);
         close(in[0]);
@@ -351,7 +351,7 @@ static json_t *do_serve(struct place *place, struct cloche_err *e)
                 err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
                 return NULL;
         }
-        r = wait_for(keeper_serve_later(keeper, place->box.id, &spec, &pair[1], 1, keeper_on_waited, &w, e), &w, e);
+        r = wait_for(keeper_serve_async(keeper, place->box.id, &spec, &pair[1], 1, keeper_on_waited, &w, e), &w, e);
         close(pair[1]);
         if (r < 0)
                 close(pair[0]);
@@ -575,7 +575,7 @@ static json_t *do_limit(const json_t *ask, struct place *place, struct cloche_er
         struct keeper_box_limits limits = limits_of(json_object_get(ask, "limits"), 0);
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_limit_later(keeper, place->box.id, &limits, keeper_on_waited, &w, e), &w, e) < 0
+        return wait_for(keeper_box_limit_async(keeper, place->box.id, &limits, keeper_on_waited, &w, e), &w, e) < 0
                        ? NULL
                        : json_object();
 }
@@ -584,7 +584,7 @@ static json_t *do_usage(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
 
-        if (wait_for(keeper_box_usage_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0)
+        if (wait_for(keeper_box_usage_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0)
                 return NULL;
         return json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)w.usage.cpu_ns, "pidsRefused",
                          (json_int_t)w.usage.pids_refused, "oomKills", (json_int_t)w.usage.oom_kills);
@@ -594,7 +594,7 @@ static json_t *do_freeze(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_freeze_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
+        return wait_for(keeper_box_freeze_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
                        ? NULL
                        : json_object();
 }
@@ -603,7 +603,7 @@ static json_t *do_thaw(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
 
-        return wait_for(keeper_box_thaw_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
+        return wait_for(keeper_box_thaw_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
                        ? NULL
                        : json_object();
 }
@@ -622,7 +622,7 @@ static json_t *do_dead(struct place *place, struct cloche_err *e)
 static json_t *do_drop(struct place *place, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
-        int r = wait_for(keeper_box_drop_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e);
+        int r = wait_for(keeper_box_drop_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e);
 
         fd_close(&place->box.control_fd);
         for (size_t i = 0; i < place->program_count; i++)
@@ -633,7 +633,7 @@ static json_t *do_drop(struct place *place, struct cloche_err *e)
 /* A template's is gone when those beneath were dropped too. */
 static json_t *do_drop_later(struct place *place, struct cloche_err *e)
 {
-        return keeper_box_drop_later(keeper, place->box.id, NULL, NULL, e) < 0 ? NULL : json_object();
+        return keeper_box_drop_async(keeper, place->box.id, NULL, NULL, e) < 0 ? NULL : json_object();
 }
 
 static json_t *answer(const json_t *ask, struct cloche_err *e)

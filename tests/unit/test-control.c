@@ -75,7 +75,7 @@ static void ask(struct control *c, int times)
         struct init_request request = {.op = INIT_KILL};
 
         for (int i = 0; i < times; i++)
-                if (control_ask(c, &request, NULL, 0, on_answer, &told, &e) < 0)
+                if (control_request(c, &request, NULL, 0, on_answer, &told, &e) < 0)
                         CHECK(0, "ask: %s", e.msg);
 }
 
@@ -103,7 +103,7 @@ static void test_answers(void)
                 uv_run(&loop, UV_RUN_ONCE);
         CHECK(told.pids[0] == 0 && told.pids[1] == 1 && told.pids[2] == 2 && told.errors == 0, "answers come in order");
         ask(c, 1);
-        control_forget(c, &told);
+        control_detach(c, &told);
         answer(1);
         uv_run(&loop, UV_RUN_ONCE);
         CHECK(told.answers == 3, "a question that was forgotten has no answer");
@@ -119,7 +119,7 @@ static void test_silence(void)
                 uv_run(&loop, UV_RUN_ONCE);
         CHECK(told.errors == 2 && told.error.code == CLOCHE_E_TIMEOUT, "questions to an init that is silent fail: %s",
               told.error.msg);
-        CHECK(control_ask(c, &(struct init_request){0}, NULL, 0, on_answer, &told, &e) == -CLOCHE_E_STATE,
+        CHECK(control_request(c, &(struct init_request){0}, NULL, 0, on_answer, &told, &e) == -CLOCHE_E_STATE,
               "nothing can be asked any more: %s", e.msg);
         finish(c);
         c = begin(&quick);
@@ -148,7 +148,7 @@ static void test_silence_that_is_outlived(void)
 
         asked_again = c;
         ask(c, 1);
-        if (control_ask(c, &(struct init_request){.op = INIT_KILL}, NULL, 0, ask_again, &told, &e) < 0)
+        if (control_request(c, &(struct init_request){.op = INIT_KILL}, NULL, 0, ask_again, &told, &e) < 0)
                 CHECK(0, "ask: %s", e.msg);
         while (told.errors < 2)
                 uv_run(&loop, UV_RUN_ONCE);

@@ -1,4 +1,5 @@
-/* The engine's side of the keeper against one that is stopped: this program itself, under the keeper's name. */
+/* The engine's side of the keeper against one that is stopped: this program itself, under the
+ * keeper's name. */
 #include "engine/box/keeper-client.h"
 
 #include "base/fd.h"
@@ -18,7 +19,7 @@
 
 static struct cloche_err e;
 
-/* -- the other side: answers in turn, and stops after the greeting and after each ping ------------------------ */
+/* -- the other side: answers in turn, and stops after the greeting and after each ping -------------------------- */
 
 static int fake_answer(const struct keeper_request *request, size_t fd_count)
 {
@@ -47,7 +48,7 @@ static int fake_keeper(void)
         return 0;
 }
 
-/* -- this side ------------------------------------------------------------------------------------------------ */
+/* -- this side -------------------------------------------------------------------------------------------------- */
 
 static struct keeper *start_stopped(void)
 {
@@ -104,10 +105,10 @@ static void test_more_than_the_socket_holds(void)
         told = (struct told){0};
         keeper_on_held(k, on_held, NULL);
         for (uint32_t i = 0; i < REQUESTS && r == 0; i++)
-                r = keeper_box_drop_later(k, i, on_answer, NULL, &e);
+                r = keeper_box_drop_async(k, i, on_answer, NULL, &e);
         CHECK(r == 0 && held, "%d requests to a keeper that is stopped are held back: %s", REQUESTS, e.msg);
         CHECK(keeper_send_held(k) > 0, "and tried again soon");
-        r = keeper_box_fork_later(k, 0, (int[]){0, 1, 2, 2}, 4, keeper_on_waited, &w, &fork, &e);
+        r = keeper_box_fork_async(k, 0, (int[]){0, 1, 2, 2}, 4, keeper_on_waited, &w, &fork, &e);
         kill(keeper_pid(k), SIGCONT);
         if (r == 0)
                 r = keeper_wait(k, &w, &e);
@@ -126,11 +127,11 @@ static void test_one_that_is_given_up(void)
 
         told = (struct told){0};
         for (uint32_t i = 0; i < REQUESTS && r == 0; i++)
-                r = keeper_box_usage_later(k, i, on_answer, NULL, &e);
+                r = keeper_box_usage_async(k, i, on_answer, NULL, &e);
         keeper_give_up(k, "it is silent");
         CHECK(told.errors == REQUESTS && strcmp(told.why, "it is silent") == 0, "%u open requests failed: %s",
               told.errors, told.why);
-        CHECK(keeper_ping_later(k, on_answer, NULL, &e) == -CLOCHE_E_KEEPER && strcmp(e.msg, "it is silent") == 0,
+        CHECK(keeper_ping_async(k, on_answer, NULL, &e) == -CLOCHE_E_KEEPER && strcmp(e.msg, "it is silent") == 0,
               "nothing can be asked any more: %s", e.msg);
         keeper_stop(k);
         CHECK(kill(pid, 0) == 0, "it is not waited for");
@@ -142,7 +143,7 @@ static void test_a_ping(void)
 {
         struct keeper *k = start_stopped();
         struct keeper_wait w = {0};
-        int r = keeper_ping_later(k, keeper_on_waited, &w, &e);
+        int r = keeper_ping_async(k, keeper_on_waited, &w, &e);
 
         kill(keeper_pid(k), SIGCONT);
         if (r == 0)

@@ -31,7 +31,7 @@ static json_t *parse(const char *text)
         return held;
 }
 
-static const char *told(const struct misfit *m, char ret[600])
+static const char *told(const struct schema_error *m, char ret[600])
 {
         snprintf(ret, 600, "%s: %s%s%s", m->is_value ? "value" : "type", m->where, m->where[0] ? ": " : "", m->what);
         return ret;
@@ -44,7 +44,7 @@ static void check_bind(const char *args, const char *kwargs, const char *schema,
 {
         json_t *given[] = {parse(args), parse(kwargs), parse(schema)}, *wanted, *got;
         struct arguments a = {0};
-        struct misfit m = {0};
+        struct schema_error m = {0};
         char message[600];
         int r = signature_bind(given[0], given[1], given[2], &a, &m);
 
@@ -188,7 +188,7 @@ static void test_broken_schemas(void)
 static void check_fits(const char *schema, const char *value, const char *expected)
 {
         json_t *rules = parse(schema), *given = parse(value);
-        struct misfit m = {0};
+        struct schema_error m = {0};
         char message[600];
         int r = schema_check(rules, &m);
 
@@ -239,7 +239,7 @@ static void test_types(void)
                 {'b', "{\"type\": \"boolean\"}"}, {'a', "{\"type\": \"array\"}"},  {'o', "{\"type\": \"object\"}"},
                 {'0', "{\"type\": \"null\"}"},    {'y', "{\"type\": \"bytes\"}"},
         };
-        struct misfit m;
+        struct schema_error m;
 
         for (size_t i = 0; i < COUNT(rows); i++) {
                 json_t *value = parse(rows[i].value);
@@ -363,7 +363,7 @@ static void test_combinations(void)
 static void check_broken(const char *schema, const char *expected)
 {
         json_t *rules = parse(schema);
-        struct misfit m = {0};
+        struct schema_error m = {0};
         char message[600];
         int r = schema_check(rules, &m);
 
@@ -470,7 +470,7 @@ static void test_messages(void)
         char *name = repeated("é", 5000), *way = repeated("[", 150), *back = repeated("]", 150);
         char *schema, *value = malloc(40000);
         json_t *rules, *given;
-        struct misfit m;
+        struct schema_error m;
 
         snprintf(value, 40000, "{\"x%s\": %s\"%s\"%s}", name, way, name, back);
         given = parse(value);
@@ -511,7 +511,7 @@ static void test_output(void)
         json_t *schema = parse("{\"output\": {\"items\": {\"type\": \"string\"}}}"), *none = parse("{}"),
                *bad = parse("[\"a\", 1]"), *good = parse("[\"a\"]"),
                *shared = parse("[[], {\"$\": \"ref\", \"n\": 1}]");
-        struct misfit m;
+        struct schema_error m;
         char message[600];
 
         CHECK(signature_check_output(schema, good, &m) == 0, "fits");

@@ -41,10 +41,10 @@ describe('an agent that was taken over', real, () => {
   })
 
   const endings = {
-    'more calls about bodies than there can be': ['for (let i = 0; i < 200; i++) channel.ask(1000 + i, ["body", "open"], [i], [])', /more than 129 calls about bodies/],
-    'a piece that is too large': ['channel.ask(1000, ["body", "piece"], [1, "x".repeat(200000)], [])', /a piece of a body has/],
-    'lines that are cut off': ['channel.tell("lines", { number: 1 }, [new Uint8Array([255, 0, 0, 0, 65])])', /lines of the console that are cut off/],
-    'lines that are no text': ['channel.tell("lines", { number: 1 }, [new Uint8Array([2, 0, 0, 0, 255])])', /no UTF-8/]
+    'more calls about bodies than there can be': ['for (let i = 0; i < 200; i++) channel.ask(1000 + i, ["body", "open"], [i], [])', /more than 129 requests for bodies/],
+    'a piece that is too large': ['channel.ask(1000, ["body", "piece"], [1, "x".repeat(200000)], [])', /a piece of a body with/],
+    'lines that are cut off': ['channel.tell("lines", { number: 1 }, [new Uint8Array([255, 0, 0, 0, 65])])', /console lines must be complete/],
+    'lines that are no text': ['channel.tell("lines", { number: 1 }, [new Uint8Array([2, 0, 0, 0, 255])])', /complete UTF-8/]
   }
   for (const [name, [told, message]] of Object.entries(endings)) {
     test(`${name} end the run, and no other`, async () => {
@@ -57,7 +57,7 @@ describe('an agent that was taken over', real, () => {
     const forged = '{ default: { $: "class", t: "Response", v: { status: 200, statusText: "", headers: [], body: { $: "class", t: "Stream", v: 1 } } } }'
     const { ok, exports } = await run(`for (const id of [1000, 1001]) channel.ask(id, ["body", "exports"], [${forged}, {}], [])`, 'await new Promise((resolve) => setTimeout(resolve, 20_000))')
     assert.ok(ok)
-    await assert.rejects(exports.default.text(), { message: /the exports came twice/ })
+    await assert.rejects(exports.default.text(), { message: /sent the exports twice/ })
     await isWell()
   })
 

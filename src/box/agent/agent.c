@@ -135,19 +135,19 @@ static int answer_build(struct agent *a, const json_t *id, struct agent_request 
 static int answer_freeze(struct agent *a, const json_t *id)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(4096);
-        const char *hindrance = NULL;
+        const char *fork_blocker = NULL;
         struct cloche_err e;
         char text[1024];
 
         fflush(NULL);
         if (!a->is_template)
-                hindrance = "this process was not started as a template";
+                fork_blocker = "this process was not started as a template";
         else if (a->language->hinder)
-                hindrance = a->language->hinder(a);
-        if (!hindrance && cloche_guest_freeze(a->channel.fd, text, sizeof(text)) < 0)
-                hindrance = text;
-        if (hindrance)
-                return send_error(a, id, ERROR_CANNOT_FREEZE, hindrance, NULL) < 0 ? 1 : CONTINUE;
+                fork_blocker = a->language->hinder(a);
+        if (!fork_blocker && cloche_guest_freeze(a->channel.fd, text, sizeof(text)) < 0)
+                fork_blocker = text;
+        if (fork_blocker)
+                return send_error(a, id, ERROR_CANNOT_FREEZE, fork_blocker, NULL) < 0 ? 1 : CONTINUE;
         cloche_guest_collapse(0);
         a->is_frozen = 1;
         if (rpc_result(json_incref((json_t *)id), json_object(), NULL, 0, &out, &e) < 0)

@@ -27,7 +27,8 @@
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can choose. */
+/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can
+ * choose. */
 struct file {
         ino_t inode;
         mode_t mode;
@@ -69,7 +70,7 @@ static void add_file(struct look *look, const struct stat *st)
 }
 
 /* Depth first, each directory in its own order: the same tree gives the same list. */
-static int look_at_tree(struct look *look, int dir_fd, const char *name, int depth)
+static int scan_tree(struct look *look, int dir_fd, const char *name, int depth)
 {
         char entries[4096];
         struct stat st;
@@ -93,20 +94,20 @@ static int look_at_tree(struct look *look, int dir_fd, const char *name, int dep
 
                         memcpy(&size, entry + 16, sizeof(size));
                         if (strcmp(entry + 19, ".") != 0 && strcmp(entry + 19, "..") != 0)
-                                r = look_at_tree(look, fd, entry + 19, depth + 1);
+                                r = scan_tree(look, fd, entry + 19, depth + 1);
                         at += size;
                 }
         close(fd);
         return r;
 }
 
-static int look_at_files(struct look *look)
+static int scan_files(struct look *look)
 {
         struct statvfs fs;
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < PLACES; i++)
-                r = look_at_tree(look, AT_FDCWD, places[i], 0);
+                r = scan_tree(look, AT_FDCWD, places[i], 0);
         if (r == 0 && statvfs("/workspace", &fs) < 0)
                 r = -errno;
         look->blocks = r == 0 ? fs.f_bfree : 0;
@@ -114,7 +115,7 @@ static int look_at_files(struct look *look)
         return r;
 }
 
-static int look_at_self(struct look *look)
+static int scan_self(struct look *look)
 {
         for (int i = 0; i < RLIM_NLIMITS; i++)
                 if (getrlimit((__rlimit_resource_t)i, &look->limits[i]) < 0)
@@ -134,8 +135,8 @@ static int look(struct look *look)
         int r;
 
         memset(look, 0, sizeof(*look)); /* compared as bytes */
-        r = look_at_files(look);
-        return r < 0 ? r : look_at_self(look);
+        r = scan_files(look);
+        return r < 0 ? r : scan_self(look);
 }
 
 /* Return the inode number of a new file without a name. The file system of all places is at
@@ -226,7 +227,7 @@ static int is_undisturbed(void)
         return !is_disturbed && sigpending(&waiting) == 0 && sigismember(&waiting, SIGCHLD) == 0;
 }
 
-void renew_disturb(void)
+void clean_check_disturb(void)
 {
         is_disturbed = 1;
 }
@@ -263,7 +264,7 @@ static void wait_for_tick(void)
         } while (!is_after(&now, &from));
 }
 
-int renew_mark(void)
+int clean_check_record(void)
 {
         int is_fine = is_stamped_finely(), r = look(&marked);
 
@@ -277,7 +278,7 @@ int renew_mark(void)
         return r;
 }
 
-int renew_is_clean(void)
+int clean_check_passes(void)
 {
         static struct look now;
 

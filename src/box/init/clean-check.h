@@ -5,10 +5,11 @@
 #define CLOCHE_BOX_INIT_CLEAN_CHECK_H
 
 /* Record the state of the box. Returns 0, or -errno: then it is never found clean. */
-int renew_mark(void);
+int clean_check_record(void);
 /* A signal came, from a child that ended or from any process: the box is no longer clean. */
-void renew_disturb(void);
-/* Call it when all other processes of the box are dead. Returns 1 if nothing differs from the mark. */
-int renew_is_clean(void);
+void clean_check_disturb(void);
+/* Call it when all other processes of the box are dead. Returns 1 if nothing differs from the
+ * record. */
+int clean_check_passes(void);
 
 #endif

@@ -35,7 +35,7 @@
 #define QUIET_ROUNDS 20 /* rounds without a new process: one that is not stopped yet waits in the kernel */
 #define SPARED_MAX 4096
 
-/* -- everything ----------------------------------------------------------------------------------------------- */
+/* -- everything ------------------------------------------------------------------------------------------------- */
 
 /* A fork that we missed is killed in the next round; kill(2) fails with ESRCH when no process is
  * left. The template reaps its child, which may take any time. */
@@ -46,7 +46,7 @@ int kill_all(struct cloche_err *e)
         for (int round = 0; kill(-1, SIGKILL) == 0; round++) {
                 programs_reap(0);
                 if (round > KILL_ROUNDS_MAX)
-                        return err_set(e, CLOCHE_E_STATE, "what was killed in the box is not reaped");
+                        return err_set(e, CLOCHE_E_STATE, "killed processes of the box were not reaped");
                 if (round > 0)
                         nanosleep(&pause, NULL);
         }
@@ -54,7 +54,7 @@ int kill_all(struct cloche_err *e)
         return 0;
 }
 
-/* -- finding processes ---------------------------------------------------------------------------------------- */
+/* -- finding processes ------------------------------------------------------------------------------------------ */
 
 enum mark {
         MARK_KNOWN = 1, /* this scan has found out if it is a member */
@@ -68,7 +68,7 @@ enum mark {
 
 struct row {
         struct process_stat stat; /* only the pid for a process that is gone */
-        int is_gone;
+        int has_exited;
         unsigned marks;
 };
 
@@ -88,8 +88,8 @@ struct tree {
         pid_t root;
         uint64_t root_start_ticks;
         int is_below_only, signal;
-        int is_root_held, is_everybody_held; /* we stopped them, and they are to continue */
-        int32_t spared[SPARED_MAX];          /* ascending */
+        int is_root_held, are_all_held; /* we stopped them, and they are to continue */
+        int32_t spared[SPARED_MAX];     /* ascending */
         size_t spared_count;
         int proc_fd; /* borrowed */
         struct look now, before;
@@ -130,7 +130,7 @@ static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
         return process_stat_parse(line, ret) < 0 ? -EPROTO : 0;
 }
 
-static int add_row(struct rows *rows, const struct process_stat *stat, int is_gone)
+static int add_row(struct rows *rows, const struct process_stat *stat, int has_exited)
 {
         if (rows->count == rows->room) {
                 size_t room = rows->room ? 2 * rows->room : 1024;
@@ -141,7 +141,7 @@ static int add_row(struct rows *rows, const struct process_stat *stat, int is_go
                 rows->items = grown;
                 rows->room = room;
         }
-        rows->items[rows->count++] = (struct row){.stat = *stat, .is_gone = is_gone};
+        rows->items[rows->count++] = (struct row){.stat = *stat, .has_exited = has_exited};
         return 0;
 }
 
@@ -171,7 +171,7 @@ static int is_alive(const struct process_stat *stat)
         return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;
 }
 
-static int look_at_all(DIR *proc, struct look *look)
+static int scan_processes(DIR *proc, struct look *look)
 {
         char path[32];
         int r = 0;
@@ -198,7 +198,7 @@ static int look_at_all(DIR *proc, struct look *look)
         return r;
 }
 
-/* -- finding the members -------------------------------------------------------------------------------------- */
+/* -- finding the members ---------------------------------------------------------------------------------------- */
 
 static int compare_pids(const void *a, const void *b)
 {
@@ -257,7 +257,8 @@ static unsigned find_verdict(const struct tree *tree, struct row *at)
         return 0;
 }
 
-/* All processes on the way up have the same verdict, so each is visited once, however deep the tree is. */
+/* All processes on the way up have the same verdict, so each is visited once, however deep the tree
+ * is. */
 static void find_members(struct tree *tree)
 {
         for (size_t i = 0; i < tree->now.alive.count; i++) {
@@ -292,17 +293,18 @@ static int is_member(const struct tree *tree, const struct row *row, int with_ro
                (with_root || row->stat.pid != tree->root);
 }
 
-/* A process may fork after /proc was listed and die before its stat is read. Its child is then missing from this look.
- * A process that was already dead in the previous look cannot have forked. */
+/* A process may fork after /proc was listed and die before its stat is read. Its child is then
+ * missing from this look. A process that was already dead in the previous look cannot have
+ * forked. */
 static int may_have_left_a_child(const struct tree *tree, const struct row *dead)
 {
         const struct row *old_dead = find_row(&tree->before.dead, dead->stat.pid),
                          *old = find_row(&tree->before.alive, dead->stat.pid);
         const struct row *parent = dead->stat.parent ? find_row(&tree->now.alive, dead->stat.parent) : NULL;
 
-        if (old_dead && (dead->is_gone || old_dead->stat.start_ticks == dead->stat.start_ticks))
+        if (old_dead && (dead->has_exited || old_dead->stat.start_ticks == dead->stat.start_ticks))
                 return 0;
-        if (old && (dead->is_gone || old->stat.start_ticks == dead->stat.start_ticks))
+        if (old && (dead->has_exited || old->stat.start_ticks == dead->stat.start_ticks))
                 return is_member(tree, old, 1);
         return !parent || parent->marks & (MARK_MEMBER | MARK_STOPPED);
 }
@@ -315,7 +317,7 @@ static int is_complete(const struct tree *tree)
         return 1;
 }
 
-static int look_again(DIR *proc, struct tree *tree)
+static int rescan(DIR *proc, struct tree *tree)
 {
         struct look older = tree->before;
         const struct row *root;
@@ -323,7 +325,7 @@ static int look_again(DIR *proc, struct tree *tree)
 
         tree->before = tree->now;
         tree->now = older;
-        r = look_at_all(proc, &tree->now);
+        r = scan_processes(proc, &tree->now);
         if (r < 0)
                 return r;
         carry_marks(tree);
@@ -353,7 +355,7 @@ static int send_signal(int proc_fd, const struct row *row, int signal)
         return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0;
 }
 
-/* -- stopping it ---------------------------------------------------------------------------------------------- */
+/* -- stopping it ------------------------------------------------------------------------------------------------ */
 
 static int is_stopped_thread(char state)
 {
@@ -388,7 +390,8 @@ static int is_stopped(int proc_fd, const struct process_stat *stat)
         return all;
 }
 
-/* 0: no new process, all stopped; 1: no new process; 2: a new process was found, or may have been missed. */
+/* 0: no new process, all stopped; 1: no new process; 2: a new process was found, or may have been
+ * missed. */
 static int stop_members(DIR *proc, struct tree *tree)
 {
         int state = tree->is_sure ? 0 : 2;
@@ -422,7 +425,7 @@ static int stop_tree(DIR *proc, struct tree *tree)
         int quiet = 0;
 
         do {
-                int r = look_again(proc, tree), state;
+                int r = rescan(proc, tree), state;
 
                 if (r < 0)
                         return r;
@@ -442,14 +445,14 @@ static void hold_everybody(struct tree *tree)
         for (size_t i = 0; i < tree->now.alive.count; i++)
                 if (is_stopped_thread(tree->now.alive.items[i].stat.state))
                         tree->now.alive.items[i].marks |= MARK_RESTED;
-        tree->is_everybody_held = kill(-1, SIGSTOP) == 0;
+        tree->are_all_held = kill(-1, SIGSTOP) == 0;
 }
 
 static void let_go_on(DIR *proc, struct tree *tree)
 {
-        if (tree->is_everybody_held && look_again(proc, tree) < 0)
+        if (tree->are_all_held && rescan(proc, tree) < 0)
                 kill(-1, SIGCONT); /* no memory to scan; continuing all is better than none */
-        for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
+        for (size_t i = 0; tree->are_all_held && i < tree->now.alive.count; i++)
                 if (tree->now.alive.items[i].stat.pid != 1 &&
                     !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
                         send_signal(dirfd(proc), &tree->now.alive.items[i], SIGCONT);
@@ -457,7 +460,7 @@ static void let_go_on(DIR *proc, struct tree *tree)
                 kill(tree->root, SIGCONT);
 }
 
-/* -- signalling it -------------------------------------------------------------------------------------------- */
+/* -- signalling it ---------------------------------------------------------------------------------------------- */
 
 /* Returns the number of live members. */
 static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *ret_new)
@@ -486,7 +489,7 @@ static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloc
         uint64_t began_ns = clock_now_ns();
 
         for (;;) {
-                int is_new, r = look_again(proc, tree);
+                int is_new, r = rescan(proc, tree);
                 uint64_t passed_ns;
                 size_t alive;
 
@@ -527,7 +530,7 @@ static int kill_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
 
 static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
 {
-        int is_new, r = look_again(proc, tree);
+        int is_new, r = rescan(proc, tree);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "look for the processes to signal");
@@ -535,7 +538,7 @@ static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
         return 0;
 }
 
-/* -- the request ---------------------------------------------------------------------------------------------- */
+/* -- the request ------------------------------------------------------------------------------------------------ */
 
 static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struct cloche_err *e)
 {
@@ -547,10 +550,10 @@ static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struc
         if (fd_count > 1 || fstat(fds[0], &st) < 0 || st.st_size < 0 || st.st_size % (off_t)sizeof(int32_t) ||
             (size_t)st.st_size > sizeof(tree->spared))
                 return err_set(e, CLOCHE_E_PROTOCOL,
-                               "who is spared comes as one file of at most %d numbers of %zu bytes", SPARED_MAX,
+                               "the spared pids must be one file of at most %d numbers of %zu bytes", SPARED_MAX,
                                sizeof(int32_t));
         if (pread(fds[0], tree->spared, (size_t)st.st_size, 0) != st.st_size)
-                return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read who is spared");
+                return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read the spared pids");
         tree->spared_count = (size_t)st.st_size / sizeof(int32_t);
         qsort(tree->spared, tree->spared_count, sizeof(int32_t), compare_pids);
         return 0;
@@ -599,7 +602,7 @@ int kill_asked(const struct init_request *request, const int *fds, size_t fd_cou
         tree.root_start_ticks = 0;
         tree.signal = (int)request->signal;
         tree.is_below_only = !!(request->flags & INIT_KILL_BELOW);
-        tree.is_root_held = tree.is_everybody_held = 0;
+        tree.is_root_held = tree.are_all_held = 0;
         tree.now.alive.count = tree.now.dead.count = tree.before.alive.count = tree.before.dead.count = 0;
         tree.signalled = 0;
         if (!(request->flags & INIT_KILL_TREE))

@@ -29,7 +29,7 @@ void init_send(const struct init_answer *answer, int fd)
         int r = fd_send(ENGINE_FD, answer, sizeof(*answer), &fd, fd >= 0);
 
         if (r == -ETOOMANYREFS) { /* all descriptors of our user in flight count together (unix(7)) */
-                err_os(&without.err, CLOCHE_E_RESOURCE, -r, "hand out a descriptor");
+                err_os(&without.err, CLOCHE_E_RESOURCE, -r, "send a descriptor to the engine");
                 r = fd_send(ENGINE_FD, &without, sizeof(without), NULL, 0);
         }
         /* The engine is gone or does not read: a box without its engine ends. */
@@ -61,9 +61,9 @@ static int quiesce(struct init_answer *answer)
 static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files
                             (jail/root/inner.c) */
 
-/* It was started before us. Nobody is answered, and so no program is started, before all mounts stand where they
- * belong: until then the place of one shows the outer mount. It waits for that one's server, as long as the engine has
- * it wait. */
+/* It was started before us. Nobody is answered, and so no program is started, before all mounts
+ * stand where they belong: until then the place of one shows the outer mount. It waits for that
+ * one's server, as long as the engine has it wait. */
 static void wait_for_mounts(void)
 {
         int status;
@@ -90,10 +90,12 @@ static int answer_request(struct init_request *request, const int *fds, size_t f
                 return files_get(request, ret_fd, &answer->err);
         case INIT_READLINK:
                 return files_read_link(request, ret_fd, &answer->err);
-        case INIT_MARK:
-                return renew_mark() < 0 ? err_set(&answer->err, CLOCHE_E_STATE, "the box cannot be remembered") : 0;
-        case INIT_RENEW:
-                answer->is_clean = kill_all(NULL) == 0 && renew_is_clean();
+        case INIT_RECORD_STATE:
+                return clean_check_record() < 0
+                               ? err_set(&answer->err, CLOCHE_E_STATE, "the state of the box could not be recorded")
+                               : 0;
+        case INIT_CHECK_CLEAN:
+                answer->is_clean = kill_all(NULL) == 0 && clean_check_passes();
                 return 0;
         case INIT_KILL:
                 return kill_asked(request, fds, fd_count, &answer->pid, &answer->err);
@@ -156,7 +158,7 @@ static void serve(int signal_fd)
                 }
                 /* Exits are reported before the answer to a request that came later. */
                 if (polled[1].revents && read(signal_fd, &ignored, sizeof(ignored)) > 0) {
-                        renew_disturb();
+                        clean_check_disturb();
                         programs_reap(WNOHANG);
                 }
                 if (polled[0].revents)
@@ -176,7 +178,8 @@ static int enter_groups(int count)
         return r;
 }
 
-/* Arguments: limits of programs (processor seconds, open files), and the number of groups to enter. */
+/* Arguments: limits of programs (processor seconds, open files), and the number of groups to
+ * enter. */
 int main(int argc, char **argv)
 {
         sigset_t children;

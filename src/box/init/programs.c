@@ -141,7 +141,8 @@ static int check_sealed(int fd, struct cloche_err *e)
 
         if (seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
                 return err_set(e, CLOCHE_E_PROTOCOL,
-                               "the program to start is no memory file sealed against writing, shrinking and growing");
+                               "the program to start must be a memory file sealed against writing, shrinking and "
+                               "growing");
         return 0;
 }
 
@@ -152,7 +153,7 @@ static int sort_descriptors(struct program *p, const int *fds, size_t fd_count, 
         size_t least = is_terminal ? 0 : 3, most = is_terminal ? 0 : SPAWN_FDS_MAX;
 
         if (p->flags & ~(uint32_t)(INIT_SPAWN_REAPS | INIT_SPAWN_TERMINAL | INIT_SPAWN_PROGRAM))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a program are 0x%x, of which some are none",
+                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a program are 0x%x, of which some are unknown",
                                p->flags);
         if (fd_count < 1 + least + is_program || fd_count > 1 + most + is_program)
                 return err_set(e, CLOCHE_E_PROTOCOL,

@@ -53,7 +53,7 @@ static unsigned count_threads(void)
         return count;
 }
 
-void hindrance_know_threads(void)
+void fork_blocker_record_threads(void)
 {
         own.threads = count_threads();
 }
@@ -107,7 +107,7 @@ static int read_child(int proc_fd, const char *entry, char *name, size_t size)
         return 1;
 }
 
-static int find_children(const struct hindrance_allowed *allowed, char *ret_text, size_t size)
+static int find_children(const struct fork_blocker_allowed *allowed, char *ret_text, size_t size)
 {
         struct text text = {.at = ret_text, .size = size};
         char name[64];
@@ -149,7 +149,7 @@ static struct own *find_own(int fd)
         return NULL;
 }
 
-static void know(int fd, const struct stat *st, void *data)
+static void record_descriptor(int fd, const struct stat *st, void *data)
 {
         struct own *known = find_own(fd);
 
@@ -161,9 +161,9 @@ static void know(int fd, const struct stat *st, void *data)
                 *known = (struct own){fd, st->st_dev, st->st_ino};
 }
 
-void hindrance_know_descriptors(int but_fd)
+void fork_blocker_record_descriptors(int but_fd)
 {
-        each_descriptor(know, &but_fd);
+        each_descriptor(record_descriptor, &but_fd);
 }
 
 /* Compared by number, because the interpreter may reopen a descriptor (libuv does after a fork); a
@@ -178,7 +178,7 @@ static int is_known(int fd, const struct stat *st)
 }
 
 struct search {
-        const struct hindrance_allowed *allowed;
+        const struct fork_blocker_allowed *allowed;
         struct text text;
 };
 
@@ -199,7 +199,7 @@ static void name_stranger(int fd, const struct stat *st, void *data)
         add(&search->text, "descriptors are open: ", fd, target);
 }
 
-static int find_descriptors(const struct hindrance_allowed *allowed, char *text, size_t size)
+static int find_descriptors(const struct fork_blocker_allowed *allowed, char *text, size_t size)
 {
         struct search search = {.allowed = allowed, .text = {.at = text, .size = size}};
 
@@ -207,7 +207,7 @@ static int find_descriptors(const struct hindrance_allowed *allowed, char *text,
         return search.text.found ? -EBUSY : 0;
 }
 
-int hindrance_find(const struct hindrance_allowed *allowed, char *text, size_t size)
+int fork_blocker_find(const struct fork_blocker_allowed *allowed, char *text, size_t size)
 {
         int r;
 

@@ -7,12 +7,12 @@
 #include <sys/types.h>
 
 /* Call it before code of others runs: these threads are the interpreter's own. */
-void hindrance_know_threads(void);
+void fork_blocker_record_threads(void);
 /* Record the descriptors in the same way, beside earlier ones. Also in a forked child, where all
  * open descriptors are its own; but_fd: one that the agent is going to move. */
-void hindrance_know_descriptors(int but_fd);
+void fork_blocker_record_descriptors(int but_fd);
 
-struct hindrance_allowed {
+struct fork_blocker_allowed {
         const int *fds; /* the agent's own */
         size_t fd_count;
         int (*is_fork)(pid_t pid); /* true for a child that lives in its own box */
@@ -20,6 +20,6 @@ struct hindrance_allowed {
 
 /* Return 0, or -EBUSY, and text names the blocker. It neither waits nor reaps: children that ended
  * stay for the code that waits for them. */
-int hindrance_find(const struct hindrance_allowed *allowed, char *text, size_t size);
+int fork_blocker_find(const struct fork_blocker_allowed *allowed, char *text, size_t size);
 
 #endif

@@ -30,7 +30,8 @@
 #define FORKS_MAX 256 /* live forks of a context */
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
-/* A descriptor with its file's identity: the number alone proves nothing once code of others ran. */
+/* A descriptor with its file's identity: the number alone proves nothing once code of others
+ * ran. */
 struct kept {
         int fd;
         dev_t device;
@@ -67,7 +68,7 @@ static void store_u32(char *to, uint32_t value)
 
 /* Send one frame (spec/values.md) without attachments. The channel is a stream, and no other code
  * writes while the template waits. */
-static void tell(const char *json)
+static void send_notification(const char *json)
 {
         char frame[1024];
         uint32_t size = (uint32_t)strlen(json);
@@ -90,7 +91,7 @@ static void tell(const char *json)
         }
 }
 
-static void tell_exited(uint32_t id, int status, const struct rusage *usage)
+static void send_exited(uint32_t id, int status, const struct rusage *usage)
 {
         char json[512];
 
@@ -101,11 +102,11 @@ static void tell_exited(uint32_t id, int status, const struct rusage *usage)
                  (unsigned long long)usage->ru_utime.tv_sec * 1000000u + (unsigned long long)usage->ru_utime.tv_usec,
                  (unsigned long long)usage->ru_stime.tv_sec * 1000000u + (unsigned long long)usage->ru_stime.tv_usec,
                  (unsigned long long)usage->ru_maxrss * 1024u);
-        tell(json);
+        send_notification(json);
 }
 
 /* The message is ours: letters only, no quotes. */
-static void tell_failed(uint32_t id, const struct cloche_err *e)
+static void send_failed(uint32_t id, const struct cloche_err *e)
 {
         char json[512];
 
@@ -113,7 +114,7 @@ static void tell_failed(uint32_t id, const struct cloche_err *e)
                  "{\"jsonrpc\":\"2.0\",\"method\":\"failed\",\"params\":{\"fork\":%u,\"errno\":%d,\"message\":\"%."
                  "200s\"}}",
                  id, e->os_errno, e->msg);
-        tell(json);
+        send_notification(json);
 }
 
 /* -- fork blockers -------------------------------------------------------------------------------------------- */
@@ -137,13 +138,13 @@ static int is_in_place(const struct kept *kept)
 int cloche_guest_freeze(int channel_fd, char *text, size_t size)
 {
         int fds[FORKS_MAX + 4] = {channel_fd, guest.fork.fd, guest.own_pid.fd, guest.ended_fd};
-        struct hindrance_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
+        struct fork_blocker_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
 
         guest.channel_fd = channel_fd;
         for (size_t i = 0; i < guest.child_count && i < FORKS_MAX; i++)
                 fds[allowed.fd_count++] = guest.children[i].end_fd;
         if (is_in_place(&guest.fork) && is_in_place(&guest.own_pid))
-                return hindrance_find(&allowed, text, size);
+                return fork_blocker_find(&allowed, text, size);
         snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced",
                  guest.fork.fd, guest.own_pid.fd);
         return -EBUSY;
@@ -216,8 +217,8 @@ int cloche_guest_start(void)
                 return r;
         /* A heap that grows in large steps contains whole huge pages. */
         mallopt(M_TOP_PAD, HEAP_STEP);
-        hindrance_know_threads();
-        hindrance_know_descriptors(-EBADF);
+        fork_blocker_record_threads();
+        fork_blocker_record_descriptors(-EBADF);
         return 1;
 }
 
@@ -228,7 +229,7 @@ static void drop_fds(void)
         guest.fd_count = 0;
 }
 
-static void forget_child(size_t i)
+static void remove_child(size_t i)
 {
         fd_close(&guest.children[i].end_fd);
         guest.children[i] = guest.children[--guest.child_count];
@@ -246,8 +247,8 @@ static void reap_everybody(void)
         while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
                 for (size_t i = 0; i < guest.child_count; i++)
                         if (guest.children[i].pid == pid) {
-                                tell_exited(guest.children[i].id, status, &usage);
-                                forget_child(i);
+                                send_exited(guest.children[i].id, status, &usage);
+                                remove_child(i);
                                 break;
                         }
 }
@@ -279,8 +280,8 @@ void cloche_guest_reap(void)
 
                 if (!has_ended(&guest.children[i - 1], &status, &usage))
                         continue;
-                tell_exited(guest.children[i - 1].id, status, &usage);
-                forget_child(i - 1);
+                send_exited(guest.children[i - 1].id, status, &usage);
+                remove_child(i - 1);
         }
 }
 
@@ -327,7 +328,7 @@ static int prepare_fork(void)
         guest.is_forking = r == 0;
         if (r < 0) {
                 err_os(&e, CLOCHE_E_NAMESPACE, -r, "join the pid namespace of the box");
-                tell_failed(guest.request.id, &e);
+                send_failed(guest.request.id, &e);
                 drop_fds();
         }
         return r;
@@ -459,7 +460,7 @@ void cloche_guest_parent(int pid)
                 guest.children[guest.child_count++] = (struct child){pid, guest.request.id, end_fd};
         } else {
                 err_os(&e, CLOCHE_E_RESOURCE, -pid, "fork the template");
-                tell_failed(guest.request.id, &e);
+                send_failed(guest.request.id, &e);
         }
         drop_fds();
         release_signals();
@@ -489,7 +490,7 @@ static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
         return 0;
 }
 
-static void forget_children(void)
+static void remove_children(void)
 {
         for (size_t i = 0; i < guest.child_count; i++)
                 fd_close(&guest.children[i].end_fd);
@@ -506,14 +507,14 @@ static void enter(void)
         int is_template = (int)guest.request.is_template, r;
 
         setsid();
-        forget_children();
-        r = arrive(&guest.request, guest.fds, &e);
+        remove_children();
+        r = box_join(&guest.request, guest.fds, &e);
         if (r == 0)
                 r = place_descriptors(&fork_fd, &e);
         if (r == 0 && is_template && become_template(fork_fd) < 0)
                 r = err_os(&e, CLOCHE_E_RESOURCE, errno, "become a template");
         if (r < 0) {
-                tell_failed(guest.request.id, &e);
+                send_failed(guest.request.id, &e);
                 _exit(1);
         }
         if (template_channel_fd > CLOCHE_GUEST_CHANNEL_FD) /* else the new one replaced it */
@@ -527,7 +528,7 @@ int cloche_guest_child(void)
                 enter();
         guest.has_entered = guest.is_forking = 0;
         if (guest.request.is_template)
-                hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* all are the interpreter's own */
+                fork_blocker_record_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* all are the interpreter's own */
         release_signals();
         return (int)guest.request.is_template;
 }

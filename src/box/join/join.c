@@ -28,7 +28,7 @@ static int enter_groups(const struct fork_request *request, const int *fds, stru
 static int join_namespaces(const int *fds, struct cloche_err *e)
 {
         static const struct {
-                enum fork_fd place;
+                enum fork_fd fd_index;
                 int kind;
                 const char *name;
         } rows[] = {
@@ -38,7 +38,7 @@ static int join_namespaces(const int *fds, struct cloche_err *e)
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (setns(fds[rows[i].place], rows[i].kind) < 0)
+                if (setns(fds[rows[i].fd_index], rows[i].kind) < 0)
                         return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the %s namespace of the box", rows[i].name);
         return 0;
 }
@@ -126,7 +126,7 @@ static int tighten_filter(const struct fork_request *request, struct cloche_err 
  * network needs the template's right, because the template owns it. The user namespace gives the
  * right to join the others; ids and limits need that right. Then the capabilities go, and the
  * filter comes last. */
-int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e)
+int box_join(const struct fork_request *request, const int *fds, struct cloche_err *e)
 {
         int r = enter_groups(request, fds, e);
 

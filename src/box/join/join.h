@@ -8,6 +8,6 @@
 
 /* fds: in the order of proto/fork.h; borrowed. Afterwards the process has the rights, ids, limits
  * and groups of its box and is in /workspace. After an error it may be half in: it must exit. */
-int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e);
+int box_join(const struct fork_request *request, const int *fds, struct cloche_err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* Memory of a template on huge pages: the interpreter's new allocations, and its whole memory when
- * it freezes. */
+ * it freezes. Runs in: a template. */
 #include "guest.h"
 
 #include "base/fd.h"

@@ -1,4 +1,4 @@
-/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in a
+/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in: a
  * template and its children. Node's exports are declared here, weak: the build has no headers of
  * Node, and other interpreters, which load this library too, have none of them. Node's own state is
  * V8's heap, an event loop (libuv) and OpenSSL's random numbers. */
@@ -370,7 +370,7 @@ static napi_value freeze(napi_env env, napi_callback_info info)
 }
 
 /* OpenSSL detects forks by their pid, and siblings all have the same pid, each in its box. */
-static void renew(void *loop)
+static void reinitialize(void *loop)
 {
         unsigned char seed[SEED_BYTES];
 
@@ -386,7 +386,8 @@ static void renew(void *loop)
         }
 }
 
-/* The event loop has ended. The next steps in Node would wait for threads that a child does not have. */
+/* The event loop has ended. The next steps in Node would wait for threads that a child does not
+ * have. */
 static void end(void *data)
 {
         (void)data;
@@ -407,7 +408,7 @@ static napi_value go_on(napi_env env)
         int is_template = cloche_guest_child();
 
         node.channel_fd = -EBADF;
-        renew(loop_of(env));
+        reinitialize(loop_of(env));
         remember_own();
         if (!node.is_child)
                 napi_add_env_cleanup_hook(env, end, NULL);
@@ -463,8 +464,8 @@ static napi_value reap(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and `lines` without
- * params (spec/agent.md, Lines). */
+/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and
+ * `lines` without params (spec/agent.md, Lines). */
 #define LINES_JSON "{\"jsonrpc\":\"2.0\",\"method\":\"lines\"}"
 #define LINES_BYTES 65536
 
@@ -502,8 +503,8 @@ static int send_memory(int fd)
         }
 }
 
-/* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is
- * none. */
+/* Memory for lines of the console, which the engine can read when this process was killed;
+ * undefined when there is none. */
 static napi_value lines(napi_env env, napi_callback_info info)
 {
         int fd = memfd_create("lines", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -523,7 +524,7 @@ static napi_value lines(napi_env env, napi_callback_info info)
 }
 
 /* True if a request is waiting already. */
-static napi_value is_asked(napi_env env, napi_callback_info info)
+static napi_value is_requested(napi_env env, napi_callback_info info)
 {
         struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLIN};
 
@@ -558,8 +559,8 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 const char *name;
                 napi_callback call;
         } rows[] = {
-                {"start", start}, {"freeze", freeze},      {"children", children}, {"branches", branches},
-                {"reap", reap},   {"isAsked", is_asked},   {"pid", pid},           {"lines", lines},
+                {"start", start}, {"freeze", freeze},        {"children", children}, {"branches", branches},
+                {"reap", reap},   {"isAsked", is_requested}, {"pid", pid},           {"lines", lines},
                 {"exit", leave},  {"exitCode", exit_code},
         };
 

@@ -42,15 +42,15 @@ static struct host read_arguments(int count, char **arguments)
  * forks are requested. */
 static int serve_forks(int has_rights)
 {
-        int has_told = 0;
+        int has_printed = 0;
 
         while (cloche_guest_wait() == 1) {
                 pid_t pid;
 
-                if (has_rights && !has_told) {
+                if (has_rights && !has_printed) {
                         rights_try_beneath();
-                        rights_tell();
-                        has_told = dup2(STDIN_FILENO, STDOUT_FILENO) >= 0; /* /dev/null */
+                        rights_print();
+                        has_printed = dup2(STDIN_FILENO, STDOUT_FILENO) >= 0; /* /dev/null */
                 }
                 pid = fork();
                 if (pid == 0)
@@ -63,13 +63,13 @@ static int serve_forks(int has_rights)
 static int be_template(const struct host *host)
 {
         struct probe_view view;
-        char hindrance[256];
+        char fork_blocker[256];
         int depth = 0, r = cloche_guest_start() == 1 ? 1 : -1;
 
         for (; r == 1; depth++) {
                 if (depth > 0 && rights_try_home(host->process_count, host->processes) < 0)
                         return 1;
-                if (cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
+                if (cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, fork_blocker, sizeof(fork_blocker)) < 0)
                         return 1;
                 view = probe_look();
                 r = serve_forks(depth > 0);

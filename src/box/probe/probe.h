@@ -28,7 +28,7 @@ int rights_try_home(int count, char **processes);
 /* Try them in the box of a fork request: between cloche_guest_wait and the fork. */
 void rights_try_beneath(void);
 /* Print a line for each right whose ways were all tried: name, open or refused, the ways. */
-void rights_tell(void);
+void rights_print(void);
 
 /* Print a line for each program of spec/landlocked.def: name, enforced or absent, observation.
  * Returns the exit status. */

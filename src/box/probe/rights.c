@@ -146,7 +146,7 @@ static long clone_with(unsigned long flags)
         return pid;
 }
 
-static long ask_namespace(unsigned long request)
+static long request_namespace(unsigned long request)
 {
         return ioctl(open("/proc/self/ns/user", O_RDONLY), request);
 }
@@ -454,7 +454,7 @@ static struct sum sum_up(enum cloche_right right)
         return open.open ? open : refused;
 }
 
-void rights_tell(void)
+void rights_print(void)
 {
         for (int right = 0; right < CLOCHE_RIGHT_COUNT; right++) {
                 struct sum sum = sum_up((enum cloche_right)right);

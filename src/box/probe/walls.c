@@ -33,7 +33,7 @@ static const char *const guard_names[CLOCHE_GUARD_COUNT] = {
 #undef CLOCHE_GUARD
 };
 
-static void tell(enum cloche_guard guard, int held, const char *seen)
+static void print_guard(enum cloche_guard guard, int held, const char *seen)
 {
         printf("%s\t%s\t%s\n", guard_names[guard], held ? "enforced" : "absent", seen);
 }
@@ -81,7 +81,7 @@ static void probe_namespaces(int count, char **outer, const struct probe_view *f
 
                 for (int i = 0; i < count; i++)
                         if (strncmp(outer[i], mine, strcspn(mine, ":") + 1) == 0)
-                                tell(namespaces[r].guard, held && strcmp(outer[i], mine) != 0, mine);
+                                print_guard(namespaces[r].guard, held && strcmp(outer[i], mine) != 0, mine);
         }
 }
 
@@ -91,7 +91,8 @@ static void probe_cores(const struct probe_view *forked_from)
         char seen[64];
 
         snprintf(seen, sizeof(seen), "its cookie is %llx", (unsigned long long)cookie);
-        tell(CLOCHE_GUARD_CORE_SCHEDULING, cookie != 0 && (!forked_from || cookie != forked_from->core_cookie), seen);
+        print_guard(CLOCHE_GUARD_CORE_SCHEDULING, cookie != 0 && (!forked_from || cookie != forked_from->core_cookie),
+                    seen);
 }
 
 static void probe_user(void)
@@ -105,7 +106,7 @@ static void probe_user(void)
         if (map)
                 fclose(map);
         snprintf(seen, sizeof(seen), "user %lu is host user %lu", inside, outside);
-        tell(CLOCHE_GUARD_PRIVATE_UID, count == 1 && outside >= 0x70000000u, seen);
+        print_guard(CLOCHE_GUARD_PRIVATE_UID, count == 1 && outside >= 0x70000000u, seen);
 }
 
 static void probe_files(void)
@@ -114,15 +115,15 @@ static void probe_files(void)
         struct statvfs fs;
         int full;
 
-        tell(CLOCHE_GUARD_READ_ONLY_IMAGE, fd < 0 && errno == EROFS,
-             fd < 0 ? strerror(errno) : "a file could be made in /usr");
+        print_guard(CLOCHE_GUARD_READ_ONLY_IMAGE, fd < 0 && errno == EROFS,
+                    fd < 0 ? strerror(errno) : "a file could be made in /usr");
         if (statvfs("/workspace", &fs) < 0)
                 fs = (struct statvfs){0};
         fd = open("/workspace/.probe", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         /* tmpfs checks its quota before it takes a page. */
         full = fd >= 0 && fallocate(fd, 0, 0, (off_t)((fs.f_blocks + 1) * fs.f_frsize)) < 0 && errno == ENOSPC;
-        tell(CLOCHE_GUARD_DISK_QUOTA, full && fs.f_files > 0,
-             full ? "a file over the quota: no space left" : strerror(errno));
+        print_guard(CLOCHE_GUARD_DISK_QUOTA, full && fs.f_files > 0,
+                    full ? "a file over the quota: no space left" : strerror(errno));
         unlink("/workspace/.probe");
         if (fd >= 0)
                 close(fd);
@@ -141,12 +142,12 @@ static void probe_proc(void)
                 if (fd >= 0)
                         close(fd);
                 if (n > 0) {
-                        tell(CLOCHE_GUARD_MASKED_PROC, 0, secret[i]);
+                        print_guard(CLOCHE_GUARD_MASKED_PROC, 0, secret[i]);
                         return;
                 }
         }
-        tell(CLOCHE_GUARD_MASKED_PROC, access("/sys/kernel", F_OK) < 0,
-             "kcore, kallsyms, keys and /sys are empty or absent");
+        print_guard(CLOCHE_GUARD_MASKED_PROC, access("/sys/kernel", F_OK) < 0,
+                    "kcore, kallsyms, keys and /sys are empty or absent");
 }
 
 static void probe_privilege(void)
@@ -155,9 +156,10 @@ static void probe_privilege(void)
 
         for (int cap = 0, set; (set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
                 bounding |= set;
-        tell(CLOCHE_GUARD_NO_CAPABILITIES, !bounding && mount("none", "/tmp", "tmpfs", 0, NULL) < 0 && errno == EPERM,
-             "bounding set empty, mount refused");
-        tell(CLOCHE_GUARD_NO_NEW_PRIVS, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "set");
+        print_guard(CLOCHE_GUARD_NO_CAPABILITIES,
+                    !bounding && mount("none", "/tmp", "tmpfs", 0, NULL) < 0 && errno == EPERM,
+                    "bounding set empty, mount refused");
+        print_guard(CLOCHE_GUARD_NO_NEW_PRIVS, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "set");
 }
 
 static int child_status(void (*body)(void))
@@ -191,7 +193,7 @@ static void probe_seccomp(void)
 
         held = held && WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
 #endif
-        tell(CLOCHE_GUARD_SECCOMP, held, "namespaces refused, unknown calls unknown, foreign calls kill");
+        print_guard(CLOCHE_GUARD_SECCOMP, held, "namespaces refused, unknown calls unknown, foreign calls kill");
 }
 
 static void take_memory(void)
@@ -211,9 +213,9 @@ static void probe_memory(void)
 {
         int status = child_status(take_memory);
 
-        tell(CLOCHE_GUARD_MEMORY, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-             WIFEXITED(status) && WEXITSTATUS(status) == 1 ? "refused to one process alone"
-                                                           : "a hungry process was killed");
+        print_guard(CLOCHE_GUARD_MEMORY, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+                    WIFEXITED(status) && WEXITSTATUS(status) == 1 ? "refused to one process alone"
+                                                                  : "a hungry process was killed");
 }
 
 static void probe_pids(void)
@@ -234,7 +236,7 @@ static void probe_pids(void)
                 forks++;
         }
         snprintf(seen, sizeof(seen), "refused after %d processes", forks);
-        tell(CLOCHE_GUARD_PIDS, refused, seen);
+        print_guard(CLOCHE_GUARD_PIDS, refused, seen);
         fflush(stdout);
         signal(SIGTERM, SIG_IGN);
         kill(-1, SIGTERM);
@@ -247,7 +249,7 @@ static void probe_descriptors(void)
 
         for (struct dirent *entry; dir && (entry = readdir(dir));)
                 count += entry->d_name[0] != '.' && atoi(entry->d_name) > 2 && atoi(entry->d_name) != dirfd(dir);
-        tell(CLOCHE_GUARD_NO_DESCRIPTORS, dir && count == 0, "0, 1 and 2 only");
+        print_guard(CLOCHE_GUARD_NO_DESCRIPTORS, dir && count == 0, "0, 1 and 2 only");
         if (dir)
                 closedir(dir);
 }

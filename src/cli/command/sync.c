@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- the remaining changes ------------------------------------------------------------------------------------ */
+/* -- the remaining changes -------------------------------------------------------------------------------------- */
 
 /* The errand: update the number of remaining changes; at zero remove the set. */
 static int settle(void *data, int fd)
@@ -33,9 +33,9 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
         if (outcome_sync_failed(result)) {
                 if (json_array_size(json_object_get(result, "synced")) == 0)
                         return 0;
-                changeset_forget(set, json_object_get(result, "synced"));
+                changeset_drop(set, json_object_get(result, "synced"));
                 left = (uint32_t)changeset_count(set);
-                if (changeset_save_again(set, kept->set_fd, &e) < 0)
+                if (changeset_resave(set, kept->set_fd, &e) < 0)
                         return cli_fail(&e);
         }
         if (errand_begin(errand) < 0 || fd_write_full(errand->fd, &left, sizeof(left)) < 0)
@@ -43,7 +43,7 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
         return errand_end(errand);
 }
 
-/* -- printing ------------------------------------------------------------------------------------------------- */
+/* -- printing --------------------------------------------------------------------------------------------------- */
 
 static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before, const char *member)
 {
@@ -90,7 +90,7 @@ static void print_json(const struct changes_kept *kept, json_t *result, int is_l
         free(text);
 }
 
-/* -- syncing -------------------------------------------------------------------------------------------------- */
+/* -- syncing ---------------------------------------------------------------------------------------------------- */
 
 static int would_fail(const json_t *plan)
 {

@@ -10,7 +10,7 @@
 
 #define UNASKED_MAX 10 /* denials that are told of without --denials */
 
-/* -- printing a sync ------------------------------------------------------------------------------------------ */
+/* -- printing a sync -------------------------------------------------------------------------------------------- */
 
 void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const json_t *path)
 {
@@ -128,7 +128,7 @@ int outcome_sync_failed(const json_t *sync)
                json_array_size(json_object_get(sync, "failed")) > 0;
 }
 
-/* -- denials -------------------------------------------------------------------------------------------------- */
+/* -- denials ---------------------------------------------------------------------------------------------------- */
 
 static void print_denial(FILE *out, const json_t *denial)
 {
@@ -178,7 +178,7 @@ int outcome_prepare(struct cli_request *request)
         return changes_prepare(&request->keeping, request->mounts.object);
 }
 
-/* -- after the run -------------------------------------------------------------------------------------------- */
+/* -- after the run ---------------------------------------------------------------------------------------------- */
 
 struct named_mounts {
         const char *targets[CHANGES_MOUNTS_MAX], *sources[CHANGES_MOUNTS_MAX];
@@ -226,7 +226,7 @@ static int settle(struct cli_request *request, cloche_changeset *set, const json
 
         ret->has_failed = outcome_sync_failed(sync);
         if (ret->has_failed)
-                changeset_forget(set, json_object_get(sync, "synced"));
+                changeset_drop(set, json_object_get(sync, "synced"));
         left = sync && !ret->has_failed ? 0 : changeset_count(set);
         if (left > 0)
                 code = cli_changes_keep(&request->keeping, set, (uint32_t)left, ret->name);

@@ -1,4 +1,5 @@
-/* Runs in: the engine; the last part in a thread beside its loop. */
+/* One box of the engine: made by the keeper, served by its init. Runs in: the engine; the waiting
+ * calls in a thread beside its loop. */
 #include "box.h"
 
 #include "base/err.h"
@@ -79,7 +80,7 @@ void box_kill(struct box *box)
         if (!box->made || box->is_killed)
                 return;
         box->is_killed = 1;
-        if (keeper_box_drop_later(box->keeper, box->id, NULL, NULL, NULL) < 0)
+        if (keeper_box_drop_async(box->keeper, box->id, NULL, NULL, NULL) < 0)
                 return; /* the box went with the keeper */
 }
 
@@ -93,10 +94,10 @@ int box_drop(struct box *box, keeper_done done, void *data)
         peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
-        return !box->is_killed && keeper_box_drop_later(box->keeper, box->id, done, data, NULL) == 0;
+        return !box->is_killed && keeper_box_drop_async(box->keeper, box->id, done, data, NULL) == 0;
 }
 
-/* -- in a thread beside the loop ------------------------------------------------------------------------------ */
+/* -- in a thread beside the loop -------------------------------------------------------------------------------- */
 
 static void on_exit_of_program(void *data, const struct init_answer *exit)
 {
@@ -166,11 +167,11 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
 }
 
 /* Send, and turn the loop until the answer is there. The control has a timeout. */
-static int ask(struct box *box, const struct init_request *request, struct init_answer *ret, int *ret_fd,
-               struct cloche_err *e)
+static int request_init(struct box *box, const struct init_request *request, struct init_answer *ret, int *ret_fd,
+                        struct cloche_err *e)
 {
         struct awaited awaited = {.fd = -EBADF};
-        int r = control_ask(&box->waiter->control, request, NULL, 0, on_answer, &awaited, e);
+        int r = control_request(&box->waiter->control, request, NULL, 0, on_answer, &awaited, e);
 
         if (r < 0)
                 return r;
@@ -193,34 +194,34 @@ int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
         int r;
 
         box->waiter->control.kind = &control_of_quiesce;
-        r = ask(box, &request, ret, NULL, e);
+        r = request_init(box, &request, ret, NULL, e);
         box->waiter->control.kind = &control_of_box;
         return r;
 }
 
-static int ask_for_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
+static int request_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
 {
         struct init_request request = {.op = op};
         struct init_answer answer;
 
         if (strlen(path) >= sizeof(request.path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
-                               sizeof(request.path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, expected at most %zu",
+                               strlen(path), sizeof(request.path) - 1);
         strcpy(request.path, path);
-        return ask(box, &request, &answer, ret_fd, e);
+        return request_init(box, &request, &answer, ret_fd, e);
 }
 
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_LIST, path, ret_fd, e);
+        return request_file(box, INIT_LIST, path, ret_fd, e);
 }
 
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_GET, path, ret_fd, e);
+        return request_file(box, INIT_GET, path, ret_fd, e);
 }
 
 int box_read_link(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        return ask_for_file(box, INIT_READLINK, path, ret_fd, e);
+        return request_file(box, INIT_READLINK, path, ret_fd, e);
 }

@@ -1,3 +1,5 @@
+/* Files of a run: read from its options, listed and compared after it. Lists and contents come from
+ * the guest. Runs in: the engine; the comparison in a thread beside its loop. */
 #include "files.h"
 
 #include "base/err.h"
@@ -159,11 +161,13 @@ static int parse_entries(struct files *files, size_t size, struct cloche_err *e)
                 struct init_entry about;
 
                 if (size - at < sizeof(about))
-                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files ends in the middle");
+                        return err_set(e, CLOCHE_E_PROTOCOL,
+                                       "the box's init sent an invalid list of files: it ends within an entry");
                 memcpy(&about, files->bytes + at, sizeof(about));
                 at += sizeof(about);
                 if (about.path_size == 0 || about.path_size >= INIT_PATH_MAX || about.path_size > size - at)
-                        return err_set(e, CLOCHE_E_PROTOCOL, "the list of files has a path of %u bytes",
+                        return err_set(e, CLOCHE_E_PROTOCOL,
+                                       "the box's init sent an invalid list of files: a path has %u bytes",
                                        about.path_size);
                 if (files->count == room) {
                         struct files_entry *grown;
@@ -275,17 +279,17 @@ enum { CREATED, MODIFIED, DELETED };
 static const char *const change_types[] = {"created", "modified", "deleted"};
 
 /* Add the bytes behind fd, or a flag that they are omitted. */
-static void add_bytes(json_t *told, const char *member, int fd, uint64_t *left)
+static void add_bytes(json_t *described, const char *member, int fd, uint64_t *left)
 {
         size_t have = 0, max = *left < FILES_CONTENT_MAX ? (size_t)*left : FILES_CONTENT_MAX;
         char *bytes = fd < 0 ? NULL : files_read(fd, max, &have);
 
         if (!bytes) {
-                json_object_set_new(told, "contentOmitted", json_true());
+                json_object_set_new(described, "contentOmitted", json_true());
                 return;
         }
         *left -= have;
-        json_object_set_new(told, member, files_bytes_to_value(bytes, have));
+        json_object_set_new(described, member, files_bytes_to_value(bytes, have));
         free(bytes);
 }
 
@@ -367,14 +371,14 @@ static int compare_names(const void *a, const void *b)
 
 /* A rename is the same inode under another name. tmpfs only counts inode numbers up, so none comes
  * twice (get_next_ino). If a file has several names, the first two are matched. */
-static void match_renames(struct names *gone, struct names *made)
+static void match_renames(struct names *removed, struct names *made)
 {
-        if (gone->count == 0 || made->count == 0)
+        if (removed->count == 0 || made->count == 0)
                 return;
-        qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
+        qsort(removed->rows, removed->count, sizeof(removed->rows[0]), compare_inodes);
         for (size_t i = 0; i < made->count; i++) {
-                struct name *found =
-                        bsearch(&made->rows[i], gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
+                struct name *found = bsearch(&made->rows[i], removed->rows, removed->count, sizeof(removed->rows[0]),
+                                             compare_inodes);
 
                 if (found && !found->other &&
                     (found->entry->about.mode & S_IFMT) == (made->rows[i].entry->about.mode & S_IFMT)) {
@@ -382,10 +386,10 @@ static void match_renames(struct names *gone, struct names *made)
                         made->rows[i].other = found->entry;
                 }
         }
-        qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_names);
+        qsort(removed->rows, removed->count, sizeof(removed->rows[0]), compare_names);
 }
 
-static int compare(struct comparison *c, const struct files *before, const struct files *after, struct names *gone,
+static int compare(struct comparison *c, const struct files *before, const struct files *after, struct names *removed,
                    struct names *made)
 {
         size_t i = 0, j = 0;
@@ -397,7 +401,7 @@ static int compare(struct comparison *c, const struct files *before, const struc
                                                 : compare_paths(&before->entries[i], &after->entries[j]);
 
                 if (order < 0)
-                        gone->rows[gone->count++] = (struct name){&before->entries[i++], NULL};
+                        removed->rows[removed->count++] = (struct name){&before->entries[i++], NULL};
                 else if (order > 0)
                         made->rows[made->count++] = (struct name){&after->entries[j++], NULL};
                 else {
@@ -407,9 +411,9 @@ static int compare(struct comparison *c, const struct files *before, const struc
                         j++;
                 }
         }
-        match_renames(gone, made);
-        for (i = 0; r == 0 && i < gone->count; i++)
-                r = add_change(c, DELETED, gone->rows[i].entry, gone->rows[i].other);
+        match_renames(removed, made);
+        for (i = 0; r == 0 && i < removed->count; i++)
+                r = add_change(c, DELETED, removed->rows[i].entry, removed->rows[i].other);
         for (i = 0; r == 0 && i < made->count; i++)
                 r = add_change(c, CREATED, made->rows[i].entry, made->rows[i].other);
         return r;
@@ -417,11 +421,11 @@ static int compare(struct comparison *c, const struct files *before, const struc
 
 static int compare_all(struct comparison *c, const struct files *before, const struct files *after)
 {
-        struct names gone = {.rows = calloc(before->count + 1, sizeof(*gone.rows))},
+        struct names removed = {.rows = calloc(before->count + 1, sizeof(*removed.rows))},
                      made = {.rows = calloc(after->count + 1, sizeof(*made.rows))};
-        int r = gone.rows && made.rows ? compare(c, before, after, &gone, &made) : -CLOCHE_E_RESOURCE;
+        int r = removed.rows && made.rows ? compare(c, before, after, &removed, &made) : -CLOCHE_E_RESOURCE;
 
-        free(gone.rows);
+        free(removed.rows);
         free(made.rows);
         return r;
 }
@@ -474,7 +478,7 @@ static json_t *describe_entries(struct box *box, const char *path)
 }
 
 /* Read back a file, a symbolic link or a directory: try each until init accepts one. */
-static void read_back(struct box *box, const char *path, json_t *told, uint64_t *left)
+static void read_back(struct box *box, const char *path, json_t *described, uint64_t *left)
 {
         _cleanup_fd_ int fd = -EBADF;
         struct cloche_err e = {0};
@@ -482,17 +486,17 @@ static void read_back(struct box *box, const char *path, json_t *told, uint64_t 
         struct stat st;
 
         if (box_get(box, path, &fd, &e) == 0 && fstat(fd, &st) == 0) {
-                json_object_update_new(told, json_pack("{s:s, s:i, s:I}", "kind", "file", "mode",
-                                                       (int)(st.st_mode & 07777), "size", (json_int_t)st.st_size));
-                add_bytes(told, "content", fd, left);
+                json_object_update_new(described, json_pack("{s:s, s:i, s:I}", "kind", "file", "mode",
+                                                            (int)(st.st_mode & 07777), "size", (json_int_t)st.st_size));
+                add_bytes(described, "content", fd, left);
         } else if (box_read_link(box, path, &fd, NULL) == 0) {
-                json_object_set_new(told, "kind", json_string("symlink"));
-                add_bytes(told, "target", fd, left);
+                json_object_set_new(described, "kind", json_string("symlink"));
+                add_bytes(described, "target", fd, left);
         } else if ((entries = describe_entries(box, path))) {
-                json_object_set_new(told, "kind", json_string("directory"));
-                json_object_set_new(told, "entries", entries);
+                json_object_set_new(described, "kind", json_string("directory"));
+                json_object_set_new(described, "entries", entries);
         } else {
-                json_object_set_new(told, "error", json_string(e.msg));
+                json_object_set_new(described, "error", json_string(e.msg));
         }
 }
 
@@ -502,10 +506,10 @@ json_t *files_collect(struct box *box, char *const *paths, size_t count)
         json_t *all = json_array();
 
         for (size_t i = 0; all && i < count; i++) {
-                json_t *told = json_pack("{s:o}", "path", files_bytes_to_json(paths[i], strlen(paths[i])));
+                json_t *described = json_pack("{s:o}", "path", files_bytes_to_json(paths[i], strlen(paths[i])));
 
-                read_back(box, paths[i], told, &left);
-                json_array_append_new(all, told);
+                read_back(box, paths[i], described, &left);
+                json_array_append_new(all, described);
         }
         return all;
 }

@@ -1,4 +1,4 @@
-/* Files of a run: placed before it, compared after it. */
+/* Files of a run: seeded before it, compared after it. */
 #ifndef CLOCHE_ENGINE_BOX_FILES_H
 #define CLOCHE_ENGINE_BOX_FILES_H
 

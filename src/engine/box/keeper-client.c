@@ -1,3 +1,5 @@
+/* The engine's end of the keeper's socket: requests are sent or held, answers delivered. Runs in:
+ * the engine, which has none of the keeper's rights. */
 #include "keeper-client.h"
 
 #include "base/clock.h"
@@ -78,7 +80,7 @@ static void hand_over(struct keeper *k, const struct pending *row, const struct 
 
         if (row->done)
                 row->done(row->data, &reply);
-        else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_later(k, k->answer.box, NULL, NULL, NULL) < 0)
+        else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_async(k, k->answer.box, NULL, NULL, NULL) < 0)
                 return; /* the receiver of the box was detached (keeper_detach), and now the keeper is gone with all
                            boxes */
 }
@@ -117,7 +119,7 @@ static int lose(struct keeper *k, struct cloche_err *e)
 
 static int lose_for(struct keeper *k, int code, struct cloche_err *e)
 {
-        err_os(&k->end, CLOCHE_E_KEEPER, code, "hear from the keeper");
+        err_os(&k->end, CLOCHE_E_KEEPER, code, "read an answer of the keeper");
         return lose(k, e);
 }
 
@@ -157,7 +159,7 @@ static int find_free_row(struct keeper *k, struct pending **ret, struct cloche_e
                 return 0;
         grown = realloc(k->pending, (k->pending_room + PENDING_STEP) * sizeof(*grown));
         if (!grown)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send a request to the keeper");
         memset(grown + k->pending_room, 0, PENDING_STEP * sizeof(*grown));
         k->pending = grown;
         *ret = grown + k->pending_room;
@@ -218,7 +220,7 @@ static void send_unsent(struct keeper *k)
                 const struct unsent *unsent = row->unsent;
 
                 if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) <
-                    0) /* keeper_hear meets the error too */
+                    0) /* keeper_receive meets the error too */
                         return;
                 free_unsent(row);
         }
@@ -272,14 +274,14 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
 
         row->unsent = malloc(sizeof(*row->unsent) + size);
         if (!row->unsent)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send a request to the keeper");
         row->unsent->fd_count = 0;
         row->unsent->size = size;
         memcpy(row->unsent->bytes, &k->request, size);
         r = copy_fds(row->unsent, fds, fd_count);
         if (r < 0) {
                 free_unsent(row);
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "ask the keeper");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "send a request to the keeper");
         }
         if (k->on_held)
                 k->on_held(k->on_held_data);
@@ -288,8 +290,8 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
 
 /* k->request has its op and the members that belong to it. A request never blocks: the keeper may
  * be stopped, or wait until we read its answers. */
-static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
-               struct cloche_err *e)
+static int send_request(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+                        struct cloche_err *e)
 {
         struct pending *row;
         int r = find_free_row(k, &row, e);
@@ -303,7 +305,7 @@ static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, 
                 r = send_bytes(k, row, &k->request, keeper_request_size(k->request.op), fds, fd_count);
         if (r < 0)
                 r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e)
-                                 : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
+                                 : err_os(e, CLOCHE_E_KEEPER, -r, "send a request to the keeper");
         if (r < 0)
                 return r;
         row->serial = k->request.serial;
@@ -327,12 +329,12 @@ static int prepare(struct keeper *k, enum keeper_op op, struct cloche_err *e)
         return 0;
 }
 
-static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data,
-                       struct cloche_err *e)
+static int send_plain_request(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data,
+                              struct cloche_err *e)
 {
         int r = prepare(k, op, e);
 
-        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, box, NULL, 0, done, data, e);
 }
 
 /* is_cut: the packet is complete, but its descriptors could not be received. */
@@ -352,11 +354,11 @@ static void give_up(struct keeper *k)
         uint32_t box = k->answer.box;
 
         err_os(&k->answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a box from the keeper");
-        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_later(k, box, NULL, NULL, NULL) < 0)
+        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_async(k, box, NULL, NULL, NULL) < 0)
                 return; /* the keeper is gone with all boxes */
 }
 
-int keeper_hear(struct keeper *k, struct cloche_err *e)
+int keeper_receive(struct keeper *k, struct cloche_err *e)
 {
         int fds[KEEPER_ANSWER_FDS], is_cut;
         size_t fd_count = KEEPER_ANSWER_FDS;
@@ -386,7 +388,7 @@ int keeper_hear(struct keeper *k, struct cloche_err *e)
         return 1;
 }
 
-/* -- waiting -------------------------------------------------------------------------------------------------- */
+/* -- waiting ---------------------------------------------------------------------------------------------------- */
 
 void keeper_on_waited(void *data, struct keeper_reply *reply)
 {
@@ -412,29 +414,29 @@ int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err
                 int timeout_ms = keeper_send_held(k);
 
                 if (poll(&polled, 1, has_unsent(k) ? timeout_ms : -1) > 0)
-                        r = keeper_hear(k, e);
+                        r = keeper_receive(k, e);
         }
         if (r >= 0 && w->error.code && e)
                 *e = w->error;
         return r < 0 ? r : -(int)w->error.code;
 }
 
-/* -- starting and stopping ------------------------------------------------------------------------------------ */
+/* -- starting and stopping -------------------------------------------------------------------------------------- */
 
 /* Runs between fork and exec of a process that may have threads: system calls only. */
 static _Noreturn void become_keeper(int socket_fd, int error_fd, const char *program, char *const argv[])
 {
         char *const environment[] = {NULL};
-        int spare_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 4), code;
+        int high_error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 4), code;
         sigset_t none;
 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         /* dup2 onto itself would leave close-on-exec set. */
-        if (spare_fd >= 0 && (socket_fd == 3 ? fcntl(3, F_SETFD, 0) : dup2(socket_fd, 3)) >= 0)
+        if (high_error_fd >= 0 && (socket_fd == 3 ? fcntl(3, F_SETFD, 0) : dup2(socket_fd, 3)) >= 0)
                 execve(program, argv, environment);
         code = errno;
-        if (write(spare_fd < 0 ? error_fd : spare_fd, &code, sizeof(code)) < 0)
+        if (write(high_error_fd < 0 ? error_fd : high_error_fd, &code, sizeof(code)) < 0)
                 _exit(126);
         _exit(127);
 }
@@ -518,7 +520,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
-                r = ask_plainly(k, KEEPER_HELLO, 0, keeper_on_waited, &hello, e);
+                r = send_plain_request(k, KEEPER_HELLO, 0, keeper_on_waited, &hello, e);
         if (r == 0)
                 r = keeper_wait(k, &hello, e);
         if (r < 0) {
@@ -579,26 +581,26 @@ int keeper_fd(const struct keeper *k)
         return k->socket_fd;
 }
 
-/* -- requests ------------------------------------------------------------------------------------------------- */
+/* -- requests --------------------------------------------------------------------------------------------------- */
 
-int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
+int keeper_ping_async(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_PING, 0, done, data, e);
+        return send_plain_request(k, KEEPER_PING, 0, done, data, e);
 }
 
-int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
+int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                           struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_MAKE, e);
 
         k->request.spec = *spec;
-        return r < 0 ? r : ask(k, 0, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, 0, NULL, 0, done, data, e);
 }
 
 int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e)
 {
         if (fd_count < 2)
-                return err_set(e, CLOCHE_E_KEEPER, "the keeper's answer lacks descriptors");
+                return err_set(e, CLOCHE_E_KEEPER, "the keeper sent an invalid answer: descriptors are missing");
         *ret = (struct keeper_box){
                 .id = box,
                 .pidfd = TAKE_FD(fds[0]),
@@ -608,52 +610,52 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
         return 0;
 }
 
-int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+int keeper_box_fork_async(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
                           uint32_t *ret_fork, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_FORK, e);
 
         if (r == 0)
-                r = ask(k, box, fds, fd_count, done, data, e);
+                r = send_request(k, box, fds, fd_count, done, data, e);
         if (r == 0)
                 *ret_fork = k->request.serial;
         return r;
 }
 
-int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds,
+int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds,
                        size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_SERVE, e);
 
         k->request.service = *spec;
-        return r < 0 ? r : ask(k, box, fds, fd_count, done, data, e);
+        return r < 0 ? r : send_request(k, box, fds, fd_count, done, data, e);
 }
 
-int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
+int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
                            void *data, struct cloche_err *e)
 {
         int r = prepare(k, KEEPER_BOX_LIMIT, e);
 
         k->request.spec = (struct keeper_box_spec){.limits = *limits};
-        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
+        return r < 0 ? r : send_request(k, box, NULL, 0, done, data, e);
 }
 
-int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_USAGE, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_USAGE, box, done, data, e);
 }
 
-int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_freeze_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_FREEZE, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_FREEZE, box, done, data, e);
 }
 
-int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_thaw_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_THAW, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_THAW, box, done, data, e);
 }
 
-int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+int keeper_box_drop_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_plainly(k, KEEPER_BOX_DROP, box, done, data, e);
+        return send_plain_request(k, KEEPER_BOX_DROP, box, done, data, e);
 }

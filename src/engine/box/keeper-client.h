@@ -1,5 +1,5 @@
 /* The engine's side of the keeper: start it, send requests. One thread. A request is sent, or
- * queued while the keeper accepts no more; it never blocks. keeper_hear receives the answers and
+ * queued while the keeper accepts no more; it never blocks. keeper_receive receives the answers and
  * calls their functions. */
 #ifndef CLOCHE_ENGINE_BOX_KEEPER_CLIENT_H
 #define CLOCHE_ENGINE_BOX_KEEPER_CLIENT_H
@@ -69,11 +69,11 @@ pid_t keeper_pid(const struct keeper *k);
 /* The groups of its boxes, for cgroup_read_usage: on most hosts every user may read them. */
 const struct cgroup_host *keeper_groups(const struct keeper *k);
 
-/* The descriptor to poll for reading; then call keeper_hear. */
+/* The descriptor to poll for reading; then call keeper_receive. */
 int keeper_fd(const struct keeper *k);
 /* Receive one answer if there is one, and deliver it. Returns 1, 0 if there is none, or negative:
  * the keeper is gone, and all pending requests have failed. */
-CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_receive(struct keeper *k, struct cloche_err *e);
 
 /* For a caller that serves nothing else: it can wait for a request that it sent with
  * keeper_on_waited and a struct keeper_wait, all 0. Answers to others are delivered meanwhile. */
@@ -89,8 +89,8 @@ void keeper_on_waited(void *data, struct keeper_reply *reply);
 CLOCHE_MUST_CHECK int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err *e);
 
 /* Does nothing but reply. */
-CLOCHE_MUST_CHECK int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done,
+CLOCHE_MUST_CHECK int keeper_ping_async(struct keeper *k, keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_make_async(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done,
                                             void *data, struct cloche_err *e);
 /* True if fewer boxes are being made than the keeper accepts; else a request for one is queued. */
 int keeper_may_make(const struct keeper *k);
@@ -103,24 +103,24 @@ CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, s
                                       struct cloche_err *e);
 /* Request that the template above the box forks into it. fds: 0, 1, 2, the channel, and for a
  * template its fork socket; borrowed. ret_fork: the template's number for that child. */
-CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count,
+CLOCHE_MUST_CHECK int keeper_box_fork_async(struct keeper *k, uint32_t box, const int *fds, size_t fd_count,
                                             keeper_done done, void *data, uint32_t *ret_fork, struct cloche_err *e);
 /* fds: see enum keeper_service; borrowed. box: KEEPER_NO_BOX for a sync. */
-CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec,
+CLOCHE_MUST_CHECK int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec,
                                          const int *fds, size_t fd_count, keeper_done done, void *data,
                                          struct cloche_err *e);
 /* Set memory_bytes, pids and cpu_percent of limits; 0 keeps a limit, UINT64_MAX removes it.
  * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory than that; nothing was changed. */
-CLOCHE_MUST_CHECK int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits,
+CLOCHE_MUST_CHECK int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits,
                                              keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+CLOCHE_MUST_CHECK int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                              struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+CLOCHE_MUST_CHECK int keeper_box_freeze_async(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                               struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+CLOCHE_MUST_CHECK int keeper_box_thaw_async(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                             struct cloche_err *e);
 /* Kill all processes of the box, remove it, free its id. */
-CLOCHE_MUST_CHECK int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data,
+CLOCHE_MUST_CHECK int keeper_box_drop_async(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                             struct cloche_err *e);
 
 #endif

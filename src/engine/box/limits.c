@@ -1,3 +1,5 @@
+/* Limits of a run: defaults, ranges, and the part that control groups enforce. Runs in: the
+ * engine. */
 #include "limits.h"
 
 #include "base/err.h"
@@ -22,9 +24,9 @@ static uint64_t *field(struct cloche_limits *limits, const struct row *row)
         return (uint64_t *)((char *)limits + row->offset);
 }
 
-int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret, struct cloche_err *e)
+int limits_resolve(const struct cloche_limits *requested, struct cloche_limits *ret, struct cloche_err *e)
 {
-        struct cloche_limits limits = *asked;
+        struct cloche_limits limits = *requested;
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 uint64_t *value = field(&limits, &rows[i]);
@@ -45,10 +47,10 @@ void limits_read(const json_t *object, struct cloche_limits *ret)
 {
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 const json_t *value = json_object_get(object, rows[i].json);
-                uint64_t asked = (uint64_t)json_integer_value(value);
+                uint64_t requested = (uint64_t)json_integer_value(value);
 
                 if (value)
-                        *field(ret, &rows[i]) = asked ? asked : CLOCHE_UNLIMITED;
+                        *field(ret, &rows[i]) = requested ? requested : CLOCHE_UNLIMITED;
         }
 }
 

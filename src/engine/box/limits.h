@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 /* Replace 0 by the default. -CLOCHE_E_INVALID_ARGUMENT names a limit out of its range. */
-int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret, struct cloche_err *e);
+int limits_resolve(const struct cloche_limits *requested, struct cloche_limits *ret, struct cloche_err *e);
 struct keeper_box_limits limits_of_box(const struct cloche_limits *limits);
 /* Read the limits named in object, whose members were checked to be numbers; 0 is no limit. Other
  * members of ret stay. */

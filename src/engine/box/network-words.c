@@ -1,3 +1,5 @@
+/* Texts by which programs report that they reach no network. Runs in: the engine; pure, the text is
+ * the guest's. */
 #include "network-words.h"
 
 #include <string.h>

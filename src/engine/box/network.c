@@ -1,3 +1,4 @@
+/* The network of a box: policy to its gate, decisions from it. Runs in: the engine, on its loop. */
 #include "network.h"
 #include "engine/loop/channel.h"
 
@@ -25,8 +26,8 @@ struct network {
         struct network_stats stats;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_asking;  /* the keeper was asked to start the gate */
-        unsigned looks; /* while it is not ready */
+        int is_starting; /* the keeper was asked to start the gate */
+        unsigned looks;  /* while it is not ready */
         int is_ready;
         int is_stopped, is_ended, is_closed;
 };
@@ -41,7 +42,7 @@ int network_policy_check(const json_t *policy, struct cloche_err *e)
         return r;
 }
 
-/* -- the host's name servers -------------------------------------------------------------------------------------- */
+/* -- the host's name servers ------------------------------------------------------------------------------------ */
 
 /* Like resolver(3), ignore an address that the gate could not parse. */
 static void add_server(char list[SERVERS_BYTES], const char *address)
@@ -79,7 +80,7 @@ static int read_servers(char list[SERVERS_BYTES])
 }
 
 /* Read the name servers again. 1: they have changed. */
-static int renew_servers(struct network *network)
+static int update_servers(struct network *network)
 {
         char now[SERVERS_BYTES];
         struct stat st = {.st_mtim = {.tv_sec = 0}};
@@ -97,7 +98,7 @@ static int renew_servers(struct network *network)
         return 1;
 }
 
-/* -- messages of the gate ----------------------------------------------------------------------------------------- */
+/* -- messages of the gate --------------------------------------------------------------------------------------- */
 
 static void fail(struct network *network, const struct cloche_err *e)
 {
@@ -130,14 +131,15 @@ static void keep_stats(struct network *network, const json_t *params)
 static int take_notification(struct network *network, const struct rpc_message *m, struct cloche_err *e)
 {
         if (!json_is_object(m->params))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s' without parameters", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the egress program sent an invalid message: '%.40s' without parameters", m->method);
         if (strcmp(m->method, "stats") == 0)
                 keep_stats(network, m->params);
         else if (strcmp(m->method, "decision") == 0) {
                 if (network->face.on_decision)
                         network->face.on_decision(network->face.data, m->params);
         } else
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s'", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: '%.40s'", m->method);
         return 0;
 }
 
@@ -147,8 +149,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_NOTIFICATION)
                 return take_notification(data, m, e);
         if (m->kind == RPC_REQUEST)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's egress program requested '%.40s'", m->method);
-        return err_set(e, CLOCHE_E_PROTOCOL, "the network's egress program answered a request that was not sent");
+                return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid request: '%.40s'", m->method);
+        return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: an answer without a request");
 }
 
 static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -174,20 +176,20 @@ static int on_started(void *data, const struct rpc_message *m, const struct fram
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct network *network = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
-                e = &gone;
+                err_set(&lost, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
+                e = &lost;
         }
         fail(network, e);
 }
 
-/* -- life --------------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static void free_if_done(struct network *network)
 {
-        if (!network->is_asking && network->is_closed)
+        if (!network->is_starting && network->is_closed)
                 free(network);
 }
 
@@ -203,7 +205,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct network *network = data;
 
-        network->is_asking = 0;
+        network->is_starting = 0;
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
@@ -219,9 +221,10 @@ static void on_timer(uv_timer_t *timer)
         struct cloche_err e = {0};
 
         if (!network->is_ready && ++network->looks == START_LOOKS) {
-                err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
+                err_set(&e, CLOCHE_E_TIMEOUT, "the network of the box did not start within %d s",
+                        START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
-        } else if (renew_servers(network) &&
+        } else if (update_servers(network) &&
                    channel_request(&network->channel, "servers", json_pack("{s:s}", "servers", network->servers),
                                    -EBADF, on_answer, &e) < 0)
                 fail(network, &e);
@@ -235,8 +238,8 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
-        r = keeper_serve_later(keeper, box, spec, &gate_fd, 1, on_served, network, e);
-        network->is_asking = r == 0;
+        r = keeper_serve_async(keeper, box, spec, &gate_fd, 1, on_served, network, e);
+        network->is_starting = r == 0;
         free(spec);
         return r;
 }
@@ -261,7 +264,7 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
 
         if (r == 0)
                 r = serve(network, keeper, box, gate_fd, e);
-        renew_servers(network);
+        update_servers(network);
         if (r == 0)
                 r = channel_request(&network->channel, "start",
                                     json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), -EBADF,
@@ -300,7 +303,7 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
         if (r < 0)
                 return r;
         if (network->is_ended)
-                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
         return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_answer, e);
 }
 

@@ -1,3 +1,5 @@
+/* Blocking work of one run in a thread. Runs in: the engine; the work in a thread beside its
+ * loop. */
 #include "aside.h"
 
 #include "base/err.h"

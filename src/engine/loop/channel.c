@@ -1,4 +1,4 @@
-/* Runs in: the engine, with its user's rights. Everything that a channel reads may come from a guest. */
+/* Frames to and from an agent, whose bytes are hostile. Runs in: the engine, on its loop. */
 #include "channel.h"
 
 #include "base/err.h"
@@ -99,7 +99,7 @@ static int read_some(struct channel *c)
         if (n == -EAGAIN)
                 return 0;
         if (n == -EBADMSG)
-                err_set(&e, CLOCHE_E_PROTOCOL, "descriptors came along, of which none is taken");
+                err_set(&e, CLOCHE_E_PROTOCOL, "a message came with descriptors, expected none");
         if (n <= 0) {
                 stop(c, e.code ? &e : NULL);
                 return 0;

@@ -51,7 +51,7 @@ static int keep_one(struct cloche_run *run, const json_t *params, const struct f
         int i = stream && strcmp(stream, "stderr") == 0, r;
 
         if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
+                return err_set(e, CLOCHE_E_PROTOCOL, "a console line must have a stream and a text");
         r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
         /* The whole message counts, for the value may be no text at all. */
         return r < 0 ? r
@@ -77,7 +77,7 @@ static int keep_many(struct cloche_run *run, const void *lines, size_t size, str
                                 text = json_stringn(data + at, head / 2);
                 }
                 if (!text)
-                        return err_set(e, CLOCHE_E_PROTOCOL, "lines of the console that are cut off, or no UTF-8");
+                        return err_set(e, CLOCHE_E_PROTOCOL, "console lines must be complete UTF-8");
                 at += head / 2;
                 r = keep_line(run, head & 1, text, NULL, 0, e);
                 if (r < 0)

@@ -1,3 +1,5 @@
+/* Requests to the PID 1 of a box, and its answers, which are checked. Runs in: the engine, on its
+ * loop. */
 #include "control.h"
 
 #include "base/err.h"
@@ -15,8 +17,8 @@ const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0},
                           control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 30000, 1},
                           control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000, 0};
 
-struct control_question {
-        STAILQ_ENTRY(control_question) link;
+struct control_pending {
+        STAILQ_ENTRY(control_pending) link;
         struct init_request request;
         unsigned round; /* of its control, at the request */
         int fds[FD_MESSAGE_MAX];
@@ -35,7 +37,7 @@ static void close_socket(struct control *c)
                 peer_close(&c->fd);
 }
 
-static void question_free(struct control_question *q)
+static void pending_free(struct control_pending *q)
 {
         for (size_t i = 0; i < q->fd_count; i++)
                 fd_close(&q->fds[i]);
@@ -43,24 +45,24 @@ static void question_free(struct control_question *q)
 }
 
 /* fd goes to the callback, or is closed. */
-static void tell(struct control_question *q, const struct init_answer *answer, int fd, const struct cloche_err *e)
+static void deliver(struct control_pending *q, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
         control_done done = q->done;
         void *data = q->data;
 
-        question_free(q);
+        pending_free(q);
         if (e || !done)
                 peer_discard_one(&fd);
         if (done)
                 done(data, e ? NULL : answer, fd, e);
 }
 
-static struct control_question *take_first(struct control *c)
+static struct control_pending *take_first(struct control *c)
 {
-        struct control_question *q = STAILQ_FIRST(&c->asked);
+        struct control_pending *q = STAILQ_FIRST(&c->sent);
 
         if (q) {
-                STAILQ_REMOVE_HEAD(&c->asked, link);
+                STAILQ_REMOVE_HEAD(&c->sent, link);
         } else if ((q = STAILQ_FIRST(&c->unsent))) {
                 STAILQ_REMOVE_HEAD(&c->unsent, link);
         }
@@ -77,37 +79,37 @@ static void stop(struct control *c)
 }
 
 /* The owner closes it. */
-static void set_gone(struct control *c)
+static void mark_closed(struct control *c)
 {
-        if (c->is_gone)
-                *c->is_gone = 1;
-        c->is_gone = NULL;
+        if (c->was_closed)
+                *c->was_closed = 1;
+        c->was_closed = NULL;
 }
 
-/* End with an error. A callback may close c and free it, which sets *is_gone. */
-static void end(struct control *c, const int *is_gone, const struct cloche_err *e)
+/* End with an error. A callback may close c and free it, which sets *was_closed. */
+static void end(struct control *c, const int *was_closed, const struct cloche_err *e)
 {
-        struct control_question *q;
+        struct control_pending *q;
 
         stop(c);
         close_socket(c);
-        while (!*is_gone && (q = take_first(c)))
-                tell(q, NULL, -EBADF, e);
+        while (!*was_closed && (q = take_first(c)))
+                deliver(q, NULL, -EBADF, e);
 }
 
 static void fail(struct control *c, const struct cloche_err *e)
 {
-        const int *is_gone = c->is_gone;
+        const int *was_closed = c->was_closed;
 
-        end(c, is_gone, e);
-        if (!*is_gone && c->on_end)
+        end(c, was_closed, e);
+        if (!*was_closed && c->on_end)
                 c->on_end(c->data, e);
 }
 
 /* -- timeouts ------------------------------------------------------------------------------------------------- */
 
 /* Find the first request with a callback from before this round: callbacks may send new ones. */
-static struct control_question *first_late(const struct control *c, struct control_question *q)
+static struct control_pending *first_late(const struct control *c, struct control_pending *q)
 {
         while (q && (!q->done || q->round == c->round))
                 q = STAILQ_NEXT(q, link);
@@ -115,13 +117,13 @@ static struct control_question *first_late(const struct control *c, struct contr
 }
 
 /* Late requests stay in their lists without a callback, for their answers may still come. */
-static void answer_late(struct control *c, const int *is_gone, const struct cloche_err *e)
+static void fail_late(struct control *c, const int *was_closed, const struct cloche_err *e)
 {
-        struct control_question *q;
+        struct control_pending *q;
 
         c->round++;
-        while (!*is_gone &&
-               ((q = first_late(c, STAILQ_FIRST(&c->asked))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
+        while (!*was_closed &&
+               ((q = first_late(c, STAILQ_FIRST(&c->sent))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
                 control_done done = q->done;
 
                 q->done = NULL;
@@ -129,21 +131,21 @@ static void answer_late(struct control *c, const int *is_gone, const struct cloc
         }
 }
 
-static void on_late(uv_timer_t *timer)
+static void on_timeout(uv_timer_t *timer)
 {
         struct control *c = timer->data;
         struct cloche_err e;
-        int is_gone = 0;
+        int was_closed = 0;
 
         err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name,
                 (int)(c->kind->patience_ms / 1000));
-        c->is_gone = &is_gone;
+        c->was_closed = &was_closed;
         if (c->kind->outlives_silence)
-                answer_late(c, &is_gone, &e);
+                fail_late(c, &was_closed, &e);
         else
                 fail(c, &e);
-        if (!is_gone)
-                c->is_gone = NULL;
+        if (!was_closed)
+                c->was_closed = NULL;
 }
 
 /* Start the timeout of the next answer. */
@@ -151,10 +153,10 @@ static void watch_time(struct control *c)
 {
         if (!c->timer)
                 return;
-        if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent))
+        if (STAILQ_EMPTY(&c->sent) && STAILQ_EMPTY(&c->unsent))
                 uv_timer_stop(c->timer);
         else
-                uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
+                uv_timer_start(c->timer, on_timeout, c->kind->patience_ms, 0);
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
@@ -164,9 +166,9 @@ static void watch_time(struct control *c)
 static int check_packet(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         if (size <= 0)
-                return err_os(e, kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
+                return err_os(e, kind->ended_code, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
         if (size != sizeof(*answer) || err_check(&answer->err) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", kind->name,
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent an invalid answer of %zd bytes", kind->name,
                                size);
         return 0;
 }
@@ -174,29 +176,30 @@ static int check_packet(const struct control_kind *kind, struct init_answer *ans
 /* It must also answer the oldest request. */
 static int check(const struct control *c, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
-        const struct control_question *q = STAILQ_FIRST(&c->asked);
+        const struct control_pending *q = STAILQ_FIRST(&c->sent);
         int r = check_packet(c->kind, answer, size, e);
 
         if (r < 0)
                 return r;
         if (answer->op != INIT_EXITED && (!q || q->request.op != answer->op))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name,
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the %s's init sent an invalid answer: type %u, which no request has", c->kind->name,
                                answer->op);
         return 0;
 }
 
-static void answered(struct control *c, const struct init_answer *answer, int fd)
+static void deliver_answer(struct control *c, const struct init_answer *answer, int fd)
 {
-        struct control_question *q = take_first(c);
+        struct control_pending *q = take_first(c);
 
         watch_time(c);
-        tell(q, answer, fd, answer->err.code ? &answer->err : NULL);
+        deliver(q, answer, fd, answer->err.code ? &answer->err : NULL);
 }
 
 /* Return the type of the descriptor that the next answer may bring. */
 static mode_t awaited_type(const struct control *c)
 {
-        const struct control_question *q = STAILQ_FIRST(&c->asked);
+        const struct control_pending *q = STAILQ_FIRST(&c->sent);
 
         if (!q)
                 return 0;
@@ -226,7 +229,7 @@ static int receive(struct control *c)
                 return 0;
         }
         if (answer.op != INIT_EXITED) {
-                answered(c, &answer, fd);
+                deliver_answer(c, &answer, fd);
         } else {
                 peer_discard_one(&fd);
                 if (c->on_exit)
@@ -239,7 +242,7 @@ static int receive(struct control *c)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static int send_question(struct control *c, struct control_question *q)
+static int send_pending(struct control *c, struct control_pending *q)
 {
         int r;
 
@@ -252,67 +255,67 @@ static int send_question(struct control *c, struct control_question *q)
         for (size_t i = 0; i < q->fd_count; i++)
                 fd_close(&q->fds[i]);
         q->fd_count = 0;
-        STAILQ_INSERT_TAIL(&c->asked, q, link);
+        STAILQ_INSERT_TAIL(&c->sent, q, link);
         return 0;
 }
 
 /* Return 0, or -errno if the first unsent request can never be sent (ETOOMANYREFS, ENOMEM). */
 static int flush(struct control *c)
 {
-        struct control_question *q;
-        int r = 0, is_over;
+        struct control_pending *q;
+        int r = 0, is_lost;
 
         while (r == 0 && (q = STAILQ_FIRST(&c->unsent)))
-                r = send_question(c, q);
-        is_over = r == -EPIPE || r == -ECONNRESET; /* the reader reports it */
-        uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_over ? 0 : UV_WRITABLE), on_poll);
-        return is_over || r == -EAGAIN ? 0 : r;
+                r = send_pending(c, q);
+        is_lost = r == -EPIPE || r == -ECONNRESET; /* the reader reports it */
+        uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_lost ? 0 : UV_WRITABLE), on_poll);
+        return is_lost || r == -EAGAIN ? 0 : r;
 }
 
-static int cannot_ask(const struct control *c, int code, struct cloche_err *e)
+static int cannot_send(const struct control *c, int code, struct cloche_err *e)
 {
-        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+        return err_os(e, CLOCHE_E_RESOURCE, code, "send a request to the %s's init", c->kind->name);
 }
 
 static void fail_unsent(struct control *c, int code)
 {
-        struct control_question *q = STAILQ_FIRST(&c->unsent);
+        struct control_pending *q = STAILQ_FIRST(&c->unsent);
         struct cloche_err e;
 
-        (void)cannot_ask(c, code, &e);
+        (void)cannot_send(c, code, &e);
         STAILQ_REMOVE_HEAD(&c->unsent, link);
         watch_time(c);
-        tell(q, NULL, -EBADF, &e);
+        deliver(q, NULL, -EBADF, &e);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct control *c = poll->data;
-        int is_gone = 0, r;
+        int was_closed = 0, r;
 
-        c->is_gone = &is_gone;
-        while (events & UV_WRITABLE && !is_gone && (r = flush(c)) < 0)
+        c->was_closed = &was_closed;
+        while (events & UV_WRITABLE && !was_closed && (r = flush(c)) < 0)
                 fail_unsent(c, -r);
-        if (!is_gone && (status < 0 || (events & UV_READABLE)))
-                while (receive(c) && !is_gone)
+        if (!was_closed && (status < 0 || (events & UV_READABLE)))
+                while (receive(c) && !was_closed)
                         ;
-        if (!is_gone)
-                c->is_gone = NULL;
+        if (!was_closed)
+                c->was_closed = NULL;
 }
 
-int control_ask(struct control *c, const struct init_request *request, const int *fds, size_t fd_count,
-                control_done done, void *data, struct cloche_err *e)
+int control_request(struct control *c, const struct init_request *request, const int *fds, size_t fd_count,
+                    control_done done, void *data, struct cloche_err *e)
 {
-        struct control_question *q;
+        struct control_pending *q;
         int r;
 
         if (c->fd < 0)
-                return err_set(e, c->kind->gone, "the %s has ended", c->kind->name);
+                return err_set(e, c->kind->ended_code, "the %s has ended", c->kind->name);
         if (fd_count > FD_MESSAGE_MAX)
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a %s's init", fd_count, c->kind->name);
         q = calloc(1, sizeof(*q));
         if (!q)
-                return cannot_ask(c, ENOMEM, e);
+                return cannot_send(c, ENOMEM, e);
         q->request = *request;
         q->round = c->round;
         q->done = done;
@@ -322,30 +325,30 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 if (q->fds[q->fd_count] < 0) {
                         int code = errno;
 
-                        question_free(q);
-                        return cannot_ask(c, code, e);
+                        pending_free(q);
+                        return cannot_send(c, code, e);
                 }
         }
         if (c->timer && !uv_is_active((uv_handle_t *)c->timer))
-                uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
+                uv_timer_start(c->timer, on_timeout, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
         r = flush(c);
         if (r == 0 || STAILQ_FIRST(&c->unsent) != q) /* the loop fails an earlier one */
                 return 0;
         STAILQ_REMOVE_HEAD(&c->unsent, link);
         watch_time(c);
-        question_free(q);
-        return cannot_ask(c, -r, e);
+        pending_free(q);
+        return cannot_send(c, -r, e);
 }
 
-int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count,
-                     control_done done, void *data, struct cloche_err *e)
+int control_request_path(struct control *c, struct init_request *request, const char *path, const int *fds,
+                         size_t fd_count, control_done done, void *data, struct cloche_err *e)
 {
         if (strlen(path) >= sizeof(request->path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
-                               sizeof(request->path) - 1);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, expected at most %zu",
+                               strlen(path), sizeof(request->path) - 1);
         strcpy(request->path, path);
-        return control_ask(c, request, fds, fd_count, done, data, e);
+        return control_request(c, request, fds, fd_count, done, data, e);
 }
 
 int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size,
@@ -355,7 +358,7 @@ int control_spawn(struct control *c, const struct init_request *request, const c
         int all[FD_MESSAGE_MAX];
 
         if (size > INIT_STRINGS_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, at most %u are taken",
+                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, expected at most %u",
                                size, INIT_STRINGS_MAX);
         if (fd_count >= FD_MESSAGE_MAX)
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a program", fd_count);
@@ -364,14 +367,14 @@ int control_spawn(struct control *c, const struct init_request *request, const c
                 return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold the arguments");
         all[0] = strings_fd;
         memcpy(all + 1, fds, fd_count * sizeof(int));
-        return control_ask(c, request, all, fd_count + 1, done, data, e);
+        return control_request(c, request, all, fd_count + 1, done, data, e);
 }
 
-void control_forget(struct control *c, const void *data)
+void control_detach(struct control *c, const void *data)
 {
-        struct control_question *q;
+        struct control_pending *q;
 
-        STAILQ_FOREACH (q, &c->asked, link)
+        STAILQ_FOREACH (q, &c->sent, link)
                 if (q->data == data)
                         q->done = NULL;
         STAILQ_FOREACH (q, &c->unsent, link)
@@ -396,7 +399,7 @@ void control_init(struct control *c, const struct control_kind *kind)
         c->kind = kind;
         c->fd = -EBADF;
         STAILQ_INIT(&c->unsent);
-        STAILQ_INIT(&c->asked);
+        STAILQ_INIT(&c->sent);
 }
 
 int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *e)
@@ -435,26 +438,26 @@ struct control *control_new(const struct control_kind *kind, int fd, uv_loop_t *
 
 void control_close(struct control *c)
 {
-        int is_gone = 0;
+        int was_closed = 0;
         struct cloche_err e;
 
-        set_gone(c);
-        err_set(&e, c->kind->gone, "the %s has ended", c->kind->name);
-        c->is_gone = &is_gone;
-        end(c, &is_gone, &e);
-        if (!is_gone)
-                c->is_gone = NULL;
+        mark_closed(c);
+        err_set(&e, c->kind->ended_code, "the %s has ended", c->kind->name);
+        c->was_closed = &was_closed;
+        end(c, &was_closed, &e);
+        if (!was_closed)
+                c->was_closed = NULL;
 }
 
 int control_free_but_fd(struct control *c)
 {
-        struct control_question *q;
+        struct control_pending *q;
         int fd = TAKE_FD(c->fd);
 
-        set_gone(c);
+        mark_closed(c);
         stop(c);
         while ((q = take_first(c)))
-                question_free(q);
+                pending_free(q);
         free(c);
         if (fd >= 0)
                 fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);

@@ -1,3 +1,6 @@
+/* The engine itself: options, the keeper's end, timers, the list of ended runs. Runs in: the
+ * program that links libcloche, with its rights; started by root, as a user of its own once the
+ * keeper runs. */
 #include "engine.h"
 
 #include "base/err.h"
@@ -15,11 +18,11 @@
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
-#define SPARES 2
+#define POOL_SIZE 2
 #define TIDY_EVERY_MS 10000
 #define SILENT_TURNS_MAX 3 /* ticks of the tidy timer without an answer */
 #define BASE_FORKS 10000
-#define REFILL_AFTER_MS 2 /* after a run took a spare: the run has the processors for itself until then */
+#define REFILL_AFTER_MS 2 /* after a run took an instance: the run has the processors for itself until then */
 
 /* Return the directory of the running program, or "". */
 static void program_directory(char *ret, size_t size)
@@ -98,12 +101,12 @@ static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_er
                                (unsigned)uid);
         if (getpwuid_r(uid, &row, names, sizeof(names), &found) != 0 || !found)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "'%.100s' for the user %u: there is no user with this number, whose groups would be "
-                               "known",
-                               path, (unsigned)uid);
+                               "'%.100s' for the user %u: no user has this number, so its groups are unknown", path,
+                               (unsigned)uid);
         if (getgrouplist(row.pw_name, row.pw_gid, groups, &count) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: he is in more than %d groups",
-                               path, (unsigned)uid, KEEPER_CALLER_GROUPS_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "'%.100s' for the user %u: the user is in more than %d groups", path, (unsigned)uid,
+                               KEEPER_CALLER_GROUPS_MAX);
         text = open_memstream(ret, &size);
         if (!text)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
@@ -199,23 +202,23 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
                (ret->pids_known || !groups->places[CGROUP_PIDS].version);
 }
 
-/* -- the loop ------------------------------------------------------------------------------------------------- */
+/* -- the loop --------------------------------------------------------------------------------------------------- */
 
-/* Make the seats that were put off because too many boxes were being made. */
-static void retry_seats(cloche_engine *engine)
+/* Make the instances that were put off because too many boxes were being made. */
+static void retry_instances(cloche_engine *engine)
 {
-        if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
+        if (!engine->must_retry_instances || !keeper_may_make(engine->keeper))
                 return;
-        engine->lacks_seats = 0;
+        engine->must_retry_instances = 0;
         templates_dispatch(engine);
-        engine_refill_later(engine);
+        engine_schedule_refill(engine);
 }
 
 /* All pending requests have failed by now; new ones fail at once. */
 static void lose_keeper(cloche_engine *engine)
 {
         uv_poll_stop(&engine->keeper_poll);
-        engine->is_over = 1;
+        engine->is_keeper_lost = 1;
 }
 
 static void on_keeper(uv_poll_t *poll, int status, int events)
@@ -226,10 +229,10 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         do
-                r = keeper_hear(engine->keeper, NULL);
+                r = keeper_receive(engine->keeper, NULL);
         while (r > 0);
         if (r == 0)
-                retry_seats(engine);
+                retry_instances(engine);
         else
                 lose_keeper(engine);
 }
@@ -240,7 +243,7 @@ static void on_check(uv_check_t *check)
         struct cloche_run *run;
 
         while ((run = TAILQ_FIRST(&engine->ended)))
-                run_tell(run);
+                run_report(run);
 }
 
 static void on_refill(uv_timer_t *timer)
@@ -253,7 +256,7 @@ static void on_held_timer(uv_timer_t *timer)
         cloche_engine *engine = timer->data;
         int again_ms = keeper_send_held(engine->keeper);
 
-        retry_seats(engine);
+        retry_instances(engine);
         runs_start_cold(engine);
         if (again_ms >= 0)
                 uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
@@ -269,9 +272,9 @@ static void on_held(void *data)
                 uv_timer_start(&engine->held_timer, on_held_timer, 0, 0);
 }
 
-void engine_lacks_seats(struct cloche_engine *engine)
+void engine_retry_instances(struct cloche_engine *engine)
 {
-        engine->lacks_seats = 1;
+        engine->must_retry_instances = 1;
         on_held(engine);
 }
 
@@ -295,10 +298,10 @@ static void ping(cloche_engine *engine)
 {
         char why[100];
 
-        if (engine->is_over)
+        if (engine->is_keeper_lost)
                 return;
         if (!engine->is_pinging) {
-                engine->is_pinging = keeper_ping_later(engine->keeper, on_pong, engine, NULL) == 0;
+                engine->is_pinging = keeper_ping_async(engine->keeper, on_pong, engine, NULL) == 0;
         } else if (++engine->silent_turns == SILENT_TURNS_MAX) {
                 snprintf(why, sizeof(why), "the keeper has not answered for %d s",
                          SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
@@ -313,7 +316,7 @@ static void on_tidy(uv_timer_t *timer)
         ping(timer->data);
 }
 
-void engine_refill_later(struct cloche_engine *engine)
+void engine_schedule_refill(struct cloche_engine *engine)
 {
         if (!uv_is_active((uv_handle_t *)&engine->refill_timer))
                 uv_timer_start(&engine->refill_timer, on_refill, REFILL_AFTER_MS, 0);
@@ -354,7 +357,7 @@ int cloche_engine_timeout_ms(const cloche_engine *engine)
 
 int cloche_engine_is_over(const cloche_engine *engine)
 {
-        return engine->is_over;
+        return engine->is_keeper_lost;
 }
 
 unsigned cloche_engine_waiting(const cloche_engine *engine)
@@ -368,8 +371,9 @@ int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
 
         return waiting < engine->options.queue_max
                        ? 0
-                       : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting,
-                                 engine->options.queue_max);
+                       : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                 "the queue is full: %u runs wait, at most %u may; try again when one has ended",
+                                 waiting, engine->options.queue_max);
 }
 
 void cloche_engine_turn(cloche_engine *engine)
@@ -378,7 +382,7 @@ void cloche_engine_turn(cloche_engine *engine)
         on_check(&engine->ended_check);
 }
 
-/* -- guards --------------------------------------------------------------------------------------------------- */
+/* -- guards ----------------------------------------------------------------------------------------------------- */
 
 /* private-uid is enforced only for root, so it decides if the profile applies. */
 static void apply_profile(cloche_engine *engine, enum cloche_profile profile)
@@ -392,7 +396,7 @@ uint32_t cloche_engine_optional(const cloche_engine *engine)
         return engine->optional_guards;
 }
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static void set_options(cloche_engine *engine, const struct cloche_engine_options *opt)
 {
@@ -404,7 +408,7 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
                                      : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
-        engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
+        engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : POOL_SIZE;
         engine->optional_guards = opt->optional_guards;
 }
 
@@ -426,7 +430,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
         TAILQ_INIT(&engine->cold_waiting);
-        TAILQ_INIT(&engine->cold_asked);
+        TAILQ_INIT(&engine->cold_requested);
         set_options(engine, opt);
         engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);

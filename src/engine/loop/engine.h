@@ -4,7 +4,7 @@
 
 #include "engine/box/files.h"
 #include "engine/box/limits.h"
-#include "engine/box/place.h"
+#include "engine/box/seed.h"
 #include "engine/mounts/changeset.h"
 #include "engine/mounts/mount.h"
 #include "engine/run/bridge.h"
@@ -46,13 +46,13 @@ struct cloche_engine {
         } options;
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
-        unsigned running, waiting;                 /* runs from templates */
-        struct cold_runs cold_waiting, cold_asked; /* waiting for a box; the keeper is making their box */
+        unsigned running, waiting;                     /* runs from templates */
+        struct cold_runs cold_waiting, cold_requested; /* waiting for a box; the keeper is making their box */
         unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
-        int lacks_seats; /* seats were wanted while too many boxes were being made */
-        int dispatching, dispatch_again, is_watching;
-        int is_over;           /* the keeper is gone, or timed out */
+        int must_retry_instances; /* instances were wanted while too many boxes were being made */
+        int dispatching, must_redispatch, is_watching;
+        int is_keeper_lost;    /* the keeper is gone, or timed out */
         int is_pinging;        /* a ping is unanswered */
         unsigned silent_turns; /* ticks of the tidy timer since that ping */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
@@ -65,11 +65,11 @@ struct cloche_engine {
 #define TEMPLATE_DISK_INODES 4096
 #define TEMPLATE_PIDS 4096 /* a child counts here until it is in its box */
 
-/* Make spares later, not on the path of the run that took one. */
-void engine_refill_later(struct cloche_engine *engine);
-/* Call it when a seat was wanted while too many boxes were being made; dispatch runs again when
- * there is room. */
-void engine_lacks_seats(struct cloche_engine *engine);
+/* Fill the pools later, not on the path of the run that took an instance. */
+void engine_schedule_refill(struct cloche_engine *engine);
+/* Call it when an instance was wanted while too many boxes were being made; dispatch runs again
+ * when there is room. */
+void engine_retry_instances(struct cloche_engine *engine);
 /* Boxes being made may be stuck: runs_start_cold is called again in that case. */
 void engine_awaits_boxes(struct cloche_engine *engine);
 
@@ -97,9 +97,20 @@ enum run_end {
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
-/* Steps between a run's end and its result: compare its files, collect the changes of its mounts if
- * it has any, measure it, write the mounts' changes. */
-enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_MEASURING, BOOKS_SYNCING, BOOKS_READY };
+/* The life of a run, in order; run.c has the legal transitions. */
+enum run_state {
+        RUN_STARTING,   /* its program was not started: there is nothing to compare */
+        RUN_RUNNING,    /* its program is watched */
+        RUN_ENDED,      /* it ran; from here on events are ignored */
+        RUN_COMPARING,  /* its files, in a thread */
+        RUN_COLLECTING, /* the changes of its mounts */
+        RUN_MEASURING,
+        RUN_SYNCING,   /* writing the mounts' changes */
+        RUN_READY,     /* for its result */
+        RUN_CONCLUDED, /* code, result and error are valid */
+        RUN_FREED,     /* by the caller; handles or a thread still use it */
+        RUN_STATES
+};
 
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link; /* link: in a list of its template, or of cold runs */
@@ -114,9 +125,10 @@ struct cloche_run {
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
         int output_held;
-        int is_live; /* its program was started and is watched; before, there is nothing to compare */
-        int is_queued, is_concluded, waited, is_freed;
-        int code; /* these three are valid once is_concluded */
+        enum run_state state; /* set by run_set_state */
+        int had_program;      /* it was RUN_RUNNING */
+        int is_queued, was_waited_for;
+        int code; /* these three are valid from RUN_CONCLUDED on */
         cloche_result *result;
         struct cloche_err error;
 
@@ -125,10 +137,10 @@ struct cloche_run {
         json_t *collected;
 
         /* Start (run-start.c). */
-        enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* the engine's list that holds it */
+        enum { COLD_NOT, COLD_WAITING, COLD_REQUESTED } cold; /* the engine's list that holds it */
         int64_t tenant;
-        uint64_t asked_ns; /* when its box was requested */
-        struct placing placing;
+        uint64_t requested_ns; /* when its box was requested */
+        struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */
         uint32_t argc, envc;
         int before_fd; /* a list of the box's files before the run; -EBADF: there were none */
@@ -136,7 +148,6 @@ struct cloche_run {
         /* End. */
         struct aside *aside; /* thread that compares files, or NULL */
         struct cloche_err aside_error;
-        enum run_books books;
         json_t *own_changes; /* changes of the box's own files */
         struct init_answer quiet;
         struct keeper_usage usage;
@@ -160,11 +171,11 @@ struct cloche_run {
         int has_texts;      /* the caller reads JSON text of bridge calls and of the result */
         struct template *template;
         enum run_place place;
-        struct trunk *trunk;
+        struct parent_box *parent_box;
         uint32_t fork;
         struct keeper_usage before;
         int in_used_box;
-        struct kept_files own_files; /* to place in its box */
+        struct kept_files own_files; /* to seed its box with */
 
         /* The channel to the agent. */
         struct channel channel;
@@ -198,7 +209,6 @@ struct cloche_run {
         int has_terminal;
         _Atomic uint32_t terminal_size; /* columns and rows, 16 bits each */
         unsigned handles;               /* open on the loop */
-        int ended;                      /* ignore further events */
         enum run_end end;
 
         const struct values *values; /* only while it starts */
@@ -231,7 +241,7 @@ struct source request_source(const char *code, size_t size); /* size 0: strlen(c
 int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
                   struct cloche_err *e);
 /* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
-int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e);
+int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e);
 /* Make the request to the agent, as a frame. arguments: only of a call. */
 int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
                   const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
@@ -285,18 +295,20 @@ void streams_done(struct cloche_run *run);
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
 /* Call it before closing the descriptor, or libuv would drop the next user of that number. */
 void loop_poll_close(uv_poll_t *poll);
-/* Finish a run that has ended: make its result, release its place and its box. run_tell also calls
- * on_end, once. */
+/* Finish a run that has ended: make its result, release its place and its box. run_report also
+ * calls on_end, once. */
 void run_conclude(struct cloche_run *run);
-void run_tell(struct cloche_run *run);
+void run_set_state(struct cloche_run *run, enum run_state state);
+int run_has_ended(const struct cloche_run *run);
+void run_report(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */
-void run_end_again(struct cloche_run *run);
+void run_schedule_conclude(struct cloche_run *run);
 /* Watch the run: its program runs, or its child waits for the call. Events count from now on. */
 int run_watch(struct cloche_run *run, struct cloche_err *e);
 uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
 /* Measure the box, in which nothing runs any more. With mounts run_start_sync follows, then
- * run_end_again. */
+ * run_schedule_conclude. */
 void run_measure(struct cloche_run *run);
 /* run-start.c */
 void run_go_on(struct cloche_run *run); /* start its program; all the rest is in place */
@@ -312,11 +324,11 @@ int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt
  * perhaps from here. */
 void run_collect_mounts(struct cloche_run *run);
 /* Write the changes if the run succeeded and the caller does not decide about them. 1:
- * run_end_again follows. */
+ * run_schedule_conclude follows. */
 int run_start_sync(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* Callbacks of a template. */
-void run_seated(struct cloche_run *run, struct seat *seat); /* takes seat */
+void run_start_in_instance(struct cloche_run *run, struct instance *instance); /* takes instance */
 void run_exited(struct cloche_run *run, const struct init_answer *exit);
 void run_failed(struct cloche_run *run, const struct cloche_err *e);
 void run_out_of_memory(struct cloche_run *run);

@@ -1,3 +1,4 @@
+/* The head and the tail of a program's output. Runs in: the engine; pure. */
 #include "output.h"
 
 #include <errno.h>

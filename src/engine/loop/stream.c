@@ -1,6 +1,7 @@
 /* The guest's standard streams: captured, or relayed to the caller's descriptors. The guest never
  * holds those, for it could reopen them through /proc/self/fd with other rights. Buffers are
- * bounded: the guest is not read while the caller does not read. */
+ * bounded: the guest is not read while the caller does not read. Runs in: the engine, on its
+ * loop. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
@@ -346,7 +347,7 @@ int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_e
 {
         run->streams[0].fd = master_fd;
         if (master_fd < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the script got no terminal");
+                return err_set(e, CLOCHE_E_PROTOCOL, "the terminal of the script could not be opened");
         if (fcntl(master_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up the terminal");
         return run->input.source_fd < 0 ? 0 : copy_fd(master_fd, &run->input.guest_fd, e);
@@ -394,7 +395,7 @@ void cloche_run_hold_output(cloche_run *run, int hold)
         for (int i = 0; i < 2; i++) {
                 struct stream *s = &run->streams[i];
 
-                if (run->ended || s->relayed || !s->poll.data)
+                if (run_has_ended(run) || s->relayed || !s->poll.data)
                         continue;
                 if (hold)
                         uv_poll_stop(&s->poll);

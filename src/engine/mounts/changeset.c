@@ -1,3 +1,5 @@
+/* Changes of a run in mounted directories, from the lists of cloche-fs. Runs in: the engine; saved
+ * sets are read and written as the user who started it. */
 #include "changeset.h"
 
 #include "base/err.h"
@@ -21,7 +23,7 @@
 #define LIST_NAME "changes.json"
 #define FORMAT 1
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 static struct cloche_changeset *changeset_new(void)
 {
@@ -90,7 +92,7 @@ int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct 
         return 0;
 }
 
-/* -- contents ------------------------------------------------------------------------------------------------- */
+/* -- contents --------------------------------------------------------------------------------------------------- */
 
 /* The server runs beside the guest's bytes, so open only plain files of that directory. */
 static int open_contents(int dir_fd, const char *name)
@@ -161,7 +163,7 @@ static json_t *read_value(const struct changeset_row *row, const json_t *change,
         return value;
 }
 
-/* -- the contract's form -------------------------------------------------------------------------------------- */
+/* -- the contract's form ---------------------------------------------------------------------------------------- */
 
 /* Join base and a path of a list, text or tagged bytes, below it. NULL: the list is invalid. */
 static json_t *join(const char *base, const json_t *path)
@@ -212,20 +214,20 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         const json_t *path = json_object_get(change, "path"), *from = json_object_get(change, "from"),
                      *link = json_object_get(change, "link");
         json_int_t mtime_ns = json_integer_value(json_object_get(change, "mtimeNs"));
-        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path),
-                                 "realPath", host_path(row, path), "timestamp", mtime_ns / 1000000);
+        json_t *described = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path),
+                                      "realPath", host_path(row, path), "timestamp", mtime_ns / 1000000);
 
-        if (!told)
+        if (!described)
                 return NULL;
-        copy(told, change, passed, sizeof(passed) / sizeof(passed[0]));
-        json_object_del(told, "content"); /* a flag in the list, the bytes in the result */
+        copy(described, change, passed, sizeof(passed) / sizeof(passed[0]));
+        json_object_del(described, "content"); /* a flag in the list, the bytes in the result */
         if (json_is_false(json_object_get(change, "content")))
-                json_object_set_new(told, "attributesOnly", json_true());
+                json_object_set_new(described, "attributesOnly", json_true());
         if (from)
-                json_object_set_new(told, "renamedFrom", box_path(row, from));
+                json_object_set_new(described, "renamedFrom", box_path(row, from));
         if (link)
-                json_object_set_new(told, "linkOf", box_path(row, link));
-        return told;
+                json_object_set_new(described, "linkOf", box_path(row, link));
+        return described;
 }
 
 /* A set with values has no other contents. */
@@ -239,7 +241,8 @@ static json_t *find_value(const struct changeset_row *row, const json_t *change,
         return kept && *ret_size <= max ? json_incref(json_array_get(kept, 1)) : NULL;
 }
 
-static void add_contents(const struct changeset_row *row, const json_t *change, int omit, uint64_t *left, json_t *told)
+static void add_contents(const struct changeset_row *row, const json_t *change, int omit, uint64_t *left,
+                         json_t *described)
 {
         size_t size = 0;
         json_t *value;
@@ -248,11 +251,11 @@ static void add_contents(const struct changeset_row *row, const json_t *change, 
                 return;
         value = find_value(row, change, *left < FILES_CONTENT_MAX ? *left : FILES_CONTENT_MAX, &size);
         if (!value) {
-                json_object_set_new(told, "contentOmitted", json_true());
+                json_object_set_new(described, "contentOmitted", json_true());
                 return;
         }
         *left -= size < *left ? size : *left;
-        json_object_set_new(told, "content", value);
+        json_object_set_new(described, "content", value);
 }
 
 static json_t *describe_old_name(const struct changeset_row *row, const json_t *change)
@@ -268,19 +271,19 @@ static json_t *describe_old_name(const struct changeset_row *row, const json_t *
 static int describe(const struct changeset_row *row, const json_t *change, int omit_contents, uint64_t *left,
                     json_t *created, json_t *modified, json_t *deleted)
 {
-        json_t *told = changeset_describe_one(row, change);
-        const char *type = told ? json_string_value(json_object_get(told, "type")) : NULL;
+        json_t *described = changeset_describe_one(row, change);
+        const char *type = described ? json_string_value(json_object_get(described, "type")) : NULL;
         int r = 0;
 
         if (!type)
                 return -CLOCHE_E_RESOURCE;
-        add_contents(row, change, omit_contents, left, told);
+        add_contents(row, change, omit_contents, left, described);
         if (json_object_get(change, "from"))
                 r = json_array_append_new(deleted, describe_old_name(row, change));
         r |= json_array_append_new(strcmp(type, "deleted") == 0    ? deleted
                                    : strcmp(type, "modified") == 0 ? modified
                                                                    : created,
-                                   told);
+                                   described);
         return r < 0 ? -CLOCHE_E_RESOURCE : 0;
 }
 
@@ -313,7 +316,7 @@ char *cloche_changeset_json(const cloche_changeset *set)
         return text;
 }
 
-/* -- remaining changes ---------------------------------------------------------------------------------------- */
+/* -- remaining changes ------------------------------------------------------------------------------------------ */
 
 size_t changeset_count(const struct cloche_changeset *set)
 {
@@ -354,7 +357,7 @@ static json_t *without(const struct changeset_row *row, const json_t *keys)
         return left;
 }
 
-void changeset_forget(struct cloche_changeset *set, const json_t *paths)
+void changeset_drop(struct cloche_changeset *set, const json_t *paths)
 {
         json_t *keys = json_object(), *path;
         size_t k;
@@ -375,7 +378,7 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
         json_decref(keys);
 }
 
-/* -- saving and loading --------------------------------------------------------------------------------------- */
+/* -- saving and loading ----------------------------------------------------------------------------------------- */
 
 static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name,
                      struct cloche_err *e)
@@ -454,14 +457,14 @@ int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche
         return r < 0 ? r : save_list(set, dir_fd, LIST_NAME, e);
 }
 
-int changeset_save_again(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e)
+int changeset_resave(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e)
 {
         int r;
 
         unlinkat(dir_fd, LIST_NAME ".new", 0);
         r = save_list(set, dir_fd, LIST_NAME ".new", e);
         if (r == 0 && renameat(dir_fd, LIST_NAME ".new", dir_fd, LIST_NAME) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, errno, "keep what is left of the changes");
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "save the remaining changes");
         return r;
 }
 
@@ -510,8 +513,7 @@ static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd
         set->abort_skips = json_is_false(json_object_get(list, "allowAbort"));
         set->links = mount_links(json_string_value(json_object_get(list, "links")));
         if (!set->on_error || !set->conflict || !set->links)
-                return err_set(e, CLOCHE_E_INVALID_JSON,
-                               LIST_NAME ": onError, conflict or links is none of their names");
+                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError, conflict or links has an unknown value");
         for (size_t i = 0; r == 0 && i < json_array_size(rows); i++)
                 r = load_row(engine, json_array_get(rows, i), dir_fd, i, set, e);
         return r;
@@ -539,7 +541,7 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
         return r;
 }
 
-/* -- from the caller's own list ------------------------------------------------------------------------------- */
+/* -- from the caller's own list --------------------------------------------------------------------------------- */
 
 /* Append text, or tagged bytes in base64. */
 static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size,

@@ -33,9 +33,9 @@ int changeset_describe(const struct cloche_changeset *set, int omit_contents, ui
 /* Count the changes that are for the host, without virtual files. */
 size_t changeset_count(const struct cloche_changeset *set);
 /* Remove the changes at these paths of the box. */
-void changeset_forget(struct cloche_changeset *set, const json_t *paths);
+void changeset_drop(struct cloche_changeset *set, const json_t *paths);
 /* Save the remaining changes over the list saved before. */
-int changeset_save_again(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e);
+int changeset_resave(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e);
 /* Open the contents that the guest wrote, O_RDONLY; -1: there are none, or they cannot be read. */
 int changeset_open_contents(const struct changeset_row *row, const json_t *change);
 /* Describe one change in the same form. */

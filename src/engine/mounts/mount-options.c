@@ -1,3 +1,4 @@
+/* The `mount` object of a run, checked before there is a box. Runs in: the engine. */
 #include "mount-options.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Runs in: the engine, on its loop. The servers of mounts may be controlled by their guests. */
+/* The servers of a run's mounts: configured, seeded, collected. Runs in: the engine, on its loop;
+ * cloche-fs alone opens the directories. */
 #include "mount.h"
 
 #include "changeset.h"
@@ -25,7 +26,7 @@
 
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------------------------- */
 
 int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret,
                struct cloche_err *e)
@@ -50,7 +51,7 @@ int mounts_new(struct cloche_engine *engine, struct mount_options *options, int 
                                                  .option = &mounts->options.rows[i],
                                                  .channel.fd = -EBADF,
                                                  .contents_fd = -EBADF,
-                                                 .place_fd = -EBADF};
+                                                 .seed_fd = -EBADF};
         *ret = mounts;
         return 0;
 }
@@ -74,7 +75,7 @@ void mounts_close(struct mounts *mounts)
         mounts->on_collected = NULL;
         stop_timer(mounts);
         for (size_t i = 0; i < mounts->options.count; i++) {
-                mounts->rows[i].on_placed = NULL;
+                mounts->rows[i].on_seeded = NULL;
                 cloche_sync_free(mounts->rows[i].recovery);
                 mounts->rows[i].recovery = NULL;
                 channel_close(&mounts->rows[i].channel);
@@ -91,8 +92,8 @@ void mounts_unref(struct mounts *mounts)
                 json_decref(mounts->rows[i].values);
                 json_decref(mounts->rows[i].denials);
                 json_decref(mounts->rows[i].warnings);
-                json_decref(mounts->rows[i].place);
-                fd_close(&mounts->rows[i].place_fd);
+                json_decref(mounts->rows[i].seed);
+                fd_close(&mounts->rows[i].seed_fd);
                 free(mounts->rows[i].notice);
                 free(mounts->rows[i].recovered);
                 fd_close(&mounts->rows[i].contents_fd);
@@ -128,7 +129,7 @@ int mounts_are_awaited(const struct mounts *mounts)
         return 0;
 }
 
-/* -- answers of a server -------------------------------------------------------------------------------------- */
+/* -- answers of a server ---------------------------------------------------------------------------------------- */
 
 static int is_collecting(const struct mounts *mounts)
 {
@@ -138,7 +139,7 @@ static int is_collecting(const struct mounts *mounts)
         return 0;
 }
 
-static void look_whether_collected(struct mounts *mounts)
+static void check_collected(struct mounts *mounts)
 {
         if (is_collecting(mounts))
                 return;
@@ -147,15 +148,15 @@ static void look_whether_collected(struct mounts *mounts)
                 mounts->on_collected(mounts->data);
 }
 
-static void tell_placed(struct mount *mount, const struct cloche_err *e)
+static void finish_seed(struct mount *mount, const struct cloche_err *e)
 {
-        void (*on_placed)(void *data, const struct cloche_err *e) = mount->on_placed;
+        void (*on_seeded)(void *data, const struct cloche_err *e) = mount->on_seeded;
 
-        if (!on_placed)
+        if (!on_seeded)
                 return;
-        mount->on_placed = NULL;
+        mount->on_seeded = NULL;
         stop_timer(mount->all);
-        on_placed(mount->place_data, e);
+        on_seeded(mount->seed_data, e);
 }
 
 static void fail(struct mount *mount, const struct cloche_err *e)
@@ -169,11 +170,11 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         first = mounts->error;
         mount->waiting = 0;
         mounts_ref(mounts); /* a callback may drop its reference */
-        tell_placed(mount, &first);
+        finish_seed(mount, &first);
         if (mounts->on_failed)
                 mounts->on_failed(mounts->data, e);
         if (was_collecting)
-                look_whether_collected(mounts);
+                check_collected(mounts);
         mounts_unref(mounts);
 }
 
@@ -191,14 +192,14 @@ static int on_configured(void *data, const struct rpc_message *m, const struct f
         return check_answer(data, m, e);
 }
 
-static int on_place_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int on_seed_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct mount *mount = data;
         int r = check_answer(mount, m, e);
 
         (void)f;
         if (r == 0)
-                tell_placed(mount, NULL);
+                finish_seed(mount, NULL);
         return r;
 }
 
@@ -209,10 +210,10 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         fd_close(&mount->contents_fd);
         mount->contents_fd = TAKE_FD(mount->channel.received_fd);
         if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent no directory of contents",
                                mount->option->target);
         mount->waiting = 0;
-        look_whether_collected(mount->all);
+        check_collected(mount->all);
         return 0;
 }
 
@@ -225,7 +226,7 @@ static int on_contents(void *data, const struct rpc_message *m, const struct fra
         return r < 0 || !mount->waiting ? r : keep_contents(mount, e);
 }
 
-static int ask_changes(struct mount *mount, struct cloche_err *e)
+static int request_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
         return channel_request(&mount->channel, "changes",
@@ -292,21 +293,21 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB",
                                mount->option->target, CHANGES_BYTES_MAX >> 20);
         if (keep_page(mount, page, f) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes",
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent no list of changes",
                                mount->option->target);
         keep_list(&mount->denials, result, "denials");
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
-                return ask_changes(mount, e);
+                return request_changes(mount, e);
         return channel_request(&mount->channel, "contents", json_object(), -EBADF, on_contents, e);
 }
 
-/* -- recovery of a killed sync -------------------------------------------------------------------------------- */
+/* -- recovery of a killed sync ---------------------------------------------------------------------------------- */
 
 /* Takes params and fd. */
-static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
+static int send_seed(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
 {
-        int r = channel_request(&mount->channel, "place", params, fd, on_place_answer, e);
+        int r = channel_request(&mount->channel, "place", params, fd, on_seed_answer, e);
 
         return r < 0 ? err_wrap(e, "place a file in the mount %.60s", mount->option->target) : 0;
 }
@@ -314,18 +315,18 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
 /* Send the configuration, then the requests that waited for it. */
 static int configure(struct mount *mount, struct cloche_err *e)
 {
-        json_t *place = mount->place;
+        json_t *seed = mount->seed;
         int r = channel_request(&mount->channel, "configure", json_incref(mount->option->configure), -EBADF,
                                 on_configured, e);
 
         mount->is_configuring = 1;
-        mount->place = NULL;
-        if (r == 0 && place)
-                r = send_place(mount, place, TAKE_FD(mount->place_fd), e);
+        mount->seed = NULL;
+        if (r == 0 && seed)
+                r = send_seed(mount, seed, TAKE_FD(mount->seed_fd), e);
         else
-                json_decref(place);
+                json_decref(seed);
         if (r == 0 && mount->waiting)
-                r = ask_changes(mount, e);
+                r = request_changes(mount, e);
         return r;
 }
 
@@ -389,7 +390,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }
 
-/* -- messages of a server ------------------------------------------------------------------------------------- */
+/* -- messages of a server --------------------------------------------------------------------------------------- */
 
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
@@ -421,25 +422,26 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return 0;
         }
         if (m->method)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s sent \"%.40s\", which is not expected",
-                               mount->option->source, m->method);
-        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered a request that was not sent",
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent an invalid request: \"%.40s\"",
+                               mount->option->target, m->method);
+        return err_set(e, CLOCHE_E_PROTOCOL,
+                       "cloche-fs of the mount %.80s sent an invalid message: an answer without a request",
                        mount->option->target);
 }
 
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct mount *mount = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_MOUNT, "the server of %.80s is gone", mount->option->target);
-                e = &gone;
+                err_set(&lost, CLOCHE_E_MOUNT, "cloche-fs of the mount %.80s ended", mount->option->target);
+                e = &lost;
         }
         fail(mount, e);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 static void on_served(void *data, struct keeper_reply *reply)
 {
@@ -452,7 +454,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 
                 if (e.os_errno == ENOTDIR && !mount->option->file)
                         err_set(&e, (enum cloche_code)e.code,
-                                "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
+                                "it is not a directory: mount one file with \"kind\": \"file\" beside its \"path\"");
                 err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
                 fail(mount, &e);
         }
@@ -481,7 +483,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 spec->root = mount->option->root;
                 spec->is_written = (uint32_t)mount->option->is_written;
                 strcpy(spec->path, mount->option->path);
-                r = keeper_serve_later(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
+                r = keeper_serve_async(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
                                        mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
         }
         if (r == 0) {
@@ -501,7 +503,7 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
         return r;
 }
 
-/* -- timeouts ------------------------------------------------------------------------------------------------- */
+/* -- timeouts --------------------------------------------------------------------------------------------------- */
 
 static void on_impatient(uv_timer_t *timer)
 {
@@ -511,12 +513,12 @@ static void on_impatient(uv_timer_t *timer)
         for (size_t i = 0; i < mounts->options.count && mounts->timer; i++) {
                 struct mount *mount = &mounts->rows[i];
 
-                if (!mount->on_placed && !mount->waiting)
+                if (!mount->on_seeded && !mount->waiting)
                         continue;
-                if (mount->on_placed)
+                if (mount->on_seeded)
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
                 else
-                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mount->option->target);
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "collect the changes in %.80s", mount->option->target);
                 fail(mount, &e);
         }
         mounts_unref(mounts);
@@ -531,7 +533,7 @@ static int start_timer(struct mounts *mounts, uint64_t patience_ms)
         return mounts->timer ? 0 : -ENOMEM;
 }
 
-/* -- placing files -------------------------------------------------------------------------------------------- */
+/* -- seeding files ---------------------------------------------------------------------------------------------- */
 
 static const char *kind_of(uint32_t mode)
 {
@@ -558,8 +560,8 @@ static int describe_place(const char *below, int file_fd, uint32_t mode, json_t 
         return size > 0 ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
 }
 
-int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode,
-                void (*done)(void *data, const struct cloche_err *e), void *data, struct cloche_err *e)
+int mount_seed(struct mount *mount, const char *below, int file_fd, uint32_t mode,
+               void (*done)(void *data, const struct cloche_err *e), void *data, struct cloche_err *e)
 {
         int own_fd = S_ISREG(mode) ? fcntl(file_fd, F_DUPFD_CLOEXEC, 3) : -EBADF, r = 0;
         json_t *params = NULL;
@@ -568,7 +570,7 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 r = err_set(e, CLOCHE_E_MOUNT, "the mount %.60s: %.150s", mount->option->target, mount->all->error.msg);
         else if (mount->option->file)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "no file of the call can stand at %.100s: a file of the host is mounted there",
+                            "the file %.100s of the run cannot be written: a file of the host is mounted there",
                             mount->option->target);
         else if (S_ISREG(mode) && own_fd < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "place a file in the mount %.60s", mount->option->target);
@@ -584,28 +586,28 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
         if (mount->is_configuring) {
-                r = send_place(mount, params, own_fd, e);
+                r = send_seed(mount, params, own_fd, e);
                 if (r < 0)
                         return r;
         } else {
-                mount->place = params;
-                mount->place_fd = own_fd;
+                mount->seed = params;
+                mount->seed_fd = own_fd;
         }
-        mount->on_placed = done;
-        mount->place_data = data;
+        mount->on_seeded = done;
+        mount->seed_data = data;
         return 0;
 }
 
-void mounts_forget_place(struct mounts *mounts, const void *data)
+void mounts_detach_seed(struct mounts *mounts, const void *data)
 {
         for (size_t i = 0; mounts && i < mounts->options.count; i++)
-                if (mounts->rows[i].on_placed && mounts->rows[i].place_data == data) {
-                        mounts->rows[i].on_placed = NULL;
+                if (mounts->rows[i].on_seeded && mounts->rows[i].seed_data == data) {
+                        mounts->rows[i].on_seeded = NULL;
                         stop_timer(mounts);
                 }
 }
 
-/* -- collecting ----------------------------------------------------------------------------------------------- */
+/* -- collecting ------------------------------------------------------------------------------------------------- */
 
 void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 {
@@ -621,10 +623,10 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                 struct cloche_err e = {0};
 
                 if (mount->channel.fd < 0 || mount->channel.is_ended)
-                        err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost",
+                        err_set(&e, CLOCHE_E_MOUNT, "cloche-fs of the mount %.80s ended: its changes are lost",
                                 mount->option->target);
                 else if (mount->changes && mount->is_configuring)
-                        (void)ask_changes(mount, &e);
+                        (void)request_changes(mount, &e);
                 if (e.code)
                         fail(mount, &e);
         }

@@ -31,16 +31,16 @@ struct mount {
         cloche_changeset *recovered; /* the changeset of recovery */
         int contents_fd;             /* directory with the contents that the guest wrote, once collected */
         int is_asking;               /* the keeper is starting the server */
-        /* While a file is being placed. */
-        void (*on_placed)(void *data, const struct cloche_err *e);
-        void *place_data;
-        /* A file to place waits until the configuration was sent. */
-        int is_configuring, place_fd;
-        json_t *place;
+        /* While a file is being seeded. */
+        void (*on_seeded)(void *data, const struct cloche_err *e);
+        void *seed_data;
+        /* A file to seed waits until the configuration was sent. */
+        int is_configuring, seed_fd;
+        json_t *seed;
         unsigned waiting; /* collecting: answers missing */
 };
 
-/* Reference-counted: the run may drop a seat that is still being made. */
+/* Reference-counted: the run may drop an instance that is still being made. */
 struct mounts {
         unsigned refs;
         struct cloche_engine *engine;
@@ -49,7 +49,7 @@ struct mounts {
         int caller_fd;           /* rights to use, as in struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first error, code 0: none */
         uint64_t contents_left;  /* room for contents with the changes */
-        uv_timer_t *timer;       /* timeout of placing and of collecting */
+        uv_timer_t *timer;       /* timeout of seeding and of collecting */
         /* Once there is a run. */
         void *data;
         void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);
@@ -74,11 +74,11 @@ struct mount *mounts_find(struct mounts *mounts, const char *path, const char **
 int mounts_are_awaited(const struct mounts *mounts);
 /* Put a virtual file there before the guest runs, one at a time. file_fd: its contents, or a link's
  * target; borrowed. done is called later, once. */
-CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode,
-                                  void (*done)(void *data, const struct cloche_err *e), void *data,
-                                  struct cloche_err *e);
+CLOCHE_MUST_CHECK int mount_seed(struct mount *mount, const char *below, int file_fd, uint32_t mode,
+                                 void (*done)(void *data, const struct cloche_err *e), void *data,
+                                 struct cloche_err *e);
 /* Drop the callbacks with this data. */
-void mounts_forget_place(struct mounts *mounts, const void *data);
+void mounts_detach_seed(struct mounts *mounts, const void *data);
 
 /* Fetch changes, denials and contents; on_collected follows, perhaps from here. If error is set
  * then, the data is incomplete. contents_max: bytes of contents that come with the changes, and can

@@ -1,6 +1,6 @@
 /* A sync: writes changes of a box to the host's directories, in one transaction of cloche-sync for
- * each directory (src/helpers/sync/README.md). The event handler decides about every change before the
- * first write. */
+ * each directory (src/helpers/sync/README.md). The event handler decides about every change before
+ * the first write. Runs in: the engine, on its loop; cloche-sync alone writes. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
@@ -43,24 +43,24 @@ struct cloche_sync {
         /* The current row. */
         struct channel channel;
         size_t sent; /* number of chosen[row] sent */
-        uv_timer_t *later;
+        uv_timer_t *step_timer;
 
         json_t *result;
         struct cloche_err error;
-        int is_over, is_freed, keeper_asked, in_step;
+        int has_ended, is_freed, is_starting, in_step;
 };
 
 static void step(struct cloche_sync *sync);
 
 /* The first step is not taken from within cloche_sync_start. */
-static void on_later(uv_timer_t *timer)
+static void on_step(uv_timer_t *timer)
 {
         step(timer->data);
 }
 
-static void step_later(struct cloche_sync *sync)
+static void schedule_step(struct cloche_sync *sync)
 {
-        uv_timer_start(sync->later, on_later, 0, 0);
+        uv_timer_start(sync->step_timer, on_step, 0, 0);
 }
 
 static void free_now(struct cloche_sync *sync)
@@ -85,9 +85,9 @@ static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 
 static void finish(struct cloche_sync *sync, const struct cloche_err *e)
 {
-        if (sync->is_over)
+        if (sync->has_ended)
                 return;
-        sync->is_over = 1;
+        sync->has_ended = 1;
         if (e)
                 keep_error(sync, e);
         channel_close(&sync->channel);
@@ -99,9 +99,9 @@ static void finish(struct cloche_sync *sync, const struct cloche_err *e)
                 sync->on_end(sync->data, sync);
 }
 
-/* -- events --------------------------------------------------------------------------------------------------- */
+/* -- events ----------------------------------------------------------------------------------------------------- */
 
-static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
+static void send_event(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
 {
         char *text = about ? json_dumps(about, JSON_COMPACT) : NULL;
 
@@ -114,11 +114,11 @@ static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t 
 static json_t *path_of(const struct cloche_sync *sync, const json_t *path)
 {
         json_t *change = json_pack("{s:O}", "path", path),
-               *told = changeset_describe_one(&sync->set->rows[sync->row], change);
-        json_t *whole = json_incref(json_object_get(told, "path"));
+               *described = changeset_describe_one(&sync->set->rows[sync->row], change);
+        json_t *whole = json_incref(json_object_get(described, "path"));
 
         json_decref(change);
-        json_decref(told);
+        json_decref(described);
         return whole;
 }
 
@@ -139,7 +139,7 @@ static void add_skipped(struct cloche_sync *sync, const json_t *path, const char
                               json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
 }
 
-/* -- deciding before the first write -------------------------------------------------------------------------- */
+/* -- deciding before the first write ---------------------------------------------------------------------------- */
 
 static int is_virtual(const json_t *change)
 {
@@ -186,13 +186,13 @@ static void skip(struct cloche_sync *sync, const char *reason)
         sync->index++;
 }
 
-static void ask_about(struct cloche_sync *sync)
+static void request_decision(struct cloche_sync *sync)
 {
-        json_t *told = changeset_describe_one(&sync->set->rows[sync->row], current(sync));
-        char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
+        json_t *described = changeset_describe_one(&sync->set->rows[sync->row], current(sync));
+        char *text = described ? json_dumps(described, JSON_COMPACT) : NULL;
         struct cloche_sync_question *question = calloc(1, sizeof(*question));
 
-        json_decref(told);
+        json_decref(described);
         if (text && question) {
                 *question = (struct cloche_sync_question){sync, sync->row, sync->index};
                 sync->question = question;
@@ -201,7 +201,7 @@ static void ask_about(struct cloche_sync *sync)
                 struct cloche_err e;
 
                 free(question);
-                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "ask about a change");
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "report a change to the caller");
                 finish(sync, &e);
         }
         free(text);
@@ -228,7 +228,7 @@ static struct cloche_sync *take_question(cloche_sync_question *question, struct 
 
         free(question);
         if (!sync)
-                err_set(e, CLOCHE_E_STATE, "the sync is over");
+                err_set(e, CLOCHE_E_STATE, "the sync has ended already");
         else
                 sync->question = NULL;
         return sync;
@@ -254,7 +254,7 @@ int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action a
                 abort_all(sync, reason ? reason : "aborted by the caller");
         else
                 choose(sync);
-        step_later(sync);
+        schedule_step(sync);
         return 0;
 }
 
@@ -265,13 +265,13 @@ void sync_unanswered(cloche_sync_question *question, const char *reason)
         if (!sync)
                 return;
         abort_all(sync, reason);
-        step_later(sync);
+        schedule_step(sync);
 }
 
 /* 1: all are decided. */
-static int ask_next(struct cloche_sync *sync)
+static int decide_next(struct cloche_sync *sync)
 {
-        int is_asked = sync->on_event && sync->events & 1u << CLOCHE_SYNC_BEFORE && !sync->is_dry;
+        int is_requested = sync->on_event && sync->events & 1u << CLOCHE_SYNC_BEFORE && !sync->is_dry;
 
         for (; sync->row < sync->set->count; sync->row++, sync->index = 0) {
                 json_t *changes = sync->set->rows[sync->row].changes;
@@ -281,13 +281,13 @@ static int ask_next(struct cloche_sync *sync)
                 while (sync->index < json_array_size(changes)) {
                         if (sync->aborted)
                                 return 1;
-                        if (is_asked && !is_virtual(current(sync)) &&
+                        if (is_requested && !is_virtual(current(sync)) &&
                             is_in_skipped(sync, json_object_get(current(sync), "path")))
                                 skip(sync, "its directory was skipped");
-                        else if (!is_asked || is_virtual(current(sync)))
+                        else if (!is_requested || is_virtual(current(sync)))
                                 choose(sync);
                         else {
-                                ask_about(sync);
+                                request_decision(sync);
                                 return 0;
                         }
                 }
@@ -295,7 +295,7 @@ static int ask_next(struct cloche_sync *sync)
         return 1;
 }
 
-/* -- a transaction ------------------------------------------------------------------------------------------- */
+/* -- a transaction ---------------------------------------------------------------------------------------------- */
 
 static int on_page(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 static int on_done(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
@@ -317,31 +317,32 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
  * of some clients (spec/values.md). */
 static json_t *describe_identity(const json_t *identity)
 {
-        json_t *told;
+        json_t *described;
 
         if (!json_is_object(identity))
                 return json_incref((json_t *)identity);
-        told = json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000,
-                         "size", json_integer_value(json_object_get(identity, "size")));
-        json_object_set_new(told, "inode",
+        described =
+                json_pack("{s:I, s:I}", "mtimeMs", json_integer_value(json_object_get(identity, "mtimeNs")) / 1000000,
+                          "size", json_integer_value(json_object_get(identity, "size")));
+        json_object_set_new(described, "inode",
                             json_sprintf("%llu",
                                          (unsigned long long)json_integer_value(json_object_get(identity, "ino"))));
         if (json_object_get(identity, "kind"))
-                json_object_set(told, "kind", json_object_get(identity, "kind"));
-        return told;
+                json_object_set(described, "kind", json_object_get(identity, "kind"));
+        return described;
 }
 
 static json_t *describe_entry(const struct cloche_sync *sync, const json_t *entry)
 {
         static const char *const identities[] = {"expected", "found"};
-        json_t *told = json_copy((json_t *)entry);
+        json_t *described = json_copy((json_t *)entry);
 
-        json_object_set_new(told, "path", path_of(sync, json_object_get(entry, "path")));
+        json_object_set_new(described, "path", path_of(sync, json_object_get(entry, "path")));
         for (size_t i = 0; i < sizeof(identities) / sizeof(identities[0]); i++)
-                if (json_object_get(told, identities[i]))
-                        json_object_set_new(told, identities[i],
+                if (json_object_get(described, identities[i]))
+                        json_object_set_new(described, identities[i],
                                             describe_identity(json_object_get(entry, identities[i])));
-        return told;
+        return described;
 }
 
 /* Append the result's paths of a row as paths of the box. */
@@ -382,20 +383,21 @@ static const json_t *find_change(const struct cloche_sync *sync, const json_t *p
         return NULL;
 }
 
-static void tell_progress(struct cloche_sync *sync, const json_t *progress)
+static void on_progress(struct cloche_sync *sync, const json_t *progress)
 {
         json_t *path = json_object_get(progress, "path"), *error = json_object_get(progress, "error");
         int success = json_is_true(json_object_get(progress, "success"));
         const json_t *change;
 
-        tell(sync, CLOCHE_SYNC_AFTER,
-             json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
+        send_event(sync, CLOCHE_SYNC_AFTER,
+                   json_pack("{s:o, s:b, s:O*}", "path", path_of(sync, path), "success", success, "error", error));
         if (success || !(sync->events & 1u << CLOCHE_SYNC_ERROR))
                 return;
         change = find_change(sync, path);
-        tell(sync, CLOCHE_SYNC_ERROR,
-             json_pack("{s:o*, s:O*}", "change",
-                       change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL, "error", error));
+        send_event(sync, CLOCHE_SYNC_ERROR,
+                   json_pack("{s:o*, s:O*}", "change",
+                             change ? changeset_describe_one(&sync->set->rows[sync->row], change) : NULL, "error",
+                             error));
 }
 
 /* True if another sync is writing to the directory. */
@@ -410,7 +412,7 @@ static void end_row(struct cloche_sync *sync)
 {
         channel_close(&sync->channel);
         sync->row++;
-        step_later(sync);
+        schedule_step(sync);
 }
 
 static int check_answer(const struct cloche_sync *sync, const struct rpc_message *m, struct cloche_err *e)
@@ -460,7 +462,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 {
         (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
-                tell_progress(data, m->params);
+                on_progress(data, m->params);
                 return 0;
         }
         return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync sent \"%.40s\", which is not expected",
@@ -470,13 +472,13 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct cloche_sync *sync = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_STATE,
+                err_set(&lost, CLOCHE_E_STATE,
                         "sync %.80s: it ended before it was done; the next one finishes or undoes it",
                         sync->set->rows[sync->row].source);
-                e = &gone;
+                e = &lost;
         }
         finish(sync, e);
 }
@@ -485,7 +487,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct cloche_sync *sync = data;
 
-        sync->keeper_asked = 0;
+        sync->is_starting = 0;
         if (sync->is_freed)
                 free_now(sync);
         else if (reply->error)
@@ -507,9 +509,9 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         spec->root = row->root;
         spec->is_written = !sync->is_dry;
         strcpy(spec->path, row->path);
-        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
+        r = keeper_serve_async(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
                                sync, e);
-        sync->keeper_asked = r == 0;
+        sync->is_starting = r == 0;
         free(spec);
         return r;
 }
@@ -554,10 +556,10 @@ static void step(struct cloche_sync *sync)
 {
         struct cloche_err e = {0};
 
-        if (sync->is_over || sync->question)
+        if (sync->has_ended || sync->question)
                 return;
         if (!sync->in_step) { /* still deciding */
-                if (!ask_next(sync))
+                if (!decide_next(sync))
                         return;
                 sync->in_step = 1;
                 sync->row = 0;
@@ -570,7 +572,7 @@ static void step(struct cloche_sync *sync)
                 finish(sync, &e);
 }
 
-/* -- the caller's side ---------------------------------------------------------------------------------------- */
+/* -- the caller's side ------------------------------------------------------------------------------------------ */
 
 int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                       struct cloche_err *e)
@@ -608,18 +610,18 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
                 .channel.received_fd = -EBADF,
                 .caller_fd = opt->has_caller ? fcntl(opt->caller_fd, F_DUPFD_CLOEXEC, 3) : -EBADF,
         };
-        sync->later = malloc(sizeof(*sync->later));
+        sync->step_timer = malloc(sizeof(*sync->step_timer));
         sync->result = opt->dry_run ? json_pack("{s:[], s:[], s:[], s:[]}", "steps", "denied", "conflicts", "skipped")
                                     : json_pack("{s:[], s:[], s:[], s:[], s:[]}", "synced", "failed", "skipped",
                                                 "conflicts", "kept");
-        if (!sync->later || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
-                free(sync->later);
+        if (!sync->step_timer || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
+                free(sync->step_timer);
                 free_now(sync);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
         }
-        uv_timer_init(&engine->loop, sync->later);
-        sync->later->data = sync;
-        step_later(sync);
+        uv_timer_init(&engine->loop, sync->step_timer);
+        sync->step_timer->data = sync;
+        schedule_step(sync);
         *ret = sync;
         return 0;
 }
@@ -635,8 +637,8 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
 
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e)
 {
-        if (!sync->is_over)
-                return err_set(e, CLOCHE_E_STATE, "the sync is still under way");
+        if (!sync->has_ended)
+                return err_set(e, CLOCHE_E_STATE, "the sync has not ended yet: wait for it first");
         if (sync->error.code) {
                 if (e)
                         *e = sync->error;
@@ -660,7 +662,7 @@ int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
 
 int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e)
 {
-        while (!sync->is_over)
+        while (!sync->has_ended)
                 uv_run(&sync->engine->loop, UV_RUN_ONCE);
         return cloche_sync_result(sync, ret, e);
 }
@@ -671,8 +673,8 @@ void cloche_sync_free(cloche_sync *sync)
                 return;
         sync->on_end = NULL;
         finish(sync, NULL);
-        handle_close(sync->later);
+        handle_close(sync->step_timer);
         sync->is_freed = 1;
-        if (!sync->keeper_asked)
+        if (!sync->is_starting)
                 free_now(sync);
 }

@@ -1,3 +1,4 @@
+/* Calls of host functions by the guest, within their limits. Runs in: the engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/loop/engine.h"
@@ -85,12 +86,13 @@ static int is_exports(const struct rpc_message *m)
 static int check_body(struct cloche_run *run, const struct rpc_message *m, uint64_t bytes, struct cloche_err *e)
 {
         if (run->bridge.bodies_open >= BODY_CALLS_MAX)
-                return err_set(e, CLOCHE_E_PROTOCOL, "more than %d calls about bodies wait for their answers",
-                               BODY_CALLS_MAX);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the agent sent more than %d requests for bodies before their answers", BODY_CALLS_MAX);
         if (is_exports(m) && run->bridge.has_exported)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the exports came twice");
+                return err_set(e, CLOCHE_E_PROTOCOL, "the agent sent the exports twice");
         if (!is_exports(m) && bytes > BODY_BYTES_MAX)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a piece of a body has %llu bytes, at most %d may be",
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the agent sent a piece of a body with %llu bytes, expected at most %d",
                                (unsigned long long)bytes, BODY_BYTES_MAX);
         run->bridge.has_exported |= is_exports(m);
         return 0;
@@ -147,7 +149,9 @@ int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const st
         uint64_t bytes;
 
         if (strcmp(m->method, "bridge") != 0 || !run->bridge.handler)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the agent called \"%.60s\", which nobody offers", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the agent sent an invalid request: \"%.60s\", which the engine does not have",
+                               m->method);
         bytes = f->attachments_size + (f->json_size > CALL_FORM_BYTES ? f->json_size - CALL_FORM_BYTES : 0);
         r = is_body ? check_body(run, m, bytes, e) : check_limits(run, bytes, e);
         if (r < 0 && is_body)

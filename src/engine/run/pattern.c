@@ -1,3 +1,4 @@
+/* Untrusted expressions on untrusted texts, in bounded time. Runs in: the engine; pure. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include "pattern.h"

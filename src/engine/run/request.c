@@ -1,3 +1,4 @@
+/* The options of a run, as the frame that its agent gets. Runs in: the engine; pure. */
 #include "base/err.h"
 #include "engine/loop/engine.h"
 #include "wire/rpc.h"
@@ -47,10 +48,10 @@ static int check_files(const struct cloche_run_options *opt, struct cloche_err *
         if (r < 0)
                 return err_wrap(e, "collect");
         if (opt->collect_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, at most %d are", opt->collect_count,
-                               FILES_MAX);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, expected at most %d",
+                               opt->collect_count, FILES_MAX);
         if (opt->file_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, at most %d are placed", opt->file_count,
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, expected at most %d", opt->file_count,
                                FILES_MAX);
         for (size_t i = 0; i < opt->file_count; i++) {
                 const struct cloche_file *file = &opt->files[i];
@@ -62,7 +63,7 @@ static int check_files(const struct cloche_run_options *opt, struct cloche_err *
                 if (r < 0)
                         return r;
                 if ((unsigned)file->kind > CLOCHE_FILE_SYMLINK)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the kind of %s is none there is", path);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file %s has an unknown kind", path);
                 if (file->kind == CLOCHE_FILE_SYMLINK &&
                     (!file->data || file->size == 0 || file->size >= INIT_PATH_MAX ||
                      memchr(file->data, '\0', file->size)))
@@ -142,11 +143,11 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
         int r;
 
         if (!opt->code)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no code");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code is missing");
         if (request_source(opt->code, opt->code_size).size > CODE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
         if ((values->globals || values->imports) && runtime->has_no_host)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s does not support globals and imports of the host",
                                runtime->name);
         if (values->build && (!runtime->is_compiled || opt->kind != CLOCHE_CALL))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
@@ -263,7 +264,7 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
         return r < 0 ? r : add_declarations(params, values, attachments, e);
 }
 
-int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e)
+int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e)
 {
         int r = signature_bind(values->args, values->kwargs, values->schema, ret, m);
 

@@ -1,4 +1,5 @@
-/* The end of a run: one verdict from all that is known, and the result object of the contract. */
+/* The end of a run: one verdict from all that is known, and the result object of the contract. Runs
+ * in: the engine; everything of the guest in it is untrusted. */
 #include "base/err.h"
 #include "base/utf8.h"
 #include "engine/box/limits.h"
@@ -39,10 +40,10 @@ struct verdict {
         char type[64], message[512];
 };
 
-static void say(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
+static void set_verdict(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
-static void say(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
+static void set_verdict(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
 {
         va_list ap;
 
@@ -59,12 +60,13 @@ static double run_ms(const struct cloche_run *run)
         return (double)(run->ended_ns - run->started_ns) / 1e6;
 }
 
-static void say_late(struct verdict *v, const char *type, double used_ms, const char *of_what, uint64_t limit_ms)
+static void set_timeout_verdict(struct verdict *v, const char *type, double used_ms, const char *of_what,
+                                uint64_t limit_ms)
 {
         char used[LIMITS_TEXT_BYTES], limit[LIMITS_TEXT_BYTES];
 
-        say(v, CLOCHE_STATUS_TIMEOUT, type, "stopped after %s%s; the limit is %s", limits_ms_text(used_ms, used),
-            of_what, limits_ms_text((double)limit_ms, limit));
+        set_verdict(v, CLOCHE_STATUS_TIMEOUT, type, "stopped after %s%s; the limit is %s",
+                    limits_ms_text(used_ms, used), of_what, limits_ms_text((double)limit_ms, limit));
 }
 
 static void judge_end(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
@@ -74,23 +76,24 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
         switch (run->end) {
         case RUN_END_WALL:
                 v->limit = "wallMs";
-                say_late(v, "WallTimeLimit", run_ms(run), "", run->limits.wall_ms);
+                set_timeout_verdict(v, "WallTimeLimit", run_ms(run), "", run->limits.wall_ms);
                 break;
         case RUN_END_CPU:
                 v->limit = "cpuMs";
-                say_late(v, "CpuTimeLimit", (double)usage->cpu_ns / 1e6, " of processor time", run->limits.cpu_ms);
+                set_timeout_verdict(v, "CpuTimeLimit", (double)usage->cpu_ns / 1e6, " of processor time",
+                                    run->limits.cpu_ms);
                 break;
         case RUN_END_CANCELLED:
-                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %s",
-                    limits_ms_text(run_ms(run), text));
+                set_verdict(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %s",
+                            limits_ms_text(run_ms(run), text));
                 break;
         case RUN_END_PROTOCOL:
-                say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s",
-                    run->problem.msg);
+                set_verdict(v, CLOCHE_STATUS_CRASH, "ProtocolError",
+                            "the interpreter was killed: its agent sent an invalid message: %s", run->problem.msg);
                 break;
         case RUN_END_BRIDGE:
                 v->limit = run->bridge.calls > run->limits.bridge_calls ? "bridgeCalls" : "bridgeBytes";
-                say(v, CLOCHE_STATUS_ERROR, "BridgeLimit", "%s", run->problem.msg);
+                set_verdict(v, CLOCHE_STATUS_ERROR, "BridgeLimit", "%s", run->problem.msg);
                 break;
         case RUN_END_FAILED:
         case RUN_END_NONE:
@@ -107,23 +110,24 @@ static void judge_death(const struct cloche_run *run, const struct keeper_usage 
 
         if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
                 v->limit = "memoryBytes";
-                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %s",
-                    limits_bytes_text(run->limits.memory_bytes, text));
+                set_verdict(v, CLOCHE_STATUS_CRASH, "MemoryLimit",
+                            "killed: it ran out of memory; the limit is %s (memoryBytes)",
+                            limits_bytes_text(run->limits.memory_bytes, text));
         } else if (!run->box.exited) {
-                say(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");
+                set_verdict(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");
         } else if ((by_signal == SIGXCPU || by_signal == SIGKILL) && cpu_ms >= run->limits.cpu_ms) {
                 v->limit = "cpuMs";
-                say_late(v, "CpuTimeLimit", (double)cpu_ms, " of processor time", run->limits.cpu_ms);
+                set_timeout_verdict(v, "CpuTimeLimit", (double)cpu_ms, " of processor time", run->limits.cpu_ms);
         } else if (by_signal) {
-                say(v, CLOCHE_STATUS_CRASH, "Signal", "killed by signal %d (SIG%s)", by_signal,
-                    sigabbrev_np(by_signal) ? sigabbrev_np(by_signal) : "?");
+                set_verdict(v, CLOCHE_STATUS_CRASH, "Signal", "killed by signal %d (SIG%s)", by_signal,
+                            sigabbrev_np(by_signal) ? sigabbrev_np(by_signal) : "?");
                 if (run->kind == CLOCHE_SCRIPT)
                         v->exit_code = 128 + by_signal;
         } else if (run->kind == CLOCHE_CALL) {
-                say(v, CLOCHE_STATUS_CRASH, "NoResult", "the interpreter exited with %d before there was a result",
-                    WEXITSTATUS(status));
+                set_verdict(v, CLOCHE_STATUS_CRASH, "NoResult",
+                            "the interpreter exited with %d before there was a result", WEXITSTATUS(status));
         } else if (WEXITSTATUS(status) != 0) {
-                say(v, CLOCHE_STATUS_ERROR, "ExitStatus", "the script exited with %d", WEXITSTATUS(status));
+                set_verdict(v, CLOCHE_STATUS_ERROR, "ExitStatus", "the script exited with %d", WEXITSTATUS(status));
                 v->exit_code = WEXITSTATUS(status);
         }
 }
@@ -133,7 +137,7 @@ static void judge_error(const struct cloche_run *run, struct verdict *v)
         const json_t *data = json_object_get(run->answer, "data");
         const char *type = json_string_value(json_object_get(data, "type"));
 
-        say(v, CLOCHE_STATUS_ERROR, type ? type : "Error", "%s", "");
+        set_verdict(v, CLOCHE_STATUS_ERROR, type ? type : "Error", "%s", "");
         if (run->kind == CLOCHE_SCRIPT && run->runtime->is_compiled && !run->is_forked)
                 v->exit_code = CLOCHE_EXIT_NOT_COMPILED;
 }
@@ -341,13 +345,13 @@ static void add_output(json_t *root, const char *name, const char *base64_name, 
 /* Convert a path below a mount, text or tagged bytes, to the box's path. */
 json_t *result_denial(const struct changeset_row *row, const json_t *denial)
 {
-        json_t *told = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial);
+        json_t *described = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial);
 
-        json_object_set(told, "path", json_object_get(named, "path"));
+        json_object_set(described, "path", json_object_get(named, "path"));
         json_decref(named);
-        if (json_string_length(json_object_get(told, "rule")) == 0) /* the default applied, not a rule */
-                json_object_del(told, "rule");
-        return told;
+        if (json_string_length(json_object_get(described, "rule")) == 0) /* the default applied, not a rule */
+                json_object_del(described, "rule");
+        return described;
 }
 
 static void add_denials(const struct cloche_run *run, json_t *denied)

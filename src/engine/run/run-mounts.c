@@ -1,5 +1,6 @@
 /* A run's side of its mounts: reports their events; at the end collects the changes and, if the run
- * succeeded and the caller does not decide, writes them to the host. */
+ * succeeded and the caller does not decide, writes them to the host. Runs in: the engine, on its
+ * loop. */
 #include "base/err.h"
 #include "engine/loop/engine.h"
 #include "wire/json.h"
@@ -7,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- at the end ----------------------------------------------------------------------------------------------- */
+/* -- at the end ------------------------------------------------------------------------------------------------- */
 
 static void close_books(struct cloche_run *run)
 {
-        run->books = BOOKS_READY;
-        run_end_again(run);
+        run_set_state(run, RUN_READY);
+        run_schedule_conclude(run);
 }
 
 static void warn_of_mount(struct cloche_run *run, const struct mount *mount)
@@ -65,7 +66,7 @@ static int start_sync(struct cloche_run *run, struct cloche_err *e)
                 .caller_fd = run->mounts->caller_fd,
         };
 
-        run->books = BOOKS_SYNCING;
+        run_set_state(run, RUN_SYNCING);
         return cloche_sync_start(run->engine, &opt, &run->sync, e);
 }
 
@@ -106,14 +107,14 @@ static void on_denied(void *data, const struct mount *mount, const json_t *denia
         struct changeset_row row = {.target = (char *)mount->option->target,
                                     .source = mount->option->source,
                                     .file = mount->option->file};
-        json_t *told;
+        json_t *described;
         char *text;
 
         if (!(run->file_events & 1u << CLOCHE_FILE_DENIED))
                 return;
-        told = result_denial(&row, denial);
-        text = json_dumps(told, JSON_COMPACT);
-        json_decref(told);
+        described = result_denial(&row, denial);
+        text = json_dumps(described, JSON_COMPACT);
+        json_decref(described);
         if (text)
                 run->on_file_event(run->file_event_data, run, CLOCHE_FILE_DENIED, text, NULL);
         free(text);
@@ -140,13 +141,13 @@ static void on_mount_failed(void *data, const struct cloche_err *e)
         struct cloche_run *run = data;
         struct keeper_usage usage;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
-        if (!run->is_live)
+        if (run->state == RUN_STARTING)
                 run_failed(run, e);
         else if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_failure(run, &usage);
-        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
+        else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
                 run_failed(run, e);
 }
 
@@ -160,7 +161,7 @@ static void listen_to_mounts(struct cloche_run *run)
 
 void run_cancel_sync(struct cloche_run *run)
 {
-        if (run->books != BOOKS_SYNCING)
+        if (run->state != RUN_SYNCING)
                 return;
         cloche_sync_free(run->sync);
         run->sync = NULL;
@@ -171,14 +172,14 @@ void run_cancel_sync(struct cloche_run *run)
 
 void run_collect_mounts(struct cloche_run *run)
 {
-        run->books = BOOKS_COLLECTING;
+        run_set_state(run, RUN_COLLECTING);
         if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
                 mounts_collect(run->mounts, run->omit_changes || run->omit_contents ? 0 : FILES_CONTENTS_TOTAL_MAX);
         else
                 run_measure(run); /* changes are kept only when nothing runs in the box */
 }
 
-/* -- at the start --------------------------------------------------------------------------------------------- */
+/* -- at the start ----------------------------------------------------------------------------------------------- */
 
 /* A box of a template can have new mount points only in its writable places; with others the run is
  * cold. */

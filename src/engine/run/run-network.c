@@ -126,8 +126,8 @@ void run_explain_network(struct cloche_run *run)
                 return;
         if (run->network.words.is_found || has_words(json_object_get(failure, "message")) ||
             has_words(json_object_get(failure, "stack")))
-                run_warn(run, "this run has no network, which its code asked for: rules permit connections (network; "
-                              "--network HOST:PORT on the command line)");
+                run_warn(run, "the code of this run used the network, which it does not have: rules permit connections "
+                              "(network; --network HOST:PORT on the command line)");
 }
 
 void run_network_done(struct cloche_run *run)

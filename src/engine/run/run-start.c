@@ -1,6 +1,6 @@
 /* The start of a run: a box of its own, or one prepared on a template's; its files; its program.
  * Each step is a request to the keeper, to the box's init or to a mount's server, and the answer
- * starts the next. A run that ends meanwhile gets no answers. */
+ * starts the next. A run that ends meanwhile gets no answers. Runs in: the engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -20,8 +20,8 @@ static void leave_cold(struct cloche_run *run)
         if (run->cold == COLD_WAITING) {
                 TAILQ_REMOVE(&engine->cold_waiting, run, link);
                 engine->cold_waiting_count--;
-        } else if (run->cold == COLD_ASKED) {
-                TAILQ_REMOVE(&engine->cold_asked, run, link);
+        } else if (run->cold == COLD_REQUESTED) {
+                TAILQ_REMOVE(&engine->cold_requested, run, link);
                 if (engine->cold_waiting_count > 0)
                         engine_awaits_boxes(engine);
         }
@@ -32,10 +32,10 @@ void run_stop_start(struct cloche_run *run)
 {
         leave_cold(run);
         (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped on arrival */
-        placing_stop(&run->placing);
+        seeding_stop(&run->seeding);
         run_stop_network(run);
         if (run->box.control)
-                control_forget(run->box.control, run);
+                control_detach(run->box.control, run);
 }
 
 static void watch(struct cloche_run *run)
@@ -46,7 +46,7 @@ static void watch(struct cloche_run *run)
                 run_failed(run, &e);
 }
 
-/* -- its program ---------------------------------------------------------------------------------------------- */
+/* -- its program ------------------------------------------------------------------------------------------------ */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
@@ -99,7 +99,7 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* -- its files ------------------------------------------------------------------------------------------------ */
+/* -- its files -------------------------------------------------------------------------------------------------- */
 
 void run_go_on(struct cloche_run *run)
 {
@@ -107,7 +107,7 @@ void run_go_on(struct cloche_run *run)
 
         if (run_awaits_network(run))
                 return;
-        if (run->trunk)
+        if (run->parent_box)
                 watch(run);
         else if (spawn(run, &e) < 0)
                 run_failed(run, &e);
@@ -139,7 +139,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
 }
 
 /* An empty box needs no list of files. Mounts report their changes themselves. */
-static void on_placed(void *data, const struct cloche_err *error)
+static void on_seeded(void *data, const struct cloche_err *error)
 {
         struct init_request request = {.op = INIT_LIST};
         struct cloche_run *run = data;
@@ -148,13 +148,13 @@ static void on_placed(void *data, const struct cloche_err *error)
         if (error)
                 run_failed(run, error);
         else if (run->omit_changes || run_is_root_mounted(run) ||
-                 (!run->trunk && run->own_files.count == 0 && !run->mounts))
+                 (!run->parent_box && run->own_files.count == 0 && !run->mounts))
                 run_go_on(run);
-        else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
+        else if (control_request_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);
 }
 
-/* -- a box of its own ----------------------------------------------------------------------------------------- */
+/* -- a box of its own ------------------------------------------------------------------------------------------- */
 
 static void on_box(void *data, struct keeper_reply *reply)
 {
@@ -177,11 +177,11 @@ static void on_box(void *data, struct keeper_reply *reply)
         if (r < 0)
                 run_failed(run, &e);
         else
-                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+                seeding_start(&run->seeding, &run->box, run->mounts, &run->own_files, on_seeded, run);
         runs_start_cold(engine);
 }
 
-static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
+static int request_box(struct cloche_run *run, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int r;
@@ -196,7 +196,7 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         if (r == 0 && run->mounts)
                 mounts_describe(run->mounts, spec);
         if (r == 0)
-                r = keeper_box_make_later(run->engine->keeper, spec, on_box, run, e);
+                r = keeper_box_make_async(run->engine->keeper, spec, on_box, run, e);
         free(spec);
         return r;
 }
@@ -207,8 +207,8 @@ static unsigned count_asked(const struct cloche_engine *engine, const struct clo
         const struct cloche_run *run;
         unsigned count = 0;
 
-        TAILQ_FOREACH (run, &engine->cold_asked, link)
-                count += now_ns - run->asked_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
+        TAILQ_FOREACH (run, &engine->cold_requested, link)
+                count += now_ns - run->requested_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
         return count;
 }
 
@@ -240,13 +240,13 @@ void runs_start_cold(struct cloche_engine *engine)
                 struct cloche_err e = {0};
 
                 leave_cold(run);
-                if (ask_for_box(run, &e) < 0) {
+                if (request_box(run, &e) < 0) {
                         run_failed(run, &e);
                         continue;
                 }
-                run->asked_ns = now_ns;
-                run->cold = COLD_ASKED;
-                TAILQ_INSERT_TAIL(&engine->cold_asked, run, link);
+                run->requested_ns = now_ns;
+                run->cold = COLD_REQUESTED;
+                TAILQ_INSERT_TAIL(&engine->cold_requested, run, link);
         }
         if (engine->cold_waiting_count > 0)
                 engine_awaits_boxes(engine);
@@ -303,25 +303,25 @@ int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt,
         return r < 0 ? r : wait_for_turn(run, e);
 }
 
-/* -- from a template ------------------------------------------------------------------------------------------ */
+/* -- from a template -------------------------------------------------------------------------------------------- */
 
-void run_seated(struct cloche_run *run, struct seat *seat)
+void run_start_in_instance(struct cloche_run *run, struct instance *instance)
 {
-        run->box = box_move(&seat->box);
-        run->trunk = seat->trunk;
-        run->fork = seat->fork;
-        run->before = seat->before;
-        run->in_used_box = seat->is_used;
-        run->channel = seat->channel;
+        run->box = box_move(&instance->box);
+        run->parent_box = instance->parent_box;
+        run->fork = instance->fork;
+        run->before = instance->before;
+        run->in_used_box = instance->is_used;
+        run->channel = instance->channel;
         if (run->kind == CLOCHE_EVALUATE)
                 run->channel.takes = S_IFREG;
-        seat->trunk = NULL;
-        seat->channel = (struct channel){.fd = -EBADF};
-        streams_take(run, &seat->stdio);
-        seat_free(seat);
+        instance->parent_box = NULL;
+        instance->channel = (struct channel){.fd = -EBADF};
+        streams_take(run, &instance->stdio);
+        instance_free(instance);
         run->started_ns = clock_now_ns();
         if (run->mounts && run->mounts->error.code)
                 run_failed(run, &run->mounts->error);
         else
-                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+                seeding_start(&run->seeding, &run->box, run->mounts, &run->own_files, on_seeded, run);
 }

@@ -1,5 +1,6 @@
 /* A run: from checked options to a result, driven by the engine's loop. Errors of the caller are
- * found before the box is made; from then on every act of the guest becomes a result. */
+ * found before the box is made; from then on every act of the guest becomes a result. Runs in: the
+ * engine, on its loop. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -10,6 +11,7 @@
 #include "wire/rpc.h"
 #include "wire/value.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@
 #define CPU_LOOK_MAX_MS 50
 #define EXIT_PATIENCE_MS 2000 /* between a child's end and its template's report of it */
 
-/* -- handles on the loop -------------------------------------------------------------------------------------- */
+/* -- handles on the loop ---------------------------------------------------------------------------------------- */
 
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e)
 {
@@ -47,7 +49,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct cloche_run *run = handle->data;
 
-        if (--run->handles == 0 && run->is_freed)
+        if (--run->handles == 0 && run->state == RUN_FREED)
                 finish(run);
 }
 
@@ -76,18 +78,42 @@ static void close_handles(struct cloche_run *run)
                 close_handle(all[i]);
 }
 
-/* -- how a run ends ------------------------------------------------------------------------------------------- */
+/* -- how a run ends --------------------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << (state))
+static const unsigned transitions[RUN_STATES] = {
+        [RUN_STARTING] = TO(RUN_RUNNING) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_RUNNING] = TO(RUN_ENDED) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_ENDED] = TO(RUN_COMPARING) | TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_COMPARING] = TO(RUN_COLLECTING) | TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_COLLECTING] = TO(RUN_MEASURING) | TO(RUN_FREED),
+        [RUN_MEASURING] = TO(RUN_SYNCING) | TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_SYNCING] = TO(RUN_READY) | TO(RUN_FREED),
+        [RUN_READY] = TO(RUN_CONCLUDED) | TO(RUN_FREED),
+        [RUN_CONCLUDED] = TO(RUN_FREED),
+};
+
+void run_set_state(struct cloche_run *run, enum run_state state)
+{
+        assert(transitions[run->state] & TO(state));
+        run->state = state;
+}
+
+int run_has_ended(const struct cloche_run *run)
+{
+        return run->state >= RUN_ENDED;
+}
 
 static void end(struct cloche_run *run, enum run_end why)
 {
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
-        run->ended = 1;
+        run_set_state(run, !run->had_program || why == RUN_END_FAILED ? RUN_READY : RUN_ENDED);
         run->end = why;
         run->ended_ns = clock_now_ns();
         if (!run->started_ns)
                 run->started_ns = run->ended_ns;
-        if (!run->is_live)
+        if (!run->had_program)
                 run_stop_start(run);
         run->is_queued = 1;
         TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
@@ -107,9 +133,9 @@ static int signal_program(struct cloche_run *run, int signal)
                                              .signal = (uint32_t)signal,
                                              .flags = INIT_KILL_TREE};
 
-        if (run->kind != CLOCHE_SCRIPT || run->trunk || !run->is_live || run->box.pid <= 0)
+        if (run->kind != CLOCHE_SCRIPT || run->parent_box || run->state != RUN_RUNNING || run->box.pid <= 0)
                 return 0;
-        return control_ask(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
+        return control_request(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
 }
 
 static void on_cancel(uv_async_t *async)
@@ -117,9 +143,9 @@ static void on_cancel(uv_async_t *async)
         struct cloche_run *run = async->data;
         int signal = atomic_exchange(&run->signal, 0);
 
-        if (run->has_terminal && !run->ended)
+        if (run->has_terminal && !run_has_ended(run))
                 stream_resize(run);
-        if (signal && !run->ended && !signal_program(run, signal))
+        if (signal && !run_has_ended(run) && !signal_program(run, signal))
                 atomic_store(&run->cancelled, 1);
         if (!atomic_load(&run->cancelled))
                 return;
@@ -149,7 +175,7 @@ static void on_cpu_usage(void *data, struct keeper_reply *reply)
 {
         struct cloche_run *run = data;
 
-        if (!reply->error && !run->ended)
+        if (!reply->error && !run_has_ended(run))
                 judge_cpu(run, &reply->answer->usage);
 }
 
@@ -162,11 +188,11 @@ static void on_cpu(uv_timer_t *timer)
 
         if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_cpu(run, &usage);
-        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
+        else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
                 return; /* the keeper is gone, and the box with it */
 }
 
-/* -- the agent's channel -------------------------------------------------------------------------------------- */
+/* -- the agent's channel ---------------------------------------------------------------------------------------- */
 
 static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err *e)
 {
@@ -175,14 +201,14 @@ static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err
 }
 
 /* The caller's value, or the function's, does not fit: report it like an error of the code. */
-static int keep_misfit(struct cloche_run *run, const struct misfit *m, struct cloche_err *e)
+static int keep_schema_error(struct cloche_run *run, const struct schema_error *m, struct cloche_err *e)
 {
         json_t *message = json_sprintf("%s%s%s", m->where, m->where[0] ? ": " : "", m->what);
 
         run->answer = json_pack("{s:O, s:{s:s, s:o}}", "message", message, "data", "type",
                                 runtime_argument_error(run->runtime, m->is_value), "message", message);
         run->answer_is_error = 1;
-        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "tell what does not fit");
+        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "report the schema error");
 }
 
 static int keep_result(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -190,7 +216,7 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         static const char *const measured[] = {"cpuMs", "heapBytes"};
         const char *name = run->kind == CLOCHE_EVALUATE ? "exports" : "value";
         json_t *value = NULL, *source;
-        struct misfit misfit;
+        struct schema_error schema_error;
         int r;
 
         if (!json_is_object(m->result) || !json_object_get(m->result, name))
@@ -198,10 +224,11 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         r = value_read(json_object_get(m->result, name), VALUE_FRAME, f->attachments, f->attachments_size, &value, e);
         if (r < 0)
                 return r;
-        r = run->schema ? signature_check_output(run->schema, value, &misfit) : 0;
+        r = run->schema ? signature_check_output(run->schema, value, &schema_error) : 0;
         if (r != 0) {
                 json_decref(value);
-                return r > 0 ? keep_misfit(run, &misfit, e) : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
+                return r > 0 ? keep_schema_error(run, &schema_error, e)
+                             : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
         }
         source = json_object_get(m->result, "signatureSource");
         run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource",
@@ -217,14 +244,14 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f,
                         struct cloche_err *e)
 {
-        int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
+        int is_build = run->build.is_requested && m->id && json_integer_value(m->id) == BUILD_ID;
         json_t *thrown;
 
         if (m->kind == RPC_RESULT && is_build)
-                return build_hear(run->engine, &run->build, m, f, e);
+                return build_on_answer(run->engine, &run->build, m, f, e);
         if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID &&
             !is_build)
-                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer without a request");
         if (m->kind == RPC_REQUEST)
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
@@ -238,7 +265,7 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return 0;
         }
         if (m->kind == RPC_NOTIFICATION)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the notification \"%.60s\", which was not requested", m->method);
         run->answer_is_error = 1;
         run->answer = json_copy(m->error);
         thrown = json_object_get(m->error, "data");
@@ -255,7 +282,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         struct cloche_run *run = data;
         int r;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return 0;
         r = keep_message(run, m, f, e);
         if (run->answer)
@@ -275,13 +302,13 @@ static void on_channel_end(void *data, const struct cloche_err *e)
 {
         struct cloche_run *run = data;
 
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
         if (e)
                 guest_broke_protocol(run, e);
-        else if (run->trunk && run->trunk->is_dead)
+        else if (run->parent_box && run->parent_box->is_dead)
                 end(run, RUN_END_NONE);
-        else if (run->trunk)
+        else if (run->parent_box)
                 start_timer(run, &run->exit_timer, on_exit_unknown, EXIT_PATIENCE_MS);
 }
 
@@ -290,7 +317,7 @@ static void on_program_exit(void *data, const struct init_answer *exit)
         struct cloche_run *run = data;
 
         box_keep_exit(&run->box, exit);
-        if (run->ended || !run->box.exited)
+        if (run_has_ended(run) || !run->box.exited)
                 return;
         /* The program may have sent its result just before it ended. */
         channel_drain(&run->channel);
@@ -302,13 +329,13 @@ static void on_init_end(void *data, const struct cloche_err *e)
         struct cloche_run *run = data;
 
         (void)e;
-        if (run->ended || !run->is_live)
+        if (run->state != RUN_RUNNING)
                 return; /* open requests of its start fail, and end the run */
         channel_drain(&run->channel);
         end(run, RUN_END_NONE);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 /* Fail if a guard is missing; the error names all of them and the option that permits it. */
 int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
@@ -324,7 +351,7 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
         if (size == 0)
                 return 0;
         return err_set(e, CLOCHE_E_GUARD_MISSING,
-                       "guards missing: %s (cloche selftest tells why; --optional permits it)", names);
+                       "guards missing: %s (cloche selftest shows why; --optional permits it)", names);
 }
 
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -395,7 +422,8 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
                 r = watch_channel(run, e);
         if (r < 0)
                 return r;
-        run->is_live = 1;
+        run_set_state(run, RUN_RUNNING);
+        run->had_program = 1;
         control->on_exit = on_program_exit;
         control->on_end = on_init_end;
         control->data = run;
@@ -409,11 +437,11 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
         return 0;
 }
 
-/* -- from a template ------------------------------------------------------------------------------------------ */
+/* -- from a template -------------------------------------------------------------------------------------------- */
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
-        if (run->ended) /* the engine killed it to compare its files */
+        if (run_has_ended(run)) /* the engine killed it to compare its files */
                 return;
         run->box.exited = 1;
         run->box.exit = *exit;
@@ -439,7 +467,7 @@ static enum run_end own_failure(struct cloche_run *run)
 
 void run_failed(struct cloche_run *run, const struct cloche_err *e)
 {
-        if (run->ended)
+        if (run_has_ended(run))
                 return;
         run->problem = *e;
         if (run->template && run->template->setup && run->template->setup->is_code &&
@@ -451,13 +479,13 @@ void run_failed(struct cloche_run *run, const struct cloche_err *e)
 
 void run_out_of_memory(struct cloche_run *run)
 {
-        if (!run->ended)
+        if (!run_has_ended(run))
                 end(run, RUN_END_NONE);
 }
 
 void run_template_died(struct cloche_run *run)
 {
-        if (!run->ended && uv_is_active((uv_handle_t *)&run->exit_timer))
+        if (!run_has_ended(run) && uv_is_active((uv_handle_t *)&run->exit_timer))
                 end(run, RUN_END_NONE);
 }
 
@@ -488,8 +516,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 return r;
         }
         run->template->users++;
-        run->started_ns = clock_now_ns(); /* set again when it has its seat */
-        template_seat_run(run->template, run);
+        run->started_ns = clock_now_ns(); /* set again when it has its instance */
+        template_queue_run(run->template, run);
         return 0;
 }
 
@@ -562,11 +590,11 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
 }
 
 /* Put the build request before the call. */
-static int ask_for_build(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+static int append_build_request(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         int r = build_describe(run->engine, run->runtime, opt, run->values->build, &run->build, e);
 
-        return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
+        return r < 0 ? r : build_request(run->engine, &run->build, &run->request, e);
 }
 
 static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments,
@@ -575,7 +603,7 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
         int r = 0;
 
         if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !run->is_forked)
-                r = ask_for_build(run, opt, e);
+                r = append_build_request(run, opt, e);
         if (r == 0 && (run->kind != CLOCHE_SCRIPT || run->is_forked))
                 r = request_build(opt, run->values, run->runtime, &run->limits, arguments, &run->request, e);
         if (r < 0)
@@ -587,12 +615,12 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
 static int start_bound(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         struct arguments arguments = {0};
-        struct misfit misfit;
-        int r = run->kind == CLOCHE_CALL ? request_bind(run->values, &arguments, &misfit, e) : 0;
+        struct schema_error schema_error;
+        int r = run->kind == CLOCHE_CALL ? request_bind(run->values, &arguments, &schema_error, e) : 0;
 
         if (r == 0)
                 r = start(run, opt, &arguments, e);
-        else if (r > 0 && (r = keep_misfit(run, &misfit, e)) == 0)
+        else if (r > 0 && (r = keep_schema_error(run, &schema_error, e)) == 0)
                 end(run, RUN_END_NONE);
         arguments_done(&arguments);
         return r;
@@ -682,7 +710,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         return r;
 }
 
-/* -- ending --------------------------------------------------------------------------------------------------- */
+/* -- ending ----------------------------------------------------------------------------------------------------- */
 
 void run_warn(struct cloche_run *run, const char *text)
 {
@@ -727,7 +755,7 @@ static void on_looked(void *data)
         struct cloche_run *run = data;
 
         run->aside = NULL;
-        if (run->is_freed) {
+        if (run->state == RUN_FREED) {
                 finish_free(run);
                 return;
         }
@@ -766,8 +794,8 @@ static void measured(struct cloche_run *run)
                 if (run->mounts && run_start_sync(run))
                         return;
         }
-        run->books = BOOKS_READY;
-        run_end_again(run);
+        run_set_state(run, RUN_READY);
+        run_schedule_conclude(run);
 }
 
 static void on_measured(void *data, struct keeper_reply *reply)
@@ -783,27 +811,25 @@ static void on_measured(void *data, struct keeper_reply *reply)
 
 void run_measure(struct cloche_run *run)
 {
-        run->books = BOOKS_MEASURING;
+        run_set_state(run, RUN_MEASURING);
         if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
-            keeper_box_usage_later(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
+            keeper_box_usage_async(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
                 measured(run);
 }
 
-/* 0: run_end_again follows. */
+/* 0: run_schedule_conclude follows. */
 static int open_books(struct cloche_run *run)
 {
-        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->is_live)
-                return 1;
-        if (run->books != BOOKS_OPEN)
-                return 0;
+        if (run->state != RUN_ENDED)
+                return run->state == RUN_READY;
         streams_stop(run);
         run_stop_network(run);
-        if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0) {
+        if (!run->mounts && run->parent_box && run->omit_changes && run->collect_count == 0) {
                 run_measure(run);
                 return 0;
         }
         close_handles(run);
-        run->books = BOOKS_LOOKING;
+        run_set_state(run, RUN_COMPARING);
         box_take_control(&run->box);
         if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
             0) {
@@ -843,8 +869,8 @@ static void give_box_back(struct cloche_run *run)
                 (void)box_drop(&run->box, NULL, NULL);
                 return;
         }
-        template_reuse(run->template, &limits, &run->box, run->trunk);
-        run->trunk = NULL;
+        template_reuse(run->template, &limits, &run->box, run->parent_box);
+        run->parent_box = NULL;
 }
 
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
@@ -857,7 +883,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         channel_close(&run->channel);
         bridge_done(&run->bridge);
         /* The caller need not wait until the box is gone. */
-        if (run->trunk)
+        if (run->parent_box)
                 give_box_back(run);
         else
                 (void)box_drop(&run->box, NULL, NULL);
@@ -873,7 +899,7 @@ static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_
 {
         if (run->end == RUN_END_FAILED)
                 return give_up(run, e);
-        if (!run->is_live)
+        if (!run->had_program)
                 return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
         return close_books(run, ret, e);
 }
@@ -885,7 +911,7 @@ static void leave_queue(struct cloche_run *run)
         run->is_queued = 0;
 }
 
-void run_end_again(struct cloche_run *run)
+void run_schedule_conclude(struct cloche_run *run)
 {
         run->is_queued = 1;
         TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
@@ -895,37 +921,37 @@ void run_end_again(struct cloche_run *run)
 void run_conclude(struct cloche_run *run)
 {
         leave_queue(run);
-        if (run->is_concluded || !open_books(run))
+        if (!open_books(run))
                 return;
-        run->is_concluded = 1;
+        run_set_state(run, RUN_CONCLUDED);
         run->code = close_run(run, &run->result, &run->error);
         (void)box_drop(&run->box, NULL, NULL); /* of a run that failed, or ended before it began */
         let_go(run);
 }
 
-void run_tell(struct cloche_run *run)
+void run_report(struct cloche_run *run)
 {
         int is_news = run->is_queued;
 
         run_conclude(run);
-        if (is_news && run->is_concluded && run->on_end)
+        if (is_news && run->state == RUN_CONCLUDED && run->on_end)
                 run->on_end(run->data, run);
 }
 
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
-        if (run->waited)
-                return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
-        while (!run->is_concluded) {
-                if (!run->ended && atomic_load(&run->cancelled))
+        if (run->was_waited_for)
+                return err_set(e, CLOCHE_E_STATE, "cloche_run_wait was called before for this run: call it once");
+        while (run->state != RUN_CONCLUDED) {
+                if (!run_has_ended(run) && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);
                 else if (run->is_queued)
-                        run_tell(run);
+                        run_report(run);
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
-        run_tell(run);
-        run->waited = 1;
+        run_report(run);
+        run->was_waited_for = 1;
         if (run->code < 0) {
                 if (e)
                         *e = run->error;
@@ -960,9 +986,9 @@ static const char *phase_before(const struct cloche_run *run)
 {
         if (run->cold == COLD_WAITING)
                 return "waiting for a box";
-        if (run->cold == COLD_ASKED)
+        if (run->cold == COLD_REQUESTED)
                 return "making the box";
-        if (run->is_forked && !run->trunk)
+        if (run->is_forked && !run->parent_box)
                 return "bringing up the interpreter that runs are forked from";
         return "putting files into the box";
 }
@@ -970,17 +996,17 @@ static const char *phase_before(const struct cloche_run *run)
 /* The compiler of a script has the channel, but the program does not. */
 static int is_compiling(const struct cloche_run *run)
 {
-        return run->build.is_asked ||
+        return run->build.is_requested ||
                (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
 }
 
 const char *cloche_run_phase(const cloche_run *run)
 {
-        if (run->ended && run->sync)
+        if (run_has_ended(run) && run->sync)
                 return "writing changes to the host";
-        if (run->ended)
-                return run->is_concluded ? NULL : "looking at what the run left";
-        if (!run->is_live)
+        if (run_has_ended(run))
+                return run->state == RUN_CONCLUDED ? NULL : "looking at what the run left";
+        if (run->state == RUN_STARTING)
                 return phase_before(run);
         return is_compiling(run) ? "compiling" : NULL;
 }
@@ -1010,7 +1036,7 @@ void cloche_run_free(cloche_run *run)
 {
         if (!run)
                 return;
-        run->ended = 1;
+        run_set_state(run, RUN_FREED);
         leave_queue(run);
         run_stop_start(run);
         cloche_result_free(run->result);
@@ -1021,7 +1047,7 @@ void cloche_run_free(cloche_run *run)
         channel_close(&run->channel);
         run_network_done(run);
         let_go(run);
-        trunk_unref(run->trunk);
+        parent_box_unref(run->parent_box);
         kept_files_done(&run->own_files);
         streams_done(run);
         buf_done(&run->request);
@@ -1034,7 +1060,6 @@ void cloche_run_free(cloche_run *run)
         json_decref(run->warnings);
         for (int i = 0; i < 2; i++)
                 json_decref(run->console[i].lines);
-        run->is_freed = 1;
         run->handles++; /* cancel_async */
         close_handles(run);
         box_kill(&run->box); /* the thread may wait for a mount's server, which dies with the box */

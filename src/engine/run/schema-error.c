@@ -1,3 +1,4 @@
+/* Texts of errors of values that do not fit a schema. Runs in: the engine; pure. */
 #include "schema-error.h"
 
 #include "base/utf8.h"
@@ -18,7 +19,7 @@ static void copy(char *ret, size_t room, const char *text, size_t size)
         ret[size] = '\0';
 }
 
-int misfit_set(struct misfit *m, int is_value, const char *format, ...)
+int schema_error_set(struct schema_error *m, int is_value, const char *format, ...)
 {
         char text[2 * sizeof(m->what)];
         va_list ap;
@@ -32,16 +33,16 @@ int misfit_set(struct misfit *m, int is_value, const char *format, ...)
         return 1;
 }
 
-static int came_by(struct misfit *m, const char *step)
+static int came_by(struct schema_error *m, const char *step)
 {
-        char way[sizeof(struct misfit_text) + sizeof(m->where) + 1];
+        char way[sizeof(struct schema_error_text) + sizeof(m->where) + 1];
 
         snprintf(way, sizeof(way), "%s%s", step, m->where);
         copy(m->where, sizeof(m->where), way, strlen(way));
         return 1;
 }
 
-static int came_by_item(struct misfit *m, size_t index)
+static int came_by_item(struct schema_error *m, size_t index)
 {
         char step[32];
 
@@ -49,31 +50,31 @@ static int came_by_item(struct misfit *m, size_t index)
         return came_by(m, step);
 }
 
-static int came_by_member(struct misfit *m, const char *key, size_t size)
+static int came_by_member(struct schema_error *m, const char *key, size_t size)
 {
-        struct misfit_text name;
+        struct schema_error_text name;
         char step[sizeof(name) + 1];
 
-        snprintf(step, sizeof(step), ".%s", misfit_name(key, size, &name));
+        snprintf(step, sizeof(step), ".%s", schema_error_name(key, size, &name));
         return came_by(m, step);
 }
 
-int misfit_in(int r, struct misfit *m, const char *step)
+int schema_error_in(int r, struct schema_error *m, const char *step)
 {
         return r == 1 ? came_by(m, step) : r;
 }
 
-int misfit_in_item(int r, struct misfit *m, size_t index)
+int schema_error_in_item(int r, struct schema_error *m, size_t index)
 {
         return r == 1 ? came_by_item(m, index) : r;
 }
 
-int misfit_in_member(int r, struct misfit *m, const char *key, size_t size)
+int schema_error_in_member(int r, struct schema_error *m, const char *key, size_t size)
 {
         return r == 1 ? came_by_member(m, key, size) : r;
 }
 
-const char *misfit_name(const char *text, size_t size, struct misfit_text *ret)
+const char *schema_error_name(const char *text, size_t size, struct schema_error_text *ret)
 {
         copy(ret->text, NAME_BYTES_MAX, text, size);
         if (size >= NAME_BYTES_MAX)
@@ -81,21 +82,21 @@ const char *misfit_name(const char *text, size_t size, struct misfit_text *ret)
         return ret->text;
 }
 
-const char *misfit_value(const json_t *value, struct misfit_text *ret)
+const char *schema_error_value(const json_t *value, struct schema_error_text *ret)
 {
         const json_t *text = json_is_string(value) ? value : json_object_get(value, "v");
-        struct misfit_text name;
+        struct schema_error_text name;
 
         if (json_is_number(value) || json_is_boolean(value))
-                return misfit_json(value, ret);
+                return schema_error_json(value, ret);
         if (!json_is_string(text))
                 return view_kind_name(value);
-        misfit_name(json_string_value(text), json_string_length(text), &name);
+        schema_error_name(json_string_value(text), json_string_length(text), &name);
         snprintf(ret->text, sizeof(ret->text), text == value ? "\"%s\"" : "%s", name.text);
         return ret->text;
 }
 
-const char *misfit_json(const json_t *value, struct misfit_text *ret)
+const char *schema_error_json(const json_t *value, struct schema_error_text *ret)
 {
         char *text = value_dump(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 

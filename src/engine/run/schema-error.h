@@ -5,30 +5,31 @@
 
 #include <jansson.h>
 
-struct misfit {
+struct schema_error {
         int is_value;    /* the value is wrong, else its type or the call's shape */
         char where[200]; /* the path to it, "argument 'a'.rows[3]" */
         char what[320];
 };
 
 /* Fill *m and return 1. */
-int misfit_set(struct misfit *m, int is_value, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int schema_error_set(struct schema_error *m, int is_value, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 /* Prefix a step to the path, on the return from the place that failed. All return r, and do nothing
  * unless it is 1. */
-int misfit_in(int r, struct misfit *m, const char *step);
-int misfit_in_item(int r, struct misfit *m, size_t index);
-int misfit_in_member(int r, struct misfit *m, const char *key, size_t size);
+int schema_error_in(int r, struct schema_error *m, const char *step);
+int schema_error_in_item(int r, struct schema_error *m, size_t index);
+int schema_error_in_member(int r, struct schema_error *m, const char *key, size_t size);
 
 /* Untrusted text for a message, cut between characters. */
-struct misfit_text {
+struct schema_error_text {
         char text[200];
 };
 
-const char *misfit_name(const char *text, size_t size, struct misfit_text *ret);
+const char *schema_error_name(const char *text, size_t size, struct schema_error_text *ret);
 /* Scalars by value, others by kind. */
-const char *misfit_value(const json_t *value, struct misfit_text *ret);
+const char *schema_error_value(const json_t *value, struct schema_error_text *ret);
 /* The value as JSON. */
-const char *misfit_json(const json_t *value, struct misfit_text *ret);
+const char *schema_error_json(const json_t *value, struct schema_error_text *ret);
 
 #endif

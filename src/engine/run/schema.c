@@ -1,3 +1,4 @@
+/* Schemas, and values against them. Runs in: the engine; pure. */
 #include "schema.h"
 
 #include "base/utf8.h"
@@ -12,7 +13,7 @@ struct keyword;
 
 /* One value against one schema. */
 struct check {
-        struct misfit *misfit;
+        struct schema_error *schema_error;
         struct patterns patterns;
         const json_t *schema; /* these two are of the current rule */
         const struct keyword *keyword;
@@ -105,15 +106,16 @@ static int is_size(const json_t *rule)
 
 static int refuse_type(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct misfit_text wanted = {""};
+        struct schema_error_text wanted = {""};
         size_t size = 0;
 
         if (json_is_string(rule))
-                return misfit_set(c->misfit, 0, "expected %s, got %s", json_string_value(rule), view_kind_name(value));
+                return schema_error_set(c->schema_error, 0, "expected %s, got %s", json_string_value(rule),
+                                        view_kind_name(value));
         for (size_t i = 0; i < json_array_size(rule) && size < sizeof(wanted.text); i++)
                 size += (size_t)snprintf(wanted.text + size, sizeof(wanted.text) - size, "%s%s", i ? " or " : "",
                                          json_string_value(json_array_get(rule, i)));
-        return misfit_set(c->misfit, 0, "expected %s, got %s", wanted.text, view_kind_name(value));
+        return schema_error_set(c->schema_error, 0, "expected %s, got %s", wanted.text, view_kind_name(value));
 }
 
 static int check_type(struct check *c, const json_t *rule, const json_t *value)
@@ -127,7 +129,7 @@ static int check_type(struct check *c, const json_t *rule, const json_t *value)
 
 static int check_enum(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct misfit_text allowed, got;
+        struct schema_error_text allowed, got;
 
         for (size_t i = 0; i < json_array_size(rule); i++) {
                 int same = view_equal(value, json_array_get(rule, i));
@@ -135,18 +137,19 @@ static int check_enum(struct check *c, const json_t *rule, const json_t *value)
                 if (same != 0)
                         return same < 0 ? same : 0;
         }
-        return misfit_set(c->misfit, 1, "expected one of %s, got %s", misfit_json(rule, &allowed),
-                          misfit_value(value, &got));
+        return schema_error_set(c->schema_error, 1, "expected one of %s, got %s", schema_error_json(rule, &allowed),
+                                schema_error_value(value, &got));
 }
 
 static int check_const(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct misfit_text allowed, got;
+        struct schema_error_text allowed, got;
         int same = view_equal(value, rule);
 
         if (same != 0)
                 return same < 0 ? same : 0;
-        return misfit_set(c->misfit, 1, "expected %s, got %s", misfit_json(rule, &allowed), misfit_value(value, &got));
+        return schema_error_set(c->schema_error, 1, "expected %s, got %s", schema_error_json(rule, &allowed),
+                                schema_error_value(value, &got));
 }
 
 /* Count the schemas that the value fits, up to `most`. */
@@ -168,15 +171,15 @@ static int check_alternatives(struct check *c, const json_t *rule, const json_t 
 {
         const struct keyword *keyword = c->keyword;
         int fitting = count_fitting(c, rule, value, keyword->is_exclusive ? 2 : 1);
-        struct misfit last;
+        struct schema_error last;
 
         if (fitting < 0 || fitting == 1)
                 return fitting < 0 ? fitting : 0;
         if (fitting > 1)
-                return misfit_set(c->misfit, 1, "fits more than one of %s", keyword->name);
-        last = *c->misfit;
-        return misfit_set(c->misfit, last.is_value, "fits none of %s, for the last%s: %s", keyword->name, last.where,
-                          last.what);
+                return schema_error_set(c->schema_error, 1, "fits more than one of %s", keyword->name);
+        last = *c->schema_error;
+        return schema_error_set(c->schema_error, last.is_value, "fits none of %s, for the last%s: %s", keyword->name,
+                                last.where, last.what);
 }
 
 static int check_all(struct check *c, const json_t *rule, const json_t *value)
@@ -199,7 +202,7 @@ static int check_properties(struct check *c, const json_t *rule, const json_t *v
                 const json_t *member = r == 0 ? json_object_getn(members, key, size) : NULL;
 
                 if (member)
-                        r = misfit_in_member(check(c, inner, member), c->misfit, key, size);
+                        r = schema_error_in_member(check(c, inner, member), c->schema_error, key, size);
         }
         json_decref(properties);
         json_decref(members);
@@ -211,7 +214,7 @@ static int check_additional(struct check *c, const json_t *rule, const json_t *v
         const json_t *known = json_object_get(c->schema, "properties");
         json_t *members = view_members(value), *properties = known ? view_members(known) : json_object(), *member;
         int r = members && properties ? 0 : -ENOMEM;
-        struct misfit_text name;
+        struct schema_error_text name;
         const char *key;
         size_t size;
 
@@ -219,9 +222,10 @@ static int check_additional(struct check *c, const json_t *rule, const json_t *v
                 if (r != 0 || json_object_getn(properties, key, size) || json_is_true(rule))
                         continue;
                 if (json_is_false(rule))
-                        r = misfit_set(c->misfit, 0, "unknown property '%s'", misfit_name(key, size, &name));
+                        r = schema_error_set(c->schema_error, 0, "unknown property '%s'",
+                                             schema_error_name(key, size, &name));
                 else
-                        r = misfit_in_member(check(c, rule, member), c->misfit, key, size);
+                        r = schema_error_in_member(check(c, rule, member), c->schema_error, key, size);
         }
         json_decref(properties);
         json_decref(members);
@@ -232,14 +236,15 @@ static int check_required(struct check *c, const json_t *rule, const json_t *val
 {
         json_t *members = view_members(value);
         int r = members ? 0 : -ENOMEM;
-        struct misfit_text shown;
+        struct schema_error_text shown;
 
         for (size_t i = 0; r == 0 && i < json_array_size(rule); i++) {
                 const char *name = json_string_value(json_array_get(rule, i));
                 size_t size = json_string_length(json_array_get(rule, i));
 
                 if (!json_object_getn(members, name, size))
-                        r = misfit_set(c->misfit, 0, "property '%s' is missing", misfit_name(name, size, &shown));
+                        r = schema_error_set(c->schema_error, 0, "property '%s' is missing",
+                                             schema_error_name(name, size, &shown));
         }
         json_decref(members);
         return r;
@@ -253,7 +258,7 @@ static int check_items(struct check *c, const json_t *rule, const json_t *value)
         for (size_t i = 0; r == 0 && i < items.count; i++) {
                 json_t *item = view_item(&items, i);
 
-                r = item ? misfit_in_item(check(c, rule, item), c->misfit, i) : -ENOMEM;
+                r = item ? schema_error_in_item(check(c, rule, item), c->schema_error, i) : -ENOMEM;
                 json_decref(item);
         }
         return r;
@@ -266,8 +271,8 @@ static int check_size(struct check *c, const json_t *bound, size_t size, const c
 
         if (is_least ? have >= wanted : have <= wanted)
                 return 0;
-        return misfit_set(c->misfit, 1, "expected at %s %lld %s, got %lld", is_least ? "least" : "most", wanted, what,
-                          have);
+        return schema_error_set(c->schema_error, 1, "expected at %s %lld %s, got %lld", is_least ? "least" : "most",
+                                wanted, what, have);
 }
 
 static int check_count(struct check *c, const json_t *rule, const json_t *value)
@@ -284,26 +289,28 @@ static int check_bound(struct check *c, const json_t *rule, const json_t *value)
 {
         static const char *const words[2][2] = {{"at most", "at least"}, {"less than", "more than"}};
         const struct keyword *k = c->keyword;
-        struct misfit_text bound, got;
+        struct schema_error_text bound, got;
         int order;
 
         if (view_compare(value, rule, &order) && (k->sign * order > 0 || (order == 0 && !k->is_exclusive)))
                 return 0;
-        return misfit_set(c->misfit, 1, "expected %s %s, got %s", words[k->is_exclusive][k->sign > 0],
-                          misfit_value(rule, &bound), misfit_value(value, &got));
+        return schema_error_set(c->schema_error, 1, "expected %s %s, got %s", words[k->is_exclusive][k->sign > 0],
+                                schema_error_value(rule, &bound), schema_error_value(value, &got));
 }
 
 static int check_pattern(struct check *c, const json_t *rule, const json_t *value)
 {
         int r = patterns_match(&c->patterns, rule, value);
-        struct misfit_text got, source;
+        struct schema_error_text got, source;
 
         if (r == -ENOMEM || r == 1)
                 return r < 0 ? r : 0;
-        misfit_name(json_string_value(rule), json_string_length(rule), &source);
+        schema_error_name(json_string_value(rule), json_string_length(rule), &source);
         if (r < 0)
-                return misfit_set(c->misfit, 1, "takes too much time or memory to match against %s", source.text);
-        return misfit_set(c->misfit, 1, "%s does not match %s", misfit_value(value, &got), source.text);
+                return schema_error_set(c->schema_error, 1, "takes too much time or memory to match against %s",
+                                        source.text);
+        return schema_error_set(c->schema_error, 1, "%s does not match %s", schema_error_value(value, &got),
+                                source.text);
 }
 
 static int is_pattern(const json_t *rule)
@@ -372,9 +379,9 @@ static int check(struct check *c, const json_t *schema, const json_t *value)
         return 0;
 }
 
-int schema_fits(const json_t *schema, const json_t *value, struct misfit *m)
+int schema_fits(const json_t *schema, const json_t *value, struct schema_error *m)
 {
-        struct check c = {.misfit = m};
+        struct check c = {.schema_error = m};
         int r = check(&c, schema, value);
 
         patterns_done(&c.patterns);
@@ -394,34 +401,35 @@ int schema_is_annotation(const char *keyword)
         return 0;
 }
 
-static int check_keyword(const char *name, const json_t *rule, struct misfit *m)
+static int check_keyword(const char *name, const json_t *rule, struct schema_error *m)
 {
         const struct keyword *keyword = find_keyword(name);
-        struct misfit_text shown;
+        struct schema_error_text shown;
 
         if (keyword)
-                return keyword->is_rule(rule) ? 0 : misfit_set(m, 1, "keyword '%s' has a wrong value", name);
+                return keyword->is_rule(rule) ? 0 : schema_error_set(m, 1, "keyword '%s' has a wrong value", name);
         if (schema_is_annotation(name))
                 return 0;
-        return misfit_set(m, 1, "keyword '%s' is not supported", misfit_name(name, strlen(name), &shown));
+        return schema_error_set(m, 1, "keyword '%s' is not supported", schema_error_name(name, strlen(name), &shown));
 }
 
-static int check_type_names(const json_t *type, struct misfit *m)
+static int check_type_names(const json_t *type, struct schema_error *m)
 {
         size_t count = json_is_array(type) ? json_array_size(type) : type != NULL;
-        struct misfit_text shown;
+        struct schema_error_text shown;
 
         for (size_t i = 0; i < count; i++) {
                 const json_t *name = json_is_array(type) ? json_array_get(type, i) : type;
 
                 if (!kinds_of(name))
-                        return misfit_set(m, 1, "unknown type '%s'",
-                                          misfit_name(json_string_value(name), json_string_length(name), &shown));
+                        return schema_error_set(m, 1, "unknown type '%s'",
+                                                schema_error_name(json_string_value(name), json_string_length(name),
+                                                                  &shown));
         }
         return 0;
 }
 
-static int check_members(const json_t *properties, struct misfit *m)
+static int check_members(const json_t *properties, struct schema_error *m)
 {
         json_t *members = properties ? view_members(properties) : json_object(), *inner;
         int r = members ? 0 : -ENOMEM;
@@ -430,21 +438,21 @@ static int check_members(const json_t *properties, struct misfit *m)
 
         json_object_keylen_foreach (members, key, size, inner)
                 if (r == 0)
-                        r = misfit_in_member(schema_check(inner, m), m, key, size);
+                        r = schema_error_in_member(schema_check(inner, m), m, key, size);
         json_decref(members);
         return r;
 }
 
-static int check_list(const json_t *list, struct misfit *m)
+static int check_list(const json_t *list, struct schema_error *m)
 {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
-                r = misfit_in_item(schema_check(json_array_get(list, i), m), m, i);
+                r = schema_error_in_item(schema_check(json_array_get(list, i), m), m, i);
         return r;
 }
 
-static int check_inner(const json_t *schema, struct misfit *m)
+static int check_inner(const json_t *schema, struct schema_error *m)
 {
         static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
         const json_t *items = json_object_get(schema, "items"),
@@ -452,22 +460,23 @@ static int check_inner(const json_t *schema, struct misfit *m)
         int r = check_members(json_object_get(schema, "properties"), m);
 
         if (r == 0 && items)
-                r = misfit_in_member(schema_check(items, m), m, "items", 5);
+                r = schema_error_in_member(schema_check(items, m), m, "items", 5);
         if (r == 0 && json_is_object(additional))
-                r = misfit_in_member(schema_check(additional, m), m, "additionalProperties", 20);
+                r = schema_error_in_member(schema_check(additional, m), m, "additionalProperties", 20);
         for (size_t i = 0; r == 0 && i < COUNT(lists); i++)
-                r = misfit_in_member(check_list(json_object_get(schema, lists[i]), m), m, lists[i], strlen(lists[i]));
+                r = schema_error_in_member(check_list(json_object_get(schema, lists[i]), m), m, lists[i],
+                                           strlen(lists[i]));
         return r;
 }
 
-int schema_check(const json_t *schema, struct misfit *m)
+int schema_check(const json_t *schema, struct schema_error *m)
 {
         const char *name;
         json_t *rule;
         int r;
 
         if (!is_object(schema) || json_object_get(schema, "$"))
-                return misfit_set(m, 1, "must be an object");
+                return schema_error_set(m, 1, "must be an object");
         json_object_foreach ((json_t *)schema, name, rule) {
                 r = check_keyword(name, rule, m);
                 if (r != 0)

@@ -11,8 +11,9 @@
 
 /* Both return 0, 1 with *m filled, or -ENOMEM. Schemas and values are in text form, were checked
  * (wire/value.h), and hold no references. */
-int schema_check(const json_t *schema, struct misfit *m);
-int schema_fits(const json_t *schema, const json_t *value, struct misfit *m); /* schema: accepted by schema_check */
+int schema_check(const json_t *schema, struct schema_error *m);
+int schema_fits(const json_t *schema, const json_t *value,
+                struct schema_error *m); /* schema: accepted by schema_check */
 /* True for a keyword that does not constrain values. */
 int schema_is_annotation(const char *keyword);
 

@@ -1,3 +1,4 @@
+/* Arguments bound to the signature that the caller gave. Runs in: the engine; pure. */
 #include "signature.h"
 
 #include "schema.h"
@@ -51,10 +52,10 @@ static int is_indexed(const json_t *args)
         return json_array_size(args) > 0;
 }
 
-static int place_indexed(struct given *g, const json_t *args, struct misfit *m)
+static int place_indexed(struct given *g, const json_t *args, struct schema_error *m)
 {
         json_int_t last = 0;
-        struct misfit_text shown;
+        struct schema_error_text shown;
         int r;
 
         for (size_t i = 0; i < json_array_size(args); i++) {
@@ -62,7 +63,8 @@ static int place_indexed(struct given *g, const json_t *args, struct misfit *m)
 
                 if (!json_is_integer(index) || json_integer_value(index) < 0 ||
                     json_integer_value(index) >= POSITIONS_MAX)
-                        return misfit_set(m, 0, "argument index %s is not a position", misfit_value(index, &shown));
+                        return schema_error_set(m, 0, "argument index %s is not a position",
+                                                schema_error_value(index, &shown));
                 if (json_integer_value(index) > last)
                         last = json_integer_value(index);
         }
@@ -71,24 +73,24 @@ static int place_indexed(struct given *g, const json_t *args, struct misfit *m)
                 size_t index = (size_t)json_integer_value(json_object_get(json_array_get(args, i), "index"));
 
                 if (g->placed[index])
-                        return misfit_set(m, 0, "argument index %zu is given twice", index);
+                        return schema_error_set(m, 0, "argument index %zu is given twice", index);
                 g->placed[index] = json_object_get(json_array_get(args, i), "value");
         }
         return r;
 }
 
-static int add_named(struct given *g, const json_t *object, struct misfit *m)
+static int add_named(struct given *g, const json_t *object, struct schema_error *m)
 {
         json_t *members = view_members(object), *member;
         int r = members ? 0 : -ENOMEM;
-        struct misfit_text shown;
+        struct schema_error_text shown;
         const char *name;
         size_t size;
 
         json_object_keylen_foreach (members, name, size, member) {
                 if (r == 0 && json_object_getn(g->named, name, size))
-                        r = misfit_set(m, 0, "argument '%s' is given twice, in args and in kwargs",
-                                       misfit_name(name, size, &shown));
+                        r = schema_error_set(m, 0, "argument '%s' is given twice, in args and in kwargs",
+                                             schema_error_name(name, size, &shown));
                 else if (r == 0 && json_object_setn(g->named, name, size, member) < 0)
                         r = -ENOMEM;
         }
@@ -101,14 +103,14 @@ static int is_object(const json_t *value)
         return json_is_object(value) && view_kind(value) == VIEW_OBJECT;
 }
 
-static int collect(const json_t *args, const json_t *kwargs, struct given *g, struct misfit *m)
+static int collect(const json_t *args, const json_t *kwargs, struct given *g, struct schema_error *m)
 {
         int r;
 
         if (args && !json_is_array(args) && !is_object(args))
-                return misfit_set(m, 0, "args must be an array or an object");
+                return schema_error_set(m, 0, "args must be an array or an object");
         if (kwargs && !is_object(kwargs))
-                return misfit_set(m, 0, "kwargs must be an object");
+                return schema_error_set(m, 0, "kwargs must be an object");
         g->named = json_object();
         if (!g->named)
                 return -ENOMEM;
@@ -123,14 +125,15 @@ static int collect(const json_t *args, const json_t *kwargs, struct given *g, st
 
 /* References count the containers of args and of kwargs in their places, so values that are moved
  * or checked must have none. */
-static int refuse_references(const json_t *args, const json_t *kwargs, const json_t *schema, struct misfit *m)
+static int refuse_references(const json_t *args, const json_t *kwargs, const json_t *schema, struct schema_error *m)
 {
         int is_moved = schema || is_indexed(args) || (json_is_object(args) && json_object_size(kwargs) > 0);
 
         if (schema && view_has_references(schema))
-                return misfit_set(m, 1, "schema: references cannot be in it");
+                return schema_error_set(m, 1, "schema: references cannot be in it");
         if (is_moved && ((args && view_has_references(args)) || (kwargs && view_has_references(kwargs))))
-                return misfit_set(m, 0, "references among arguments take args as an array of values, and no schema");
+                return schema_error_set(m, 0,
+                                        "references among arguments take args as an array of values, and no schema");
         return 0;
 }
 
@@ -158,29 +161,30 @@ static void rules_done(struct rules *rules)
         json_decref(rules->places);
 }
 
-static int in_parameter(int r, struct misfit *m, const char *what, const json_t *name)
+static int in_parameter(int r, struct schema_error *m, const char *what, const json_t *name)
 {
-        struct misfit_text shown;
+        struct schema_error_text shown;
         char step[sizeof(shown) + 32];
 
         snprintf(step, sizeof(step), "%s '%s'", what,
-                 misfit_name(json_string_value(name), json_string_length(name), &shown));
-        return misfit_in(r, m, step);
+                 schema_error_name(json_string_value(name), json_string_length(name), &shown));
+        return schema_error_in(r, m, step);
 }
 
 /* name is stolen. rows has room for it. */
-static int declare(struct rules *rules, json_t *name, const json_t *schema, struct misfit *m)
+static int declare(struct rules *rules, json_t *name, const json_t *schema, struct schema_error *m)
 {
         const char *text = json_string_value(name);
         size_t size = json_string_length(name);
         const json_t *flag = json_object_get(schema, "required");
         struct parameter *p = &rules->rows[rules->count];
-        struct misfit_text shown;
+        struct schema_error_text shown;
 
         if (json_array_append_new(rules->order, name) < 0)
                 return -ENOMEM;
         if (json_object_getn(rules->places, text, size))
-                return misfit_set(m, 1, "schema: two parameters are named '%s'", misfit_name(text, size, &shown));
+                return schema_error_set(m, 1, "schema: two parameters are named '%s'",
+                                        schema_error_name(text, size, &shown));
         if (json_object_setn_new(rules->places, text, size, json_integer((json_int_t)rules->count)) < 0)
                 return -ENOMEM;
         *p = (struct parameter){.name = name, .schema = json_copy((json_t *)schema), .is_required = json_is_true(flag)};
@@ -192,7 +196,7 @@ static int declare(struct rules *rules, json_t *name, const json_t *schema, stru
         return in_parameter(schema_check(p->schema, m), m, "schema of", name);
 }
 
-static int declare_list(struct rules *rules, const json_t *list, const char *what, struct misfit *m)
+static int declare_list(struct rules *rules, const json_t *list, const char *what, struct schema_error *m)
 {
         char placeholder[32];
         int r = 0;
@@ -201,9 +205,9 @@ static int declare_list(struct rules *rules, const json_t *list, const char *wha
                 const json_t *item = json_array_get(list, i), *name = json_object_get(item, "name");
 
                 if (!json_is_object(item) || json_object_get(item, "$"))
-                        return misfit_set(m, 1, "schema: %s must be an array of objects", what);
+                        return schema_error_set(m, 1, "schema: %s must be an array of objects", what);
                 if (name && !json_is_string(name))
-                        return misfit_set(m, 1, "schema: the name of parameter %zu must be a string", i);
+                        return schema_error_set(m, 1, "schema: the name of parameter %zu must be a string", i);
                 snprintf(placeholder, sizeof(placeholder), "arg%zu", i);
                 r = declare(rules, name ? json_copy((json_t *)name) : json_string(placeholder), item, m);
         }
@@ -217,9 +221,9 @@ struct slot {
 };
 
 /* Place the parameters that have an index. */
-static int fill_indexed(struct slot *slots, size_t count, json_t *members, struct misfit *m)
+static int fill_indexed(struct slot *slots, size_t count, json_t *members, struct schema_error *m)
 {
-        struct misfit_text shown, other;
+        struct schema_error_text shown, other;
         const char *name;
         json_t *schema;
         size_t size;
@@ -229,12 +233,13 @@ static int fill_indexed(struct slot *slots, size_t count, json_t *members, struc
                 json_int_t at = json_integer_value(index);
 
                 if (!json_is_object(schema) || json_object_get(schema, "$"))
-                        return misfit_set(m, 1, "schema: input must map names to schemas");
+                        return schema_error_set(m, 1, "schema: input must map names to schemas");
                 if (!index)
                         continue;
                 if (!json_is_integer(index) || at < 0 || at >= (json_int_t)count || slots[at].name)
-                        return misfit_set(m, 1, "schema of '%s': index %s is not a free position",
-                                          misfit_name(name, size, &shown), misfit_value(index, &other));
+                        return schema_error_set(m, 1, "schema of '%s': index %s is not a free position",
+                                                schema_error_name(name, size, &shown),
+                                                schema_error_value(index, &other));
                 slots[at] = (struct slot){name, size, schema};
         }
         return 0;
@@ -256,7 +261,7 @@ static void fill_others(struct slot *slots, json_t *members)
         }
 }
 
-static int declare_members(struct rules *rules, json_t *members, struct misfit *m)
+static int declare_members(struct rules *rules, json_t *members, struct schema_error *m)
 {
         size_t count = json_object_size(members);
         struct slot *slots = calloc(count + 1, sizeof(*slots));
@@ -278,7 +283,7 @@ static int make_rows(struct rules *rules, size_t count)
         return rules->rows && rules->order && rules->places ? 0 : -ENOMEM;
 }
 
-static int declare_input(struct rules *rules, const json_t *input, struct misfit *m)
+static int declare_input(struct rules *rules, const json_t *input, struct schema_error *m)
 {
         json_t *members = is_object(input) ? view_members(input) : NULL;
         int r = make_rows(rules, members ? json_object_size(members) : json_array_size(input));
@@ -286,27 +291,27 @@ static int declare_input(struct rules *rules, const json_t *input, struct misfit
         if (r == 0 && is_object(input))
                 r = members ? declare_members(rules, members, m) : -ENOMEM;
         else if (r == 0 && input && !json_is_array(input))
-                r = misfit_set(m, 1, "schema: input must be an array or an object");
+                r = schema_error_set(m, 1, "schema: input must be an array or an object");
         else if (r == 0)
                 r = declare_list(rules, input, "input", m);
         json_decref(members);
         return r;
 }
 
-static int declare_params(struct rules *rules, const json_t *params, struct misfit *m)
+static int declare_params(struct rules *rules, const json_t *params, struct schema_error *m)
 {
         int r = make_rows(rules, json_array_size(params));
 
         if (r == 0 && !json_is_array(params))
-                r = misfit_set(m, 1, "schema: params must be an array of objects");
+                r = schema_error_set(m, 1, "schema: params must be an array of objects");
         return r != 0 ? r : declare_list(rules, params, "params", m);
 }
 
-static int check_members(const json_t *schema, struct misfit *m)
+static int check_members(const json_t *schema, struct schema_error *m)
 {
         static const char *const flags[] = {"variadic", "acceptsKwargs", "strict"};
         static const char *const others[] = {"params", "input", "output"};
-        struct misfit_text shown;
+        struct schema_error_text shown;
         const char *name;
         json_t *value;
 
@@ -315,17 +320,17 @@ static int check_members(const json_t *schema, struct misfit *m)
 
                 for (size_t i = 0; i < 3; i++) {
                         if (strcmp(name, flags[i]) == 0 && !json_is_boolean(value))
-                                return misfit_set(m, 1, "schema: %s must be true or false", name);
+                                return schema_error_set(m, 1, "schema: %s must be true or false", name);
                         is_known |= strcmp(name, flags[i]) == 0 || strcmp(name, others[i]) == 0;
                 }
                 if (!is_known)
-                        return misfit_set(m, 1, "schema: '%s' is not supported",
-                                          misfit_name(name, strlen(name), &shown));
+                        return schema_error_set(m, 1, "schema: '%s' is not supported",
+                                                schema_error_name(name, strlen(name), &shown));
         }
         return 0;
 }
 
-static int read_schema(const json_t *schema, struct rules *rules, struct misfit *m)
+static int read_schema(const json_t *schema, struct rules *rules, struct schema_error *m)
 {
         const json_t *params = json_object_get(schema, "params"), *output = json_object_get(schema, "output");
         int r = check_members(schema, m);
@@ -339,20 +344,21 @@ static int read_schema(const json_t *schema, struct rules *rules, struct misfit 
                 r = params ? declare_params(rules, params, m)
                            : declare_input(rules, json_object_get(schema, "input"), m);
         if (r == 0 && output)
-                r = misfit_in(schema_check(output, m), m, "schema of the output");
+                r = schema_error_in(schema_check(output, m), m, "schema of the output");
         return r;
 }
 
 /* -- arguments against parameters ----------------------------------------------------------------------------- */
 
-static const char *names_of(const struct rules *rules, struct misfit_text *ret)
+static const char *names_of(const struct rules *rules, struct schema_error_text *ret)
 {
-        struct misfit_text name;
+        struct schema_error_text name;
         size_t size = 0;
 
         strcpy(ret->text, rules->count ? "" : "none");
         for (size_t i = 0; i < rules->count; i++) {
-                misfit_name(json_string_value(rules->rows[i].name), json_string_length(rules->rows[i].name), &name);
+                schema_error_name(json_string_value(rules->rows[i].name), json_string_length(rules->rows[i].name),
+                                  &name);
                 if (size + strlen(name.text) + sizeof(", …") > sizeof(ret->text)) {
                         strcpy(ret->text + size, "…");
                         break;
@@ -362,52 +368,53 @@ static const char *names_of(const struct rules *rules, struct misfit_text *ret)
         return ret->text;
 }
 
-static int check_surplus(const struct given *g, const struct rules *rules, struct misfit *m)
+static int check_surplus(const struct given *g, const struct rules *rules, struct schema_error *m)
 {
-        struct misfit_text shown, known;
+        struct schema_error_text shown, known;
         const char *name;
         json_t *value;
         size_t size;
 
         for (size_t i = rules->count; i < g->count && !rules->is_variadic; i++)
                 if (g->placed[i])
-                        return misfit_set(m, 0, "argument %zu is too many: the schema has %zu (%s)", i + 1,
-                                          rules->count, names_of(rules, &known));
+                        return schema_error_set(m, 0, "argument %zu is too many: the schema has %zu (%s)", i + 1,
+                                                rules->count, names_of(rules, &known));
         json_object_keylen_foreach (g->named, name, size, value) {
                 const json_t *place = json_object_getn(rules->places, name, size);
                 size_t at = (size_t)json_integer_value(place);
 
                 if (place && at < g->count && g->placed[at])
-                        return misfit_set(m, 0, "argument '%s' is given twice", misfit_name(name, size, &shown));
+                        return schema_error_set(m, 0, "argument '%s' is given twice",
+                                                schema_error_name(name, size, &shown));
                 if (!place && !rules->takes_keywords)
-                        return misfit_set(m, 0, "unknown argument '%s'; the schema has: %s",
-                                          misfit_name(name, size, &shown), names_of(rules, &known));
+                        return schema_error_set(m, 0, "unknown argument '%s'; the schema has: %s",
+                                                schema_error_name(name, size, &shown), names_of(rules, &known));
         }
         return 0;
 }
 
 /* Check the parameter's value, or fill in its default: into a hole, else by name. */
-static int complete(struct given *g, size_t at, const struct parameter *p, struct misfit *m)
+static int complete(struct given *g, size_t at, const struct parameter *p, struct schema_error *m)
 {
         const char *name = json_string_value(p->name);
         size_t size = json_string_length(p->name);
         const json_t *value = at < g->count && g->placed[at] ? g->placed[at] : json_object_getn(g->named, name, size);
         json_t *fallback = json_object_get(p->schema, "default");
-        struct misfit_text shown;
+        struct schema_error_text shown;
 
         if (value)
                 return in_parameter(schema_fits(p->schema, value, m), m, "argument", p->name);
         if (!fallback)
-                return p->is_required
-                               ? misfit_set(m, 0, "missing required argument '%s'", misfit_name(name, size, &shown))
-                               : 0;
+                return p->is_required ? schema_error_set(m, 0, "missing required argument '%s'",
+                                                         schema_error_name(name, size, &shown))
+                                      : 0;
         if (at >= g->count)
                 return json_object_setn(g->named, name, size, fallback) < 0 ? -ENOMEM : 0;
         g->placed[at] = fallback;
         return 0;
 }
 
-static int apply(const struct rules *rules, struct given *g, struct misfit *m)
+static int apply(const struct rules *rules, struct given *g, struct schema_error *m)
 {
         int r = check_surplus(g, rules, m);
 
@@ -447,7 +454,7 @@ void arguments_done(struct arguments *arguments)
 }
 
 int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret,
-                   struct misfit *m)
+                   struct schema_error *m)
 {
         struct rules rules = {0};
         struct given given = {0};
@@ -466,13 +473,13 @@ int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schem
         return r;
 }
 
-int signature_check_output(const json_t *schema, const json_t *value, struct misfit *m)
+int signature_check_output(const json_t *schema, const json_t *value, struct schema_error *m)
 {
         const json_t *output = json_object_get(schema, "output");
 
         if (!output)
                 return 0;
         if (view_has_references(value))
-                return misfit_set(m, 0, "result: holds references, and cannot be checked");
-        return misfit_in(schema_fits(output, value, m), m, "result");
+                return schema_error_set(m, 0, "result: holds references, and cannot be checked");
+        return schema_error_in(schema_fits(output, value, m), m, "result");
 }

@@ -24,10 +24,10 @@ struct arguments {
 /* args: an array of values, an array of {index, value}, or an object of keywords; kwargs: an
  * object; schema: an object. Each may be NULL. Returns 0, 1 with *m filled, or -ENOMEM. */
 int signature_bind(const json_t *args, const json_t *kwargs, const json_t *schema, struct arguments *ret,
-                   struct misfit *m);
+                   struct schema_error *m);
 void arguments_done(struct arguments *arguments);
 
 /* Check a function's value against the output of the schema of its call; returns likewise. */
-int signature_check_output(const json_t *schema, const json_t *value, struct misfit *m);
+int signature_check_output(const json_t *schema, const json_t *value, struct schema_error *m);
 
 #endif

@@ -1,3 +1,4 @@
+/* The values of a run's options, read once. Runs in: the engine; pure. */
 #include "values.h"
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* Trials of the rules of programs that confine themselves with Landlock. cloche-probe runs on the
- * host, because boxes may not call Landlock. */
+ * host, because boxes may not call Landlock. Runs in: the engine. */
 #include "probe.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Boxes for cloche-probe, and its reports. Runs in: the engine, which waits for each answer. */
 #include "probe.h"
 
 #include "base/buf.h"
@@ -36,7 +37,7 @@ void probe_streams_close(struct probe_streams *streams)
         fd_close(&streams->write_fd);
 }
 
-/* -- waiting: the loop serves nothing else meanwhile ---------------------------------------------------------- */
+/* -- waiting: the loop serves nothing else meanwhile ------------------------------------------------------------ */
 
 struct outcome {
         cloche_engine *engine;
@@ -83,10 +84,10 @@ int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
         struct outcome outcome = {.engine = engine, .e = e};
 
         return box_drop(box, on_reply, &outcome) ? await(&outcome, 0)
-                                                 : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
+                                                 : err_set(e, CLOCHE_E_KEEPER, "the keeper has ended");
 }
 
-/* -- boxes ---------------------------------------------------------------------------------------------------- */
+/* -- boxes ------------------------------------------------------------------------------------------------------ */
 
 int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *ret, struct cloche_err *e)
 {
@@ -110,7 +111,7 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         spec->shared_with = KEEPER_NO_BOX;
         spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* the selftest tries them */
-        r = await(&outcome, keeper_box_make_later(engine->keeper, spec, on_reply, &outcome, e));
+        r = await(&outcome, keeper_box_make_async(engine->keeper, spec, on_reply, &outcome, e));
         free(spec);
         return r;
 }
@@ -162,8 +163,8 @@ static int put_probe(cloche_engine *engine, struct box *box, struct cloche_err *
 
         if (engine->probe_fd < 0)
                 return err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir);
-        return await(&outcome,
-                     control_ask_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init, &outcome, e));
+        return await(&outcome, control_request_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init,
+                                                    &outcome, e));
 }
 
 int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)
@@ -185,7 +186,7 @@ int probe_fork(cloche_engine *engine, const struct box *box, const int *fds, siz
         uint32_t fork;
 
         return await(&outcome,
-                     keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
+                     keeper_box_fork_async(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
 }
 
 static int read_output(int fd, struct buf *ret, struct cloche_err *e)
@@ -200,12 +201,13 @@ static int read_output(int fd, struct buf *ret, struct cloche_err *e)
                 int ready;
 
                 if (!to)
-                        return err_set(e, CLOCHE_E_TOO_LARGE, "the probe says more than %u bytes", PROBE_OUTPUT_MAX);
+                        return err_set(e, CLOCHE_E_TOO_LARGE, "cloche-probe printed more than %u bytes",
+                                       PROBE_OUTPUT_MAX);
                 ready = now_ns >= deadline_ns ? 0 : poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
                 if (ready < 0 && errno == EINTR)
                         continue;
                 if (ready <= 0)
-                        return err_set(e, CLOCHE_E_STATE, "the probe did not come to its end");
+                        return err_set(e, CLOCHE_E_STATE, "cloche-probe ended before its last line");
                 n = read(fd, to, 1024);
                 if (n < 0 && errno == EINTR)
                         continue;

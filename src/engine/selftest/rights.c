@@ -5,7 +5,7 @@
  *                                        └─ fork ──▶ a run
  *
  * Each tries in its own box and, on the request to fork its first child, in the box of that
- * child. */
+ * child. Runs in: the engine. */
 #include "probe.h"
 
 #include "base/err.h"

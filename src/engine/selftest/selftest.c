@@ -1,5 +1,6 @@
 /* The proof of the guards: cloche-probe tries them, once as the guest of a small box, and once
- * forked from a template into such a box on it. */
+ * forked from a template into such a box on it. Runs in: the engine, which waits for each
+ * answer. */
 #include "probe.h"
 
 #include "base/err.h"
@@ -47,8 +48,8 @@ static int probe_cold(cloche_engine *engine, struct cloche_guard_report *reports
         return r < 0 ? r : dropped;
 }
 
-/* Fork the live template, whose box is trunk. */
-static int probe_child(cloche_engine *engine, const struct box *trunk, int channel_fd,
+/* Fork the live template, whose box is parent_box. */
+static int probe_child(cloche_engine *engine, const struct box *parent_box, int channel_fd,
                        struct cloche_guard_report *reports, struct cloche_err *e)
 {
         _cleanup_probe_streams_ struct probe_streams streams = PROBE_STREAMS_INIT;
@@ -56,7 +57,7 @@ static int probe_child(cloche_engine *engine, const struct box *trunk, int chann
         int r = probe_streams_open(&streams, e), dropped;
 
         if (r == 0)
-                r = probe_make_box(engine, trunk->id, 0, &box, e);
+                r = probe_make_box(engine, parent_box->id, 0, &box, e);
         if (r < 0)
                 return r;
         r = probe_fork(engine, &box, (int[]){streams.null_fd, streams.write_fd, streams.null_fd, channel_fd}, 4, e);
@@ -71,20 +72,20 @@ static int probe_forked(cloche_engine *engine, struct cloche_guard_report *repor
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), engine_fd = -EBADF, channel_fd = -EBADF;
         int pair[2], r, dropped;
-        struct box trunk;
+        struct box parent_box;
 
         if (null_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a channel");
         engine_fd = pair[0]; /* messages of the template are not read: the end of the pipe suffices */
         channel_fd = pair[1];
-        r = probe_make_box(engine, KEEPER_NO_BOX, 1, &trunk, e);
+        r = probe_make_box(engine, KEEPER_NO_BOX, 1, &parent_box, e);
         if (r < 0)
                 return r;
-        r = probe_spawn(engine, &trunk, (int[]){null_fd, null_fd, null_fd, channel_fd, trunk.fork_fd}, 5, e);
-        fd_close(&trunk.fork_fd);
+        r = probe_spawn(engine, &parent_box, (int[]){null_fd, null_fd, null_fd, channel_fd, parent_box.fork_fd}, 5, e);
+        fd_close(&parent_box.fork_fd);
         if (r == 0)
-                r = probe_child(engine, &trunk, channel_fd, reports, e);
-        dropped = probe_drop(engine, &trunk, r < 0 ? NULL : e);
+                r = probe_child(engine, &parent_box, channel_fd, reports, e);
+        dropped = probe_drop(engine, &parent_box, r < 0 ? NULL : e);
         return r < 0 ? r : dropped;
 }
 

@@ -1,3 +1,4 @@
+/* The cache of build results. Runs in: the engine, as the user who owns the directory. */
 #include "artifact.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* Build requests to an agent, and the cached answers. Runs in: the engine, on its loop; the
+ * compiler runs in a box. */
 #include "build.h"
 
 #include "base/err.h"
@@ -45,7 +47,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
                                "the code, or the file's or function's name is not UTF-8 text");
         if (make_key(engine, runtime, opt->tenant, &build) < 0) {
                 build_done(&build);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "name the build");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make the key of the build");
         }
         *ret = build;
         return 0;
@@ -57,7 +59,7 @@ void build_done(struct build *build)
         build->params = NULL;
 }
 
-int build_ask(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e)
+int build_request(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf artifact = BUF_INIT(ARTIFACT_BYTES_MAX);
         json_t *params = json_copy(build->params), *kept = json_null();
@@ -66,27 +68,27 @@ int build_ask(const struct cloche_engine *engine, struct build *build, struct bu
                 kept = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)artifact.size);
         if (!params || json_object_set_new(params, "artifact", kept) < 0) {
                 json_decref(params);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask for the build");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "request the build");
         }
-        build->is_asked = 1;
+        build->is_requested = 1;
         return rpc_request(json_integer(BUILD_ID), "build", params, artifact.data, artifact.size, out, e);
 }
 
-int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
-               const struct frame *f, struct cloche_err *e)
+int build_on_answer(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
+                    const struct frame *f, struct cloche_err *e)
 {
         const json_t *artifact = json_object_get(m->result, "artifact");
         json_int_t at = json_integer_value(json_object_get(artifact, "at")),
                    size = json_integer_value(json_object_get(artifact, "n"));
         int r;
 
-        build->is_asked = 0;
+        build->is_requested = 0;
         if (!json_is_object(artifact))
                 return 0;
         r = value_check(artifact, f->attachments_size, e);
         if (r == 0 && (!json_is_string(json_object_get(artifact, "$")) || at < 0 || size < 0 ||
                        strcmp(json_string_value(json_object_get(artifact, "$")), "bytes") != 0))
-                r = err_set(e, CLOCHE_E_PROTOCOL, "what was built is not sent as bytes");
+                r = err_set(e, CLOCHE_E_PROTOCOL, "the agent sent an invalid build: it is not bytes");
         if (r == 0) /* a full disk only makes the next build slower */
                 (void)artifact_save(engine->artifacts_fd, build->key, f->attachments + at, (size_t)size);
         return r;

@@ -20,7 +20,7 @@ struct cloche_run_options;
 struct build {
         json_t *params; /* {code, filename, function, build}; NULL: there is nothing to build */
         char key[ARTIFACT_KEY_SIZE];
-        int is_asked;
+        int is_requested;
 };
 
 /* Read code, filename and function from opt. options: held, or NULL. Returns
@@ -31,9 +31,9 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
 void build_done(struct build *build);
 
 /* Append the request to out, with the cached result of an earlier build if there is one. */
-int build_ask(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e);
+int build_request(const struct cloche_engine *engine, struct build *build, struct buf *out, struct cloche_err *e);
 /* Handle the answer, a result: cache it if the agent built something. */
-int build_hear(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
-               const struct frame *f, struct cloche_err *e);
+int build_on_answer(const struct cloche_engine *engine, struct build *build, const struct rpc_message *m,
+                    const struct frame *f, struct cloche_err *e);
 
 #endif

@@ -1,3 +1,5 @@
+/* Instances: a box on a template's, seeded, with a child forked into it. Runs in: the engine, on
+ * its loop. */
 #include "instance.h"
 
 #include "base/err.h"
@@ -11,7 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* -- trunks --------------------------------------------------------------------------------------------------- */
+/* -- parent boxes ----------------------------------------------------------------------------------------------- */
 
 /* Number of live boxes on a context, which can itself be gone before them. Reference-counted. */
 struct tally {
@@ -24,7 +26,7 @@ static void tally_unref(struct tally *tally)
                 free(tally);
 }
 
-static void on_gone(void *data, struct keeper_reply *reply)
+static void on_box_dropped(void *data, struct keeper_reply *reply)
 {
         struct tally *tally = data;
 
@@ -36,434 +38,438 @@ static void on_gone(void *data, struct keeper_reply *reply)
 /* Takes the reference to tally; NULL: no tally counts the box. */
 static void drop_box(struct box *box, struct tally *tally)
 {
-        if (!box_drop(box, tally ? on_gone : NULL, tally) && tally)
-                on_gone(tally, NULL);
+        if (!box_drop(box, tally ? on_box_dropped : NULL, tally) && tally)
+                on_box_dropped(tally, NULL);
 }
 
-struct trunk *trunk_new(struct box *box)
+struct parent_box *parent_box_new(struct box *box)
 {
-        struct trunk *trunk = calloc(1, sizeof(*trunk));
+        struct parent_box *parent_box = calloc(1, sizeof(*parent_box));
 
-        if (!trunk)
+        if (!parent_box)
                 return NULL;
-        trunk->refs = 1;
-        trunk->box = box_move(box);
-        return trunk;
+        parent_box->refs = 1;
+        parent_box->box = box_move(box);
+        return parent_box;
 }
 
-struct trunk *trunk_ref(struct trunk *trunk)
+struct parent_box *parent_box_ref(struct parent_box *parent_box)
 {
-        trunk->refs++;
-        return trunk;
+        parent_box->refs++;
+        return parent_box;
 }
 
-void trunk_unref(struct trunk *trunk)
+void parent_box_unref(struct parent_box *parent_box)
 {
-        if (!trunk || --trunk->refs > 0)
+        if (!parent_box || --parent_box->refs > 0)
                 return;
-        drop_box(&trunk->box, trunk->counted_in);
-        tally_unref(trunk->above);
-        trunk_unref(trunk->beneath);
-        free(trunk);
+        drop_box(&parent_box->box, parent_box->counted_in);
+        tally_unref(parent_box->children);
+        parent_box_unref(parent_box->parent);
+        free(parent_box);
 }
 
-/* -- ending --------------------------------------------------------------------------------------------------- */
+/* -- ending ----------------------------------------------------------------------------------------------------- */
 
 /* Kill its programs. The box has to stay, for the kernel would kill the boxes on it. The answer is
  * not read. */
-static void end_programs(struct trunk *trunk)
+static void end_programs(struct parent_box *parent_box)
 {
         const struct init_request request = {.op = INIT_KILL,
                                              .pid = 1,
                                              .signal = SIGKILL,
                                              .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
 
-        trunk->is_dead = 1;
-        (void)fd_send(trunk->box.control_fd, &request, sizeof(request), NULL, 0);
+        parent_box->is_dead = 1;
+        (void)fd_send(parent_box->box.control_fd, &request, sizeof(request), NULL, 0);
 }
 
-static void discard(struct seat *seat)
+static void discard(struct instance *instance)
 {
-        placing_stop(&seat->placing);
-        setup_free(seat->furniture);
-        channel_close(&seat->channel);
-        stdio_close(&seat->stdio);
-        if (seat->own_trunk && seat->own_trunk->refs > 1)
-                end_programs(seat->own_trunk);
-        trunk_unref(seat->own_trunk);
-        drop_box(&seat->box, seat->counted_in);
-        trunk_unref(seat->trunk);
-        mounts_unref(seat->mounts);
-        free(seat);
+        seeding_stop(&instance->seeding);
+        setup_free(instance->seed);
+        channel_close(&instance->channel);
+        stdio_close(&instance->stdio);
+        if (instance->as_parent && instance->as_parent->refs > 1)
+                end_programs(instance->as_parent);
+        parent_box_unref(instance->as_parent);
+        drop_box(&instance->box, instance->counted_in);
+        parent_box_unref(instance->parent_box);
+        mounts_unref(instance->mounts);
+        free(instance);
 }
 
-void seat_free(struct seat *seat)
+void instance_free(struct instance *instance)
 {
-        if (!seat)
+        if (!instance)
                 return;
-        if (seat->state == SEAT_MAKING)
-                seat->abandoned = 1; /* discarded at the keeper's answer */
+        if (instance->state == INSTANCE_MAKING)
+                instance->is_detached = 1; /* discarded at the keeper's answer */
         else
-                discard(seat);
+                discard(instance);
 }
 
-/* -- making --------------------------------------------------------------------------------------------------- */
+/* -- making ----------------------------------------------------------------------------------------------------- */
 
-static int is_of_context(const struct seat *seat)
+static int is_of_context(const struct instance *instance)
 {
-        return seat->shared_with != KEEPER_NO_BOX || !seat->of;
+        return instance->shared_with != KEEPER_NO_BOX || !instance->of;
 }
 
-static void fail(struct seat *seat, const struct cloche_err *e)
+static void fail(struct instance *instance, const struct cloche_err *e)
 {
-        seat->state = SEAT_READY;
-        if (seat->abandoned)
-                discard(seat);
-        else if (is_of_context(seat))
-                seat->told(seat, e);
+        instance->state = INSTANCE_READY;
+        if (instance->is_detached)
+                discard(instance);
+        else if (is_of_context(instance))
+                instance->on_ready(instance, e);
         else
-                template_seat_failed(seat->of, seat, e);
+                template_instance_failed(instance->of, instance, e);
 }
 
-static void become_ready(struct seat *seat)
+static void become_ready(struct instance *instance)
 {
-        seat->state = SEAT_READY;
-        if (is_of_context(seat))
-                seat->told(seat, NULL);
+        instance->state = INSTANCE_READY;
+        if (is_of_context(instance))
+                instance->on_ready(instance, NULL);
         else
-                template_seat_ready(seat->of, seat);
+                template_instance_ready(instance->of, instance);
 }
 
 static void on_usage(void *data, struct keeper_reply *reply)
 {
-        struct seat *seat = data;
+        struct instance *instance = data;
 
-        if (seat->abandoned) {
-                fail(seat, NULL);
+        if (instance->is_detached) {
+                fail(instance, NULL);
                 return;
         }
         if (!reply->error) /* else the keeper is gone, and the run fails */
-                seat->before = reply->answer->usage;
-        become_ready(seat);
+                instance->before = reply->answer->usage;
+        become_ready(instance);
 }
 
 static void on_forked(void *data, struct keeper_reply *reply)
 {
-        struct seat *seat = data;
+        struct instance *instance = data;
 
-        if (reply->error || seat->abandoned) {
-                fail(seat, reply->error);
+        if (reply->error || instance->is_detached) {
+                fail(instance, reply->error);
                 return;
         }
-        if (seat->fork_error.code) {
-                struct cloche_err e = seat->fork_error; /* the seat may be freed before e is read */
+        if (instance->fork_error.code) {
+                struct cloche_err e = instance->fork_error; /* the instance may be freed before e is read */
 
-                fail(seat, &e);
+                fail(instance, &e);
                 return;
         }
-        if (seat->of)
-                seat->of->forks++;
-        if (!is_of_context(seat) && !engine_read_usage(seat->engine, seat->box.id, &seat->before) &&
-            keeper_box_usage_later(seat->engine->keeper, seat->box.id, on_usage, seat, NULL) == 0)
+        if (instance->of)
+                instance->of->forks++;
+        if (!is_of_context(instance) && !engine_read_usage(instance->engine, instance->box.id, &instance->before) &&
+            keeper_box_usage_async(instance->engine->keeper, instance->box.id, on_usage, instance, NULL) == 0)
                 return;
-        become_ready(seat);
+        become_ready(instance);
 }
 
 /* The request to the child may be written before the child exists: it waits in the socket. */
-static int ask_for_fork(struct seat *seat, struct cloche_err *e)
+static int request_fork(struct instance *instance, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
-        int r = seat->is_template && !is_of_context(seat) ? stdio_open_null(&seat->stdio, e)
-                                                          : stdio_open(&seat->stdio, e);
+        int r = instance->is_template && !is_of_context(instance) ? stdio_open_null(&instance->stdio, e)
+                                                                  : stdio_open(&instance->stdio, e);
 
         if (r == 0)
-                r = channel_open(&seat->channel, FRAME_BYTES_MAX, &agent_fd, e);
+                r = channel_open(&instance->channel, FRAME_BYTES_MAX, &agent_fd, e);
         for (int i = 0; r == 0 && i < 3; i++)
-                fds[i] = seat->stdio.guest_fds[i];
+                fds[i] = instance->stdio.guest_fds[i];
         fds[3] = agent_fd;
-        fds[4] = seat->box.fork_fd;
+        fds[4] = instance->box.fork_fd;
         if (r == 0)
-                r = keeper_box_fork_later(seat->box.keeper, seat->box.id, fds, seat->is_template ? 5 : 4, on_forked,
-                                          seat, &seat->fork, e);
+                r = keeper_box_fork_async(instance->box.keeper, instance->box.id, fds, instance->is_template ? 5 : 4,
+                                          on_forked, instance, &instance->fork, e);
         fd_close(&agent_fd);
-        fd_close(&seat->box.fork_fd);
-        stdio_close_guest(&seat->stdio);
+        fd_close(&instance->box.fork_fd);
+        stdio_close_guest(&instance->stdio);
         return r;
 }
 
-static void fork_or_hold(struct seat *seat)
+static void fork_or_hold(struct instance *instance)
 {
         struct cloche_err e = {0};
 
-        if (seat->holds_fork) {
-                seat->state = SEAT_MADE;
-                seat->told(seat, NULL);
+        if (instance->holds_fork) {
+                instance->state = INSTANCE_MADE;
+                instance->on_ready(instance, NULL);
                 return;
         }
-        seat->state = SEAT_MAKING;
-        if (ask_for_fork(seat, &e) < 0)
-                fail(seat, &e);
+        instance->state = INSTANCE_MAKING;
+        if (request_fork(instance, &e) < 0)
+                fail(instance, &e);
 }
 
 /* Init has recorded the box's state, or checked it after a run; or the box has joined the
  * sandbox's. */
 static void on_init_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
 {
-        struct seat *seat = data;
+        struct instance *instance = data;
         struct cloche_err e;
 
         fd_close(&fd);
         if (error) {
                 e = *error;
-                fail(seat, &e);
-        } else if (answer->op == INIT_RENEW && answer->is_clean != 1) {
+                fail(instance, &e);
+        } else if (answer->op == INIT_CHECK_CLEAN && answer->is_clean != 1) {
                 err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
-                fail(seat, &e);
+                fail(instance, &e);
         } else {
-                fork_or_hold(seat);
+                fork_or_hold(instance);
         }
 }
 
 /* Fork the child only after the answer: changes it makes before would count as part of the clean
  * state. */
-static int ask_init(struct seat *seat, const struct init_request *request, struct cloche_err *e)
+static int request_init(struct instance *instance, const struct init_request *request, struct cloche_err *e)
 {
-        seat->state = SEAT_FURNISHING;
-        return control_ask(seat->box.control, request, NULL, 0, on_init_answer, seat, e);
+        instance->state = INSTANCE_SEEDING;
+        return control_request(instance->box.control, request, NULL, 0, on_init_answer, instance, e);
 }
 
 /* Init of a box that shares, or has mounts in others, or of files, answers only when the box is
  * ready (proto/keeper.h), so send the cheapest request, a signal to an unused pid. A box with
  * mounts is not reused, so its state is not recorded. */
-static void go_on(struct seat *seat)
+static void go_on(struct instance *instance)
 {
-        static const struct init_request mark = {.op = INIT_MARK},
+        static const struct init_request record = {.op = INIT_RECORD_STATE},
                                          nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
-        int is_awaited = seat->shared_with != KEEPER_NO_BOX || mounts_are_awaited(seat->mounts);
+        int is_awaited = instance->shared_with != KEEPER_NO_BOX || mounts_are_awaited(instance->mounts);
         struct cloche_err e = {0};
 
-        if (!is_awaited && (seat->is_template || seat->mounts || is_of_context(seat)))
-                fork_or_hold(seat);
-        else if (ask_init(seat, is_awaited ? &nothing : &mark, &e) < 0)
-                fail(seat, &e);
+        if (!is_awaited && (instance->is_template || instance->mounts || is_of_context(instance)))
+                fork_or_hold(instance);
+        else if (request_init(instance, is_awaited ? &nothing : &record, &e) < 0)
+                fail(instance, &e);
 }
 
-static void on_placed(void *data, const struct cloche_err *error)
+static void on_seeded(void *data, const struct cloche_err *error)
 {
-        struct seat *seat = data;
+        struct instance *instance = data;
         struct cloche_err e = error ? *error : (struct cloche_err){0};
 
-        setup_free(seat->furniture);
-        seat->furniture = NULL;
+        setup_free(instance->seed);
+        instance->seed = NULL;
         if (error)
-                fail(seat, &e);
+                fail(instance, &e);
         else
-                go_on(seat);
+                go_on(instance);
 }
 
 /* Place the files of the set-up. */
-static void furnish(struct seat *seat)
+static void seed(struct instance *instance)
 {
-        seat->furniture = is_of_context(seat)
-                                  ? NULL
-                                  : template_furniture(seat->of, seat); /* a context's owner places its files */
-        seat->state = SEAT_FURNISHING;
-        if (seat->furniture)
-                placing_begin(&seat->placing, &seat->box, seat->mounts, &seat->furniture->files, on_placed, seat);
+        instance->seed = is_of_context(instance)
+                                 ? NULL
+                                 : template_seed(instance->of, instance); /* a context's owner seeds its files */
+        instance->state = INSTANCE_SEEDING;
+        if (instance->seed)
+                seeding_start(&instance->seeding, &instance->box, instance->mounts, &instance->seed->files, on_seeded,
+                              instance);
         else
-                go_on(seat);
+                go_on(instance);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
 {
-        struct seat *seat = data;
+        struct instance *instance = data;
         struct cloche_err e = {0};
-        int r = reply->error ? -1 : box_adopt(&seat->box, seat->trunk->box.keeper, reply, &seat->engine->loop, &e);
+        int r = reply->error ? -1
+                             : box_adopt(&instance->box, instance->parent_box->box.keeper, reply,
+                                         &instance->engine->loop, &e);
 
         if (reply->error)
                 e = *reply->error;
-        if (r == 0 && seat->abandoned)
+        if (r == 0 && instance->is_detached)
                 r = -1;
-        if (r == 0 && seat->mounts)
-                r = mounts_serve(seat->mounts, &seat->box, &e);
+        if (r == 0 && instance->mounts)
+                r = mounts_serve(instance->mounts, &instance->box, &e);
         if (r < 0)
-                fail(seat, &e);
+                fail(instance, &e);
         else
-                furnish(seat);
+                seed(instance);
 }
 
-static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits,
-                            struct trunk *trunk)
+static struct instance *instance_alloc(struct cloche_engine *engine, struct template *of,
+                                       const struct keeper_box_limits *limits, struct parent_box *parent_box)
 {
-        struct seat *seat = calloc(1, sizeof(*seat));
+        struct instance *instance = calloc(1, sizeof(*instance));
 
-        if (!seat)
+        if (!instance)
                 return NULL;
-        seat->engine = engine;
-        seat->of = of;
-        seat->limits = *limits;
-        seat->trunk = trunk;
-        seat->shared_with = KEEPER_NO_BOX;
-        seat->box = BOX_NONE;
-        seat->channel.fd = -EBADF;
-        seat->stdio = STDIO_NONE;
-        return seat;
+        instance->engine = engine;
+        instance->of = of;
+        instance->limits = *limits;
+        instance->parent_box = parent_box;
+        instance->shared_with = KEEPER_NO_BOX;
+        instance->box = BOX_NONE;
+        instance->channel.fd = -EBADF;
+        instance->stdio = STDIO_NONE;
+        return instance;
 }
 
-int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk,
-               struct seat **ret, struct cloche_err *e)
+int instance_reuse(struct template *of, const struct keeper_box_limits *limits, struct box *box,
+                   struct parent_box *parent_box, struct instance **ret, struct cloche_err *e)
 {
-        static const struct init_request renew = {.op = INIT_RENEW};
-        struct seat *seat = seat_of(of->engine, of, limits, trunk);
+        static const struct init_request check = {.op = INIT_CHECK_CLEAN};
+        struct instance *instance = instance_alloc(of->engine, of, limits, parent_box);
         int r;
 
-        if (!seat) {
+        if (!instance) {
                 (void)box_drop(box, NULL, NULL);
-                trunk_unref(trunk);
+                parent_box_unref(parent_box);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "use a box again");
         }
-        seat->box = box_move(box);
-        seat->is_used = 1;
-        r = box_return_control(&seat->box, &of->engine->loop, e);
+        instance->box = box_move(box);
+        instance->is_used = 1;
+        r = box_return_control(&instance->box, &of->engine->loop, e);
         if (r == 0)
-                r = ask_init(seat, &renew, e);
+                r = request_init(instance, &check, e);
         if (r < 0) {
-                discard(seat);
+                discard(instance);
                 return r;
         }
-        *ret = seat;
+        *ret = instance;
         return 0;
 }
 
-/* Request a box on the trunk's from the keeper. A failure leaves the seat unchanged. */
-static int begin(struct seat *seat, struct cloche_err *e)
+/* Request a box on the parent box from the keeper. A failure leaves the instance unchanged. */
+static int begin(struct instance *instance, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int r = spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
 
         if (r == 0) {
-                spec->limits = seat->limits;
-                spec->parent = seat->trunk->box.id;
-                spec->shared_with = seat->shared_with;
-                spec->is_template = (uint32_t)seat->is_template;
-                spec->optional_guards = seat->engine->optional_guards;
-                if (seat->mounts)
-                        mounts_describe(seat->mounts, spec);
-                r = keeper_box_make_later(seat->engine->keeper, spec, on_made, seat, e);
+                spec->limits = instance->limits;
+                spec->parent = instance->parent_box->box.id;
+                spec->shared_with = instance->shared_with;
+                spec->is_template = (uint32_t)instance->is_template;
+                spec->optional_guards = instance->engine->optional_guards;
+                if (instance->mounts)
+                        mounts_describe(instance->mounts, spec);
+                r = keeper_box_make_async(instance->engine->keeper, spec, on_made, instance, e);
         }
         free(spec);
         return r;
 }
 
-int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with,
-             int is_template, struct seat **ret, struct cloche_err *e)
+int instance_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts,
+                 uint32_t shared_with, int is_template, struct instance **ret, struct cloche_err *e)
 {
-        struct seat *seat;
+        struct instance *instance;
         int r;
 
         if (shared_with != KEEPER_NO_BOX && mounts)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box with mounts does not share a sandbox's files");
-        seat = seat_of(of->engine, of, limits, of->trunk);
-        if (!seat)
+        instance = instance_alloc(of->engine, of, limits, of->parent_box);
+        if (!instance)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
-        seat->is_template = is_template;
-        seat->shared_with = shared_with;
-        seat->mounts = mounts;
-        r = begin(seat, e);
+        instance->is_template = is_template;
+        instance->shared_with = shared_with;
+        instance->mounts = mounts;
+        r = begin(instance, e);
         if (r < 0) {
-                free(seat);
+                free(instance);
                 return r;
         }
-        trunk_ref(of->trunk);
+        parent_box_ref(of->parent_box);
         if (mounts)
                 mounts_ref(mounts);
-        *ret = seat;
+        *ret = instance;
         return 0;
 }
 
-/* -- forking a context ---------------------------------------------------------------------------------------- */
+/* -- forking a context ------------------------------------------------------------------------------------------ */
 
-struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e)
+struct parent_box *instance_as_parent(struct instance *instance, struct cloche_err *e)
 {
-        if (!seat->is_template || seat->state != SEAT_READY) {
+        if (!instance->is_template || instance->state != INSTANCE_READY) {
                 err_set(e, CLOCHE_E_STATE, "the context was not made to be forked");
                 return NULL;
         }
-        if (seat->own_trunk)
-                return seat->own_trunk;
-        seat->own_trunk = trunk_new(&seat->box);
-        if (!seat->own_trunk) {
+        if (instance->as_parent)
+                return instance->as_parent;
+        instance->as_parent = parent_box_new(&instance->box);
+        if (!instance->as_parent) {
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to fork a context");
                 return NULL;
         }
-        seat->own_trunk->beneath = trunk_ref(seat->trunk);
-        seat->own_trunk->counted_in = seat->counted_in;
-        seat->counted_in = NULL;
-        return seat->own_trunk;
+        instance->as_parent->parent = parent_box_ref(instance->parent_box);
+        instance->as_parent->counted_in = instance->counted_in;
+        instance->counted_in = NULL;
+        return instance->as_parent;
 }
 
-/* Count a new box on the trunk. */
-static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *e)
+/* Count a new box on the parent box. */
+static int count_in(struct parent_box *parent_box, struct tally **ret, struct cloche_err *e)
 {
-        if (!trunk->above && (trunk->above = calloc(1, sizeof(*trunk->above))))
-                trunk->above->refs = 1;
-        if (!trunk->above)
+        if (!parent_box->children && (parent_box->children = calloc(1, sizeof(*parent_box->children))))
+                parent_box->children->refs = 1;
+        if (!parent_box->children)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "count the forks of a context");
-        if (trunk->above->boxes >= SEAT_BRANCHES_MAX)
+        if (parent_box->children->boxes >= INSTANCE_FORKS_MAX)
                 return err_set(e, CLOCHE_E_STATE,
                                "%u forks of the context have not ended yet, or were not let go of by its interpreter; "
                                "at most %d can be",
-                               trunk->above->boxes, SEAT_BRANCHES_MAX);
-        trunk->above->boxes++;
-        trunk->above->refs++;
-        *ret = trunk->above;
+                               parent_box->children->boxes, INSTANCE_FORKS_MAX);
+        parent_box->children->boxes++;
+        parent_box->children->refs++;
+        *ret = parent_box->children;
         return 0;
 }
 
-int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret,
-                struct cloche_err *e)
+int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, const struct instance_fork_order *order,
+                  struct instance **ret, struct cloche_err *e)
 {
-        struct seat *seat = seat_of(engine, NULL, &order->limits, trunk);
-        int r = seat ? count_in(trunk, &seat->counted_in, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
+        struct instance *instance = instance_alloc(engine, NULL, &order->limits, parent_box);
+        int r = instance ? count_in(parent_box, &instance->counted_in, e)
+                         : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
 
         if (r < 0) {
-                free(seat);
+                free(instance);
                 return r;
         }
-        seat->shared_with = order->shared_with;
-        seat->is_template = order->is_template;
-        seat->holds_fork = order->holds_fork;
-        seat->told = order->told;
-        seat->owner = order->owner;
-        r = begin(seat, e);
+        instance->shared_with = order->shared_with;
+        instance->is_template = order->is_template;
+        instance->holds_fork = order->holds_fork;
+        instance->on_ready = order->on_ready;
+        instance->owner = order->owner;
+        r = begin(instance, e);
         if (r < 0) {
-                on_gone(seat->counted_in, NULL);
-                free(seat);
+                on_box_dropped(instance->counted_in, NULL);
+                free(instance);
                 return r;
         }
-        trunk_ref(trunk);
-        *ret = seat;
+        parent_box_ref(parent_box);
+        *ret = instance;
         return 0;
 }
 
-int seat_fork(struct seat *seat, struct cloche_err *e)
+int instance_fork_resume(struct instance *instance, struct cloche_err *e)
 {
         int r;
 
-        seat->state = SEAT_MAKING;
-        r = ask_for_fork(seat, e);
+        instance->state = INSTANCE_MAKING;
+        r = request_fork(instance, e);
         if (r < 0)
-                seat->state = SEAT_READY;
+                instance->state = INSTANCE_READY;
         return r;
 }
 
-void seat_fork_failed(struct seat *seat, const char *message)
+void instance_fork_failed(struct instance *instance, const char *message)
 {
         struct cloche_err e = {0};
 
         err_set(&e, CLOCHE_E_TEMPLATE, "fork the context: %.180s", message);
-        if (seat->state == SEAT_READY)
-                fail(seat, &e);
+        if (instance->state == INSTANCE_READY)
+                fail(instance, &e);
         else
-                seat->fork_error = e;
+                instance->fork_error = e;
 }

@@ -1,3 +1,4 @@
+/* The caller's prefixes, and the templates of compiled programs. Runs in: the engine. */
 #include "prefix.h"
 
 #include "base/err.h"
@@ -184,7 +185,7 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
                 return r;
         }
         prefix->template->users++;
-        template_forget_failure(prefix->template);
+        template_reset(prefix->template);
         template_start(prefix->template);
         *ret = prefix;
         return 0;

@@ -1,3 +1,4 @@
+/* Manifests of the runtimes, which are our own files. Runs in: the engine, at its start. */
 #include "runtime.h"
 
 #include "base/err.h"
@@ -109,7 +110,8 @@ int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err
                         r = add(&runtimes, directory, entry->d_name, e);
         closedir(dir);
         if (r == 0 && runtimes.count == 0)
-                r = err_set(e, CLOCHE_E_MISSING_RUNTIME, "there is no runtime in %s", directory);
+                r = err_set(e, CLOCHE_E_MISSING_RUNTIME,
+                            "%s has no runtimes: name their directory with CLOCHE_RUNTIMES", directory);
         if (r < 0) {
                 runtimes_done(&runtimes);
                 return r;

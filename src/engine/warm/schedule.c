@@ -1,5 +1,5 @@
-/* Scheduling of runs to seats: seats are made, kept and given out here. Templates take turns, up to
- * the limit of concurrent runs. */
+/* Scheduling of runs to instances: instances are made, kept and given out here. Templates take
+ * turns, up to the limit of concurrent runs. Runs in: the engine, on its loop. */
 #include "template.h"
 
 #include "base/clock.h"
@@ -8,19 +8,19 @@
 
 #include <string.h>
 
-#define SPARES_IDLE_NS UINT64_C(30000000000)
+#define POOL_IDLE_NS UINT64_C(30000000000)
 #define BASE_AGE_NS (UINT64_C(1800) * 1000000000)
 
-/* -- seats ---------------------------------------------------------------------------------------------------- */
+/* -- instances -------------------------------------------------------------------------------------------------- */
 
-void template_drop_seats(struct template *t)
+void template_drop_instances(struct template *t)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        while ((seat = TAILQ_FIRST(&t->seats))) {
-                TAILQ_REMOVE(&t->seats, seat, link);
-                t->seat_count--;
-                seat_free(seat);
+        while ((instance = TAILQ_FIRST(&t->instances))) {
+                TAILQ_REMOVE(&t->instances, instance, link);
+                t->instance_count--;
+                instance_free(instance);
         }
 }
 
@@ -29,97 +29,98 @@ static int same_limits(const struct keeper_box_limits *a, const struct keeper_bo
         return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* mounts: those of the seat's one run, or NULL for a seat of any run. */
-static int fits(const struct seat *seat, const struct keeper_box_limits *limits, const struct mounts *mounts)
+/* mounts: those of the instance's one run, or NULL for an instance of any run. */
+static int fits(const struct instance *instance, const struct keeper_box_limits *limits, const struct mounts *mounts)
 {
-        return seat->mounts == mounts && same_limits(&seat->limits, limits);
+        return instance->mounts == mounts && same_limits(&instance->limits, limits);
 }
 
-static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits, const struct mounts *mounts)
+static struct instance *find_instance(struct template *t, const struct keeper_box_limits *limits,
+                                      const struct mounts *mounts)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (seat->state == SEAT_READY && fits(seat, limits, mounts))
-                        return seat;
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (instance->state == INSTANCE_READY && fits(instance, limits, mounts))
+                        return instance;
         return NULL;
 }
 
-static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits,
-                            const struct mounts *mounts)
+static unsigned count_instances(const struct template *t, const struct keeper_box_limits *limits,
+                                const struct mounts *mounts)
 {
-        const struct seat *seat;
+        const struct instance *instance;
         unsigned count = 0;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                count += fits(seat, limits, mounts);
+        TAILQ_FOREACH (instance, &t->instances, link)
+                count += fits(instance, limits, mounts);
         return count;
 }
 
-/* Drop a seat with other limits to make room. */
-static void drop_other_seat(struct template *t, const struct keeper_box_limits *limits)
+/* Drop an instance with other limits to make room. */
+static void drop_other_instance(struct template *t, const struct keeper_box_limits *limits)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (!seat->mounts && !same_limits(&seat->limits, limits)) {
-                        TAILQ_REMOVE(&t->seats, seat, link);
-                        t->seat_count--;
-                        seat_free(seat);
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (!instance->mounts && !same_limits(&instance->limits, limits)) {
+                        TAILQ_REMOVE(&t->instances, instance, link);
+                        t->instance_count--;
+                        instance_free(instance);
                         return;
                 }
 }
 
-static int fits_who_waits(const struct template *t, const struct seat *seat)
+static int fits_who_waits(const struct template *t, const struct instance *instance)
 {
         const struct cloche_run *run;
 
         TAILQ_FOREACH (run, &t->waiting, link) {
                 struct keeper_box_limits limits = limits_of_box(&run->limits);
 
-                if (fits(seat, &limits, run->mounts))
+                if (fits(instance, &limits, run->mounts))
                         return 1;
         }
         return 0;
 }
 
-int template_has_seat_to_come(const struct template *t)
+int template_has_pending_instance(const struct template *t)
 {
-        const struct seat *seat;
+        const struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (seat->state != SEAT_READY || fits_who_waits(t, seat))
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (instance->state != INSTANCE_READY || fits_who_waits(t, instance))
                         return 1;
         return 0;
 }
 
-/* Add a seat unless the keeper is making as many boxes as it can; then this is retried when one is
- * made, or takes too long. */
-static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
+/* Add an instance unless the keeper is making as many boxes as it can; then this is retried when
+ * one is made, or takes too long. */
+static int add_instance(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
 {
         struct cloche_err e = {0};
-        struct seat *seat;
+        struct instance *instance;
         int r;
 
         if (!keeper_may_make(t->engine->keeper)) {
-                engine_lacks_seats(t->engine);
+                engine_retry_instances(t->engine);
                 return -1;
         }
-        if (t->seat_count >= t->engine->options.spares + t->waiting_count)
-                drop_other_seat(t, limits);
-        r = seat_new(t, limits, mounts, KEEPER_NO_BOX, 0, &seat, &e);
+        if (t->instance_count >= t->engine->options.spares + t->waiting_count)
+                drop_other_instance(t, limits);
+        r = instance_new(t, limits, mounts, KEEPER_NO_BOX, 0, &instance, &e);
         if (r < 0) {
-                if (!template_has_seat_to_come(t))
-                        template_tell_waiting(t, &e);
+                if (!template_has_pending_instance(t))
+                        template_fail_waiting(t, &e);
                 return r;
         }
-        TAILQ_INSERT_TAIL(&t->seats, seat, link);
-        t->seat_count++;
+        TAILQ_INSERT_TAIL(&t->instances, instance, link);
+        t->instance_count++;
         return 0;
 }
 
-/* Make a seat for each waiting run with mounts. */
-static void make_mounted_seats(struct template *t, unsigned free_runs)
+/* Make an instance for each waiting run with mounts. */
+static void make_mounted_instances(struct template *t, unsigned free_runs)
 {
         struct cloche_run *run;
 
@@ -128,24 +129,25 @@ static void make_mounted_seats(struct template *t, unsigned free_runs)
 
                 if (free_runs-- == 0)
                         return;
-                if (run->mounts && count_seats(t, &limits, run->mounts) == 0 && add_seat(t, &limits, run->mounts) < 0)
+                if (run->mounts && count_instances(t, &limits, run->mounts) == 0 &&
+                    add_instance(t, &limits, run->mounts) < 0)
                         return;
         }
 }
 
-/* Make as many seats as waiting runs could start. */
-static void make_seats(struct template *t, const struct keeper_box_limits *limits)
+/* Make as many instances as waiting runs could start. */
+static void make_instances(struct template *t, const struct keeper_box_limits *limits)
 {
         unsigned free_runs = t->engine->options.runs_max - t->engine->running;
         unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
 
-        for (unsigned have = count_seats(t, limits, NULL); have < wanted; have++)
-                if (add_seat(t, limits, NULL) < 0)
+        for (unsigned have = count_instances(t, limits, NULL); have < wanted; have++)
+                if (add_instance(t, limits, NULL) < 0)
                         return;
 }
 
-/* Make the spares, while no run waits for a seat. Boxes of active runs usually come back, so they
- * count. */
+/* Fill the pools, while no run waits for an instance. Boxes of active runs usually come back, so
+ * they count. */
 void templates_refill(struct cloche_engine *engine)
 {
         struct template *t;
@@ -154,13 +156,13 @@ void templates_refill(struct cloche_engine *engine)
                 return;
         engine->dispatching = 1;
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->state == TEMPLATE_READY && t->has_spare_limits)
-                        for (unsigned have = count_seats(t, &t->spare_limits, NULL) + t->active_count;
+                if (t->state == TEMPLATE_READY && t->has_pool_limits)
+                        for (unsigned have = count_instances(t, &t->pool_limits, NULL) + t->active_count;
                              have < engine->options.spares; have++)
-                                if (add_seat(t, &t->spare_limits, NULL) < 0)
+                                if (add_instance(t, &t->pool_limits, NULL) < 0)
                                         break;
         engine->dispatching = 0;
-        if (engine->dispatch_again)
+        if (engine->must_redispatch)
                 templates_dispatch(engine);
 }
 
@@ -195,7 +197,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 
         for (; t; t = next) {
                 next = TAILQ_NEXT(t, link);
-                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > SPARES_IDLE_NS)
+                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > POOL_IDLE_NS)
                         template_free(t);
         }
 }
@@ -203,7 +205,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 /* Runs forked from one base share its addresses and seeds, so code that learned them in one run can
  * use them in the next; replacing the base bounds that time. A prefix keeps its base: its caller's
  * set-up code must not run again because of age. */
-static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
+static void replace_bases(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;
 
@@ -225,47 +227,48 @@ void templates_tidy(struct cloche_engine *engine)
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
-                        template_drop_seats(t);
-                        t->has_spare_limits = 0;
+                if (t->waiting_count == 0 && now_ns - t->used_ns > POOL_IDLE_NS) {
+                        template_drop_instances(t);
+                        t->has_pool_limits = 0;
                 }
         templates_evict(engine);
         drop_broken(engine, now_ns);
-        renew_bases(engine, now_ns);
+        replace_bases(engine, now_ns);
 }
 
-void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box,
+                    struct parent_box *parent_box)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
-            t->seat_count >= t->engine->options.spares + t->waiting_count) {
+        if (t->parent_box != parent_box || t->state != TEMPLATE_READY || !same_limits(limits, &t->pool_limits) ||
+            t->instance_count >= t->engine->options.spares + t->waiting_count) {
                 (void)box_drop(box, NULL, NULL);
-                trunk_unref(trunk);
-        } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
-                TAILQ_INSERT_TAIL(&t->seats, seat, link);
-                t->seat_count++;
+                parent_box_unref(parent_box);
+        } else if (instance_reuse(t, limits, box, parent_box, &instance, NULL) == 0) {
+                TAILQ_INSERT_TAIL(&t->instances, instance, link);
+                t->instance_count++;
         }
 }
 
-static void seat_first(struct template *t, struct seat *seat)
+static void start_first_run(struct template *t, struct instance *instance)
 {
         struct cloche_run *run = TAILQ_FIRST(&t->waiting);
 
         TAILQ_REMOVE(&t->waiting, run, link);
         t->waiting_count--;
         t->engine->waiting--;
-        TAILQ_REMOVE(&t->seats, seat, link);
-        t->seat_count--;
+        TAILQ_REMOVE(&t->instances, instance, link);
+        t->instance_count--;
         TAILQ_INSERT_TAIL(&t->active, run, link);
         t->active_count++;
         t->engine->running++;
         t->crashes = 0;
         run->place = RUN_ACTIVE;
-        run_seated(run, seat);
+        run_start_in_instance(run, instance);
 }
 
-/* -- turns ---------------------------------------------------------------------------------------------------- */
+/* -- turns ------------------------------------------------------------------------------------------------------ */
 
 static struct template *next_in_turn(const struct cloche_engine *engine, uint64_t after)
 {
@@ -278,8 +281,8 @@ static struct template *next_in_turn(const struct cloche_engine *engine, uint64_
         return next;
 }
 
-/* Dispatch for the least recently served template first. It keeps a free place while its seat is
- * being made; else a template whose boxes come back at once would take all places. 1: one run
+/* Dispatch for the least recently served template first. It keeps a free place while its instance
+ * is being made; else a template whose boxes come back at once would take all places. 1: one run
  * started. */
 static int dispatch_one(struct cloche_engine *engine)
 {
@@ -288,22 +291,22 @@ static int dispatch_one(struct cloche_engine *engine)
         for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
                 struct mounts *mounts = TAILQ_FIRST(&t->waiting)->mounts;
                 struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
-                struct seat *seat = find_seat(t, &limits, mounts);
+                struct instance *instance = find_instance(t, &limits, mounts);
 
                 if (!mounts) {
-                        t->spare_limits = limits;
-                        t->has_spare_limits = 1;
+                        t->pool_limits = limits;
+                        t->has_pool_limits = 1;
                 }
-                if (seat) {
+                if (instance) {
                         t->turn = ++engine->turns;
-                        seat_first(t, seat);
+                        start_first_run(t, instance);
                 }
                 if (mounts)
-                        make_mounted_seats(t, engine->options.runs_max - engine->running);
+                        make_mounted_instances(t, engine->options.runs_max - engine->running);
                 else
-                        make_seats(t, &limits);
-                engine_refill_later(engine);
-                if (seat)
+                        make_instances(t, &limits);
+                engine_schedule_refill(engine);
+                if (instance)
                         return 1;
                 t = next_in_turn(engine, t->turn);
         }
@@ -315,19 +318,19 @@ void templates_dispatch(struct cloche_engine *engine)
         int moved;
 
         if (engine->dispatching) {
-                engine->dispatch_again = 1; /* called from within: the outer call goes on */
+                engine->must_redispatch = 1; /* called from within: the outer call goes on */
                 return;
         }
         engine->dispatching = 1;
         do {
-                moved = engine->dispatch_again;
-                engine->dispatch_again = 0;
+                moved = engine->must_redispatch;
+                engine->must_redispatch = 0;
                 moved |= dispatch_one(engine);
-        } while (moved || engine->dispatch_again);
+        } while (moved || engine->must_redispatch);
         engine->dispatching = 0;
 }
 
-void template_seat_run(struct template *t, struct cloche_run *run)
+void template_queue_run(struct template *t, struct cloche_run *run)
 {
         t->used_ns = clock_now_ns();
         TAILQ_INSERT_TAIL(&t->waiting, run, link);
@@ -335,23 +338,23 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         t->engine->waiting++;
         run->place = RUN_WAITING;
         if (!t->setup || template_failed_by_host(t))
-                template_forget_failure(t); /* a lack of memory, processes or time may have passed */
+                template_reset(t); /* a lack of memory, processes or time may have passed */
         if (t->state == TEMPLATE_BROKEN)
-                template_tell_waiting(t, &t->error);
+                template_fail_waiting(t, &t->error);
         template_start(t);
         templates_dispatch(t->engine);
 }
 
-/* Drop the seat made for these mounts: no other run can use it. */
-static void drop_seat_of(struct template *t, const struct mounts *mounts)
+/* Drop the instance made for these mounts: no other run can use it. */
+static void drop_instance_of(struct template *t, const struct mounts *mounts)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (mounts && seat->mounts == mounts) {
-                        TAILQ_REMOVE(&t->seats, seat, link);
-                        t->seat_count--;
-                        seat_free(seat);
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (mounts && instance->mounts == mounts) {
+                        TAILQ_REMOVE(&t->instances, instance, link);
+                        t->instance_count--;
+                        instance_free(instance);
                         return;
                 }
 }
@@ -366,7 +369,7 @@ void template_leave(struct template *t, struct cloche_run *run)
                 TAILQ_REMOVE(&t->waiting, run, link);
                 t->waiting_count--;
                 t->engine->waiting--;
-                drop_seat_of(t, run->mounts);
+                drop_instance_of(t, run->mounts);
         }
         run->place = RUN_NOWHERE;
         templates_dispatch(t->engine);

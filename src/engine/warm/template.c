@@ -1,3 +1,5 @@
+/* The life of a template: started, set up, frozen, lost. Its messages are hostile. Runs in: the
+ * engine, on its loop. */
 #include "template.h"
 
 #include "base/clock.h"
@@ -17,7 +19,7 @@
 
 static void advance(struct template *t);
 
-/* -- the list ------------------------------------------------------------------------------------------------- */
+/* -- the list --------------------------------------------------------------------------------------------------- */
 
 void setup_free(struct setup *setup)
 {
@@ -55,7 +57,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, int6
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
         t->turn = ++engine->turns;
-        TAILQ_INIT(&t->seats);
+        TAILQ_INIT(&t->instances);
         TAILQ_INIT(&t->waiting);
         TAILQ_INIT(&t->active);
         TAILQ_INIT(&t->waits);
@@ -83,11 +85,11 @@ void template_replace(struct template *base)
                 template_start(next);
         if (!next || next->state != TEMPLATE_READY)
                 return; /* the old one stays in use if the new one cannot be started */
-        next->spare_limits = base->spare_limits;
-        next->has_spare_limits = base->has_spare_limits;
+        next->pool_limits = base->pool_limits;
+        next->has_pool_limits = base->has_pool_limits;
         base->is_retired = 1;
-        template_drop_seats(base);
-        engine_refill_later(base->engine);
+        template_drop_instances(base);
+        engine_schedule_refill(base->engine);
 }
 
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
@@ -123,46 +125,46 @@ void template_free(struct template *t)
                 t->parent->users--;
         (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
-        template_drop_seats(t);
-        seat_free(t->own_seat);
+        template_drop_instances(t);
+        instance_free(t->own_instance);
         channel_close(&t->channel);
-        trunk_unref(t->trunk);
+        parent_box_unref(t->parent_box);
         json_decref(t->failure);
         setup_free(t->setup);
         free(t);
 }
 
-/* -- failure -------------------------------------------------------------------------------------------------- */
+/* -- failure ---------------------------------------------------------------------------------------------------- */
 
-static void tell_waits(struct template *t, const struct cloche_err *e)
+static void finish_waits(struct template *t, const struct cloche_err *e)
 {
         struct template_wait *wait;
 
         while ((wait = TAILQ_FIRST(&t->waits))) {
-                template_await_no_more(wait);
-                wait->told(wait, e);
+                template_cancel_wait(wait);
+                wait->on_ready(wait, e);
         }
 }
 
-/* The template ends, in any state. Forked runs go on: they hold the trunk. */
+/* The template ends, in any state. Forked runs go on: they hold the parent box. */
 static void take_down(struct template *t)
 {
         t->is_frozen = 0;
         (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
-        template_drop_seats(t);
-        seat_free(t->own_seat);
-        t->own_seat = NULL;
+        template_drop_instances(t);
+        instance_free(t->own_instance);
+        t->own_instance = NULL;
         channel_close(&t->channel);
-        if (t->trunk)
-                t->trunk->is_dead = 1;
-        trunk_unref(t->trunk);
-        t->trunk = NULL;
+        if (t->parent_box)
+                t->parent_box->is_dead = 1;
+        parent_box_unref(t->parent_box);
+        t->parent_box = NULL;
         while (!TAILQ_EMPTY(&t->children))
                 template_unfollow(TAILQ_FIRST(&t->children));
 }
 
-void template_tell_waiting(struct template *t, const struct cloche_err *e)
+void template_fail_waiting(struct template *t, const struct cloche_err *e)
 {
         struct cloche_run *run;
 
@@ -175,12 +177,13 @@ void template_tell_waiting(struct template *t, const struct cloche_err *e)
         }
 }
 
-static void tell_beneath(struct template *t)
+static void advance_children(struct template *t)
 {
         struct template *other;
 
         TAILQ_FOREACH (other, &t->engine->templates, link)
-                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->trunk)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_instance &&
+                    !other->parent_box)
                         advance(other);
 }
 
@@ -189,7 +192,7 @@ static int is_waited_for(const struct template *t)
         const struct template *other;
 
         TAILQ_FOREACH (other, &t->engine->templates, link)
-                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->trunk)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->parent_box)
                         return 1;
         return 0;
 }
@@ -200,9 +203,9 @@ static void break_down(struct template *t, const struct cloche_err *e)
         take_down(t);
         t->state = TEMPLATE_BROKEN;
         t->error = *e;
-        template_tell_waiting(t, e);
-        tell_waits(t, e);
-        tell_beneath(t);
+        template_fail_waiting(t, e);
+        finish_waits(t, e);
+        advance_children(t);
 }
 
 /* The template died after it was ready, or while only our code ran in it. Restart it if runs or
@@ -223,7 +226,7 @@ static void crash(struct template *t, const struct cloche_err *e)
                 template_start(t);
 }
 
-void template_forget_failure(struct template *t)
+void template_reset(struct template *t)
 {
         if (t->state != TEMPLATE_BROKEN)
                 return;
@@ -240,7 +243,7 @@ int template_failed_by_host(const struct template *t)
                cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
 }
 
-/* -- messages of a template ----------------------------------------------------------------------------------- */
+/* -- messages of a template ------------------------------------------------------------------------------------- */
 
 static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
@@ -268,9 +271,9 @@ static void become_ready(struct template *t)
         t->users++; /* do not evict this one, whose channel may be being read */
         templates_evict(t->engine);
         t->users--;
-        tell_beneath(t);
+        advance_children(t);
         templates_dispatch(t->engine);
-        tell_waits(t, NULL);
+        finish_waits(t, NULL);
 }
 
 static void on_usage(void *data, struct keeper_reply *reply)
@@ -286,10 +289,10 @@ static void measure(struct template *t)
         struct keeper_usage usage;
         struct cloche_err e;
 
-        if (engine_read_usage(t->engine, t->trunk->box.id, &usage)) {
+        if (engine_read_usage(t->engine, t->parent_box->box.id, &usage)) {
                 t->memory_bytes = usage.memory_peak_bytes;
                 become_ready(t);
-        } else if (keeper_box_usage_later(t->engine->keeper, t->trunk->box.id, on_usage, t, &e) < 0) {
+        } else if (keeper_box_usage_async(t->engine->keeper, t->parent_box->box.id, on_usage, t, &e) < 0) {
                 break_down(t, &e);
         }
 }
@@ -312,7 +315,7 @@ static void on_frozen(struct template *t)
         t->is_frozen = 1;
         if (own == CLOCHE_UNLIMITED)
                 measure(t);
-        else if (keeper_box_limit_later(t->engine->keeper, t->trunk->box.id, &limits, on_limit, t, &e) < 0)
+        else if (keeper_box_limit_async(t->engine->keeper, t->parent_box->box.id, &limits, on_limit, t, &e) < 0)
                 break_down(t, &e);
 }
 
@@ -337,15 +340,16 @@ static int freeze(struct template *t, struct cloche_err *e)
 static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         json_int_t id = json_integer_value(m->id);
-        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
+        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_requested;
 
         if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && !is_build))
-                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the template sent an invalid message: an answer without a request");
         if (m->kind == RPC_ERROR) {
                 fail_with_answer(t, m, f);
                 return 0;
         }
-        return is_build ? build_hear(t->engine, &t->setup->build, m, f, e) : freeze(t, e);
+        return is_build ? build_on_answer(t->engine, &t->setup->build, m, f, e) : freeze(t, e);
 }
 
 static struct cloche_run *find_run(struct template *t, json_int_t fork)
@@ -358,16 +362,16 @@ static struct cloche_run *find_run(struct template *t, json_int_t fork)
         return NULL;
 }
 
-/* A child died before a run used it: drop its seat. */
-static void lose_seat(struct template *t, json_int_t fork)
+/* A child died before a run used it: drop its instance. */
+static void drop_lost_instance(struct template *t, json_int_t fork)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        TAILQ_FOREACH (seat, &t->seats, link)
-                if (seat->fork == fork) {
-                        TAILQ_REMOVE(&t->seats, seat, link);
-                        t->seat_count--;
-                        seat_free(seat);
+        TAILQ_FOREACH (instance, &t->instances, link)
+                if (instance->fork == fork) {
+                        TAILQ_REMOVE(&t->instances, instance, link);
+                        t->instance_count--;
+                        instance_free(instance);
                         return;
                 }
 }
@@ -407,7 +411,7 @@ static void on_exited(struct template *t, const json_t *params)
         else if (child)
                 child->exited(child, &exit);
         else
-                lose_seat(t, (json_int_t)number(params, "fork"));
+                drop_lost_instance(t, (json_int_t)number(params, "fork"));
 }
 
 static void on_failed(struct template *t, const json_t *params)
@@ -420,7 +424,7 @@ static void on_failed(struct template *t, const json_t *params)
         if (run)
                 run_failed(run, &e);
         else
-                lose_seat(t, (json_int_t)number(params, "fork"));
+                drop_lost_instance(t, (json_int_t)number(params, "fork"));
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -434,7 +438,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         else if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "failed") == 0)
                 on_failed(t, m->params);
         else if (m->kind == RPC_REQUEST)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a template asked for \"%.60s\"", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "the template sent an invalid request: \"%.60s\"", m->method);
         return 0;
 }
 
@@ -460,31 +464,31 @@ static void on_last_usage(void *data, struct keeper_reply *reply)
 static void on_setup_end(struct template *t)
 {
         struct keeper_usage usage;
-        uint32_t box = t->trunk->box.id;
+        uint32_t box = t->parent_box->box.id;
 
         channel_close(&t->channel);
         if (engine_read_usage(t->engine, box, &usage))
                 end_setup(t, &usage);
-        else if (keeper_box_usage_later(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
+        else if (keeper_box_usage_async(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
                 end_setup(t, NULL);
 }
 
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct template *t = data;
-        struct cloche_err gone = {0};
+        struct cloche_err lost = {0};
 
         if (!e)
-                err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
-        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->trunk)
+                err_set(&lost, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->parent_box)
                 on_setup_end(t);
         else if (t->state == TEMPLATE_STARTING && t->setup)
-                break_down(t, e ? e : &gone);
+                break_down(t, e ? e : &lost);
         else
-                crash(t, e ? e : &gone);
+                crash(t, e ? e : &lost);
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------- */
+/* -- starting --------------------------------------------------------------------------------------------------- */
 
 static void stop_timer(struct template *t)
 {
@@ -546,7 +550,7 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
                 break_down(t, error);
                 return;
         }
-        t->trunk->box.pid = answer->pid;
+        t->parent_box->box.pid = answer->pid;
         r = watch(t, &e);
         if (r == 0)
                 r = freeze(t, &e);
@@ -560,7 +564,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         _cleanup_buf_ struct buf strings = {0};
         struct init_request request = {.op = INIT_SPAWN};
         struct runtime runtime = *t->runtime;
-        struct box *box = &t->trunk->box;
+        struct box *box = &t->parent_box->box;
         struct stdio stdio = STDIO_NONE;
         int agent_fd = -EBADF, r;
 
@@ -581,7 +585,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         return r;
 }
 
-static void on_trunk(void *data, struct keeper_reply *reply)
+static void on_box_made(void *data, struct keeper_reply *reply)
 {
         struct template *t = data;
         struct cloche_err e = {0};
@@ -593,7 +597,7 @@ static void on_trunk(void *data, struct keeper_reply *reply)
                 return;
         }
         r = box_adopt(&box, t->engine->keeper, reply, &t->engine->loop, &e);
-        if (r == 0 && !(t->trunk = trunk_new(&box))) {
+        if (r == 0 && !(t->parent_box = parent_box_new(&box))) {
                 (void)box_drop(&box, NULL, NULL);
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
@@ -613,29 +617,29 @@ static int start_base(struct template *t, struct cloche_err *e)
         if (r == 0) {
                 spec->limits = template_limits(t);
                 spec->is_template = 1;
-                r = keeper_box_make_later(t->engine->keeper, spec, on_trunk, t, e);
+                r = keeper_box_make_async(t->engine->keeper, spec, on_box_made, t, e);
         }
         free(spec);
         return r;
 }
 
-/* Turn the seat forked from the base into this template. */
+/* Turn the instance forked from the base into this template. */
 static int start_prefix(struct template *t, struct cloche_err *e)
 {
-        struct seat *seat = t->own_seat;
+        struct instance *instance = t->own_instance;
         int r;
 
-        t->own_seat = NULL;
-        t->trunk = trunk_new(&seat->box);
-        if (!t->trunk) {
-                seat_free(seat);
+        t->own_instance = NULL;
+        t->parent_box = parent_box_new(&instance->box);
+        if (!t->parent_box) {
+                instance_free(instance);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
-        t->trunk->beneath = trunk_ref(seat->trunk);
-        t->channel = seat->channel;
-        seat->channel = (struct channel){.fd = -EBADF};
-        seat_free(seat);
-        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, channel_out(&t->channel), e) : 0;
+        t->parent_box->parent = parent_box_ref(instance->parent_box);
+        t->channel = instance->channel;
+        instance->channel = (struct channel){.fd = -EBADF};
+        instance_free(instance);
+        r = t->setup->build.params ? build_request(t->engine, &t->setup->build, channel_out(&t->channel), e) : 0;
         if (r == 0 && buf_append(channel_out(&t->channel), t->setup->prepare.data, t->setup->prepare.size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
         if (r == 0)
@@ -660,7 +664,7 @@ static void advance(struct template *t)
                 e = t->parent->error;
                 r = -1;
         } else if (t->parent->state == TEMPLATE_READY) {
-                r = seat_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_seat, &e);
+                r = instance_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_instance, &e);
         } else {
                 template_start(t->parent);
         }
@@ -674,21 +678,21 @@ void template_start(struct template *t)
                 return;
         t->state = TEMPLATE_STARTING;
         if (t->parent)
-                template_forget_failure(t->parent);
+                template_reset(t->parent);
         advance(t);
 }
 
-/* -- users ---------------------------------------------------------------------------------------------------- */
+/* -- users ------------------------------------------------------------------------------------------------------ */
 
 void template_await(struct template *t, struct template_wait *wait)
 {
         wait->of = t;
         TAILQ_INSERT_TAIL(&t->waits, wait, link);
-        template_forget_failure(t);
+        template_reset(t);
         template_start(t);
 }
 
-void template_await_no_more(struct template_wait *wait)
+void template_cancel_wait(struct template_wait *wait)
 {
         if (wait->of)
                 TAILQ_REMOVE(&wait->of->waits, wait, link);
@@ -709,23 +713,23 @@ void template_unfollow(struct template_child *child)
         child->of = NULL;
 }
 
-/* -- seats ---------------------------------------------------------------------------------------------------- */
+/* -- instances -------------------------------------------------------------------------------------------------- */
 
-/* Find the prefix that requested a template seat, which belongs to the base. */
-static struct template *find_by_own_seat(struct cloche_engine *engine, const struct seat *seat)
+/* Find the prefix that requested a template instance, which belongs to the base. */
+static struct template *find_by_own_instance(struct cloche_engine *engine, const struct instance *instance)
 {
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->own_seat == seat)
+                if (t->own_instance == instance)
                         return t;
         return NULL;
 }
 
-/* The files of a prefix are placed for its set-up and for every run. */
-struct setup *template_furniture(const struct template *of, const struct seat *seat)
+/* The files of a prefix are seeded for its set-up and for every run. */
+struct setup *template_seed(const struct template *of, const struct instance *instance)
 {
-        const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+        const struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : of;
 
         if (!t || !t->setup || t->setup->files.count == 0)
                 return NULL;
@@ -733,21 +737,21 @@ struct setup *template_furniture(const struct template *of, const struct seat *s
         return t->setup;
 }
 
-void template_seat_ready(struct template *of, struct seat *seat)
+void template_instance_ready(struct template *of, struct instance *instance)
 {
-        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : NULL;
+        struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : NULL;
         struct cloche_err e = {0};
 
-        if (!seat->is_template) {
+        if (!instance->is_template) {
                 templates_dispatch(of->engine);
-                engine_refill_later(of->engine);
+                engine_schedule_refill(of->engine);
                 return;
         }
         if (start_prefix(t, &e) < 0)
                 break_down(t, &e);
 }
 
-/* The seat was for one run, whose mounts may be the cause. */
+/* The instance was for one run, whose mounts may be the cause. */
 static void fail_mounted(struct template *t, const struct mounts *mounts, const struct cloche_err *e)
 {
         struct cloche_run *run;
@@ -764,31 +768,31 @@ static void fail_mounted(struct template *t, const struct mounts *mounts, const 
         templates_dispatch(t->engine);
 }
 
-void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
+void template_instance_failed(struct template *of, struct instance *instance, const struct cloche_err *e)
 {
-        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
-        int was_used = seat->is_used;
+        struct template *t = instance->is_template ? find_by_own_instance(of->engine, instance) : of;
+        int was_used = instance->is_used;
 
-        if (seat->is_template) {
-                t->own_seat = NULL;
-                seat_free(seat);
+        if (instance->is_template) {
+                t->own_instance = NULL;
+                instance_free(instance);
                 break_down(t, e);
                 return;
         }
-        TAILQ_REMOVE(&t->seats, seat, link);
-        t->seat_count--;
-        if (seat->mounts) {
-                fail_mounted(t, seat->mounts, e);
-                seat_free(seat);
+        TAILQ_REMOVE(&t->instances, instance, link);
+        t->instance_count--;
+        if (instance->mounts) {
+                fail_mounted(t, instance->mounts, e);
+                instance_free(instance);
                 return;
         }
-        seat_free(seat);
+        instance_free(instance);
         if (was_used) {
                 templates_dispatch(t->engine);
-                engine_refill_later(t->engine);
-        } else if (!template_has_seat_to_come(t)) {
-                /* Fail the waiting runs if no seat is being made: seats with other limits do not
+                engine_schedule_refill(t->engine);
+        } else if (!template_has_pending_instance(t)) {
+                /* Fail the waiting runs if no instance is being made: instances with other limits do not
                  * fit them. */
-                template_tell_waiting(t, e);
+                template_fail_waiting(t, e);
         }
 }

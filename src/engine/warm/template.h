@@ -28,11 +28,11 @@ struct setup {
         struct cloche_limits limits; /* of the set-up */
 };
 
-/* Waits for a template: told is called once, from the loop, with e NULL or the error. */
+/* Waits for a template: on_ready is called once, from the loop, with e NULL or the error. */
 struct template_wait {
         TAILQ_ENTRY(template_wait) link;
         struct template *of; /* NULL: not waiting */
-        void (*told)(struct template_wait *wait, const struct cloche_err *e);
+        void (*on_ready)(struct template_wait *wait, const struct cloche_err *e);
 };
 
 /* A child that is no run: exited is called at its exit. */
@@ -63,16 +63,16 @@ struct template
         int is_retired;          /* replaced by another; freed with its last user */
         unsigned users;          /* prefixes of the caller, prefixes on it, runs */
         uint64_t used_ns;
-        uint64_t turn;         /* order of the last dispatch */
-        uint64_t memory_bytes; /* when it became ready */
-        struct trunk *trunk;   /* once its box is made; NULL if broken */
+        uint64_t turn;                 /* order of the last dispatch */
+        uint64_t memory_bytes;         /* when it became ready */
+        struct parent_box *parent_box; /* once its box is made; NULL if broken */
         struct channel channel;
-        uv_timer_t *timer;     /* timeout of the set-up */
-        struct seat *own_seat; /* of a prefix, while it is forked from its base */
-        TAILQ_HEAD(seats, seat) seats;
-        unsigned seat_count;
-        struct keeper_box_limits spare_limits; /* of the last run */
-        int has_spare_limits;
+        uv_timer_t *timer;             /* timeout of the set-up */
+        struct instance *own_instance; /* of a prefix, while it is forked from its base */
+        TAILQ_HEAD(instances, instance) instances;
+        unsigned instance_count;
+        struct keeper_box_limits pool_limits; /* of the last run */
+        int has_pool_limits;
         TAILQ_HEAD(waiting_runs, cloche_run) waiting;
         unsigned waiting_count;
         TAILQ_HEAD(active_runs, cloche_run) active;
@@ -92,7 +92,7 @@ void setup_free(struct setup *setup);
 /* Start it if it is idle. Failures end in TEMPLATE_BROKEN. */
 void template_start(struct template *t);
 /* Reset a broken template, so that the next start tries again. */
-void template_forget_failure(struct template *t);
+void template_reset(struct template *t);
 /* True if it is broken because the host lacks something. */
 int template_failed_by_host(const struct template *t);
 /* Replace a base once its successor is ready. Call it repeatedly until the base is retired. */
@@ -101,35 +101,38 @@ void template_free(struct template *t);
 
 /* Start it and call back when it is ready or broken; the caller counts as a user. */
 void template_await(struct template *t, struct template_wait *wait);
-void template_await_no_more(struct template_wait *wait);
+void template_cancel_wait(struct template_wait *wait);
 void template_follow(struct template *t, struct template_child *child, uint32_t fork);
 void template_unfollow(struct template_child *child);
 
-/* Queue a run for a seat; run_seated or run_failed follows, perhaps from here. */
-void template_seat_run(struct template *t, struct cloche_run *run);
+/* Queue a run for an instance; run_start_in_instance or run_failed follows, perhaps from here. */
+void template_queue_run(struct template *t, struct cloche_run *run);
 /* Remove a run that waits or runs; its place goes to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
-/* Reuse the box of a run that ended well; takes box and trunk. */
-void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
+/* Reuse the box of a run that ended well; takes box and parent_box. */
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box,
+                    struct parent_box *parent_box);
 
 /* The rest is for instance.c, and between template.c and schedule.c. */
-void template_drop_seats(struct template *t);
-/* True if a seat is being made, or waits for its turn with a waiting run: the waiting runs are
+void template_drop_instances(struct template *t);
+/* True if an instance is being made, or waits for its turn with a waiting run: the waiting runs are
  * dispatched after it. */
-int template_has_seat_to_come(const struct template *t);
-void template_tell_waiting(struct template *t, const struct cloche_err *e);
-/* Return a reference to the setup whose files are to be placed in a seat's box; NULL: no files. */
-struct setup *template_furniture(const struct template *of, const struct seat *seat);
-void template_seat_ready(struct template *t, struct seat *seat);
-void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);
+int template_has_pending_instance(const struct template *t);
+void template_fail_waiting(struct template *t, const struct cloche_err *e);
+/* Return a reference to the setup whose files are to seed an instance's box; NULL: no
+ * files. */
+struct setup *template_seed(const struct template *of, const struct instance *instance);
+void template_instance_ready(struct template *t, struct instance *instance);
+void template_instance_failed(struct template *t, struct instance *instance, const struct cloche_err *e);
 
-/* Engine-wide: give free seats to runs, in turn among the templates, up to runs_max. */
+/* Engine-wide: give free instances to runs, in turn among the templates, up to runs_max. */
 void templates_dispatch(struct cloche_engine *engine);
 void templates_refill(struct cloche_engine *engine);
 /* Free unused templates over the memory budget, the least recently used first. */
 void templates_evict(struct cloche_engine *engine);
-/* Call it now and then: also frees spares that were not used for a while, and broken templates. */
+/* Call it now and then: also frees pooled instances that were not used for a while, and broken
+ * templates. */
 void templates_tidy(struct cloche_engine *engine);
 
 #endif

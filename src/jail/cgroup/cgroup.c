@@ -1,4 +1,5 @@
-/* The groups of one box: made, entered, measured, frozen, removed. */
+/* The groups of one box: made, entered, measured, frozen, removed. Runs in: the keeper; the child
+ * it cloned enters; the engine measures. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -173,7 +174,7 @@ void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgro
         }
 }
 
-void cgroup_forget_peak(const struct cgroup_host *host, unsigned box)
+void cgroup_reset_peak(const struct cgroup_host *host, unsigned box)
 {
         if (host->places[CGROUP_MEMORY].version == 1)
                 (void)cgroup_write_box(&host->places[CGROUP_MEMORY], box, "memory.max_usage_in_bytes", "0");

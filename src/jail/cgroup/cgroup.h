@@ -82,10 +82,11 @@ int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgro
                  struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
 /* Restart the measurement of the memory peak; version 2 cannot. */
-void cgroup_forget_peak(const struct cgroup_host *host, unsigned box);
+void cgroup_reset_peak(const struct cgroup_host *host, unsigned box);
 int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e);
-/* Kill all processes in the groups. Most of them die with their pid namespace. But a template holds the
- * entrance to a box during a fork: it may have kept it, and may have moved its own processes in. */
+/* Kill all processes in the groups. Most of them die with their pid namespace. But a template holds
+ * the entrance to a box during a fork: it may have kept it, and may have moved its own processes
+ * in. */
 void cgroup_kill(const struct cgroup_host *host, unsigned box);
 /* Kill and remove, once, without waiting.
  * Returns  0: removed; -EBUSY: a process is still in there (also a dead one for a moment), try

@@ -1,3 +1,5 @@
+/* Files of the control groups, below descriptors. Runs in: the keeper, the child it cloned, and the
+ * engine, which only reads. */
 #include "internal.h"
 
 #include "base/fd.h"

@@ -1,4 +1,5 @@
-/* The hierarchies in which the host has its controllers, and our directory in each. */
+/* The hierarchies in which the host has its controllers, and our directory in each. Runs in: the
+ * keeper, at its start. */
 #include "home.h"
 #include "internal.h"
 

@@ -1,3 +1,4 @@
+/* Limits of a box, written to its groups. Runs in: the keeper. */
 #include "internal.h"
 
 #include "base/err.h"

@@ -9,7 +9,7 @@
  * KILL(name), KILL_WITH(…)                kills the process, which makes this call in no version
  *
  * A call without a row fails with FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try
- * calls that an older kernel would lack. A call of another ABI kills. */
+ * calls that an older kernel would lack. A call of another ABI kills. Runs in: the build. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>

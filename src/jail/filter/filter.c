@@ -1,3 +1,4 @@
+/* The filter of one of our own programs, set for good. Runs in: that program, at its start. */
 #include "filter.h"
 
 #include "base/err.h"

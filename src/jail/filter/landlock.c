@@ -1,3 +1,5 @@
+/* Landlock rules of one of our own programs. Runs in: that program, before it reads hostile
+ * bytes. */
 #include "landlock.h"
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* Compiles the filter at build time, and prints it as rows for seccomp.c. libseccomp takes 5 ms for
- * it, and a privileged process that does not link it is smaller. */
+ * it, and a privileged process that does not link it is smaller. Runs in: the build. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/root/plan.h"

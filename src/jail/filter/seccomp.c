@@ -1,3 +1,5 @@
+/* The filter of boxes, compiled during the build. Runs in: the child the keeper cloned, last before
+ * it executes box-init. */
 #include "seccomp.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Mount calls with errors that name the path. Runs in: the child the keeper cloned, in its own
+ * mount namespace, and helpers of the keeper. */
 #include "mount.h"
 
 #include "base/err.h"

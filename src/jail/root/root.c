@@ -1,3 +1,5 @@
+/* The root of a box: built, entered, the host's root left. Runs in: the child the keeper cloned, in
+ * its own mount namespace. */
 #include "root.h"
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* The parts of the host or of an image that a box gets: trees of mounts, taken before the host's
- * root is left. */
+ * root is left. Runs in: the child the keeper cloned, in its own mount namespace. */
 #include "root.h"
 
 #include "base/err.h"

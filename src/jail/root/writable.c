@@ -1,3 +1,5 @@
+/* The writable places of a box on one quota. Runs in: the child the keeper cloned, in its own mount
+ * namespace. */
 #include "writable.h"
 
 #include "base/err.h"

@@ -131,20 +131,20 @@ struct context *context_like(const struct context *c, const char *name, struct c
         return like;
 }
 
-/* -- the end -------------------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------------------------- */
 
 /* Release its parts of the box, which ends with them. */
 static void release(struct context *c)
 {
-        template_await_no_more(&c->wait);
+        template_cancel_wait(&c->wait);
         template_unfollow(&c->child);
         uv_timer_stop(c->end_timer);
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
-        seat_free(c->next_fork);
-        seat_free(c->seat);
-        c->next_fork = c->seat = NULL;
+        instance_free(c->next_fork);
+        instance_free(c->instance);
+        c->next_fork = c->instance = NULL;
         c->pid = 0;
         c->has_status = 0;
 }
@@ -299,7 +299,7 @@ static void await_status(struct context *c)
                 uv_timer_start(c->end_timer, on_no_status, END_PATIENCE_MS, 0);
 }
 
-/* -- the start ------------------------------------------------------------------------------------------------ */
+/* -- the start -------------------------------------------------------------------------------------------------- */
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
@@ -429,12 +429,13 @@ static int request_open(struct context *c, const char *method, struct cloche_err
         return 0;
 }
 
-int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e)
+int context_take_control(struct context *c, struct instance *instance, struct cloche_err *e)
 {
         int fd;
 
-        box_take_control(&seat->box);
-        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the instance keeps its own descriptor for sending */
+        box_take_control(&instance->box);
+        fd = fcntl(instance->box.control_fd, F_DUPFD_CLOEXEC,
+                   3); /* the instance keeps its own descriptor for sending */
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
         c->control.on_exit = on_program_exit;
@@ -444,19 +445,19 @@ int context_take_control(struct context *c, struct seat *seat, struct cloche_err
         return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
 }
 
-int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e)
+int context_adopt(struct context *c, struct instance *instance, const char *method, struct cloche_err *e)
 {
         int r;
 
         context_set_state(c, CONTEXT_STARTING);
-        c->seat = seat;
-        c->channel = seat->channel;
-        seat->channel = (struct channel){.fd = -EBADF};
+        c->instance = instance;
+        c->channel = instance->channel;
+        instance->channel = (struct channel){.fd = -EBADF};
         channel_limit_frames(&c->channel, CONTEXT_FRAME_BYTES);
         c->channel.on_end = on_channel_end;
-        r = c->control.fd >= 0 ? 0 : context_take_control(c, seat, e);
+        r = c->control.fd >= 0 ? 0 : context_take_control(c, instance, e);
         if (r == 0)
-                r = context_streams_open(c, &seat->stdio, e);
+                r = context_streams_open(c, &instance->stdio, e);
         if (r == 0)
                 r = context_watch(c, e);
         if (r == 0)
@@ -464,9 +465,9 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
         return r;
 }
 
-static void on_seat(struct seat *seat, const struct cloche_err *e)
+static void on_instance(struct instance *instance, const struct cloche_err *e)
 {
-        struct context *c = seat->owner;
+        struct context *c = instance->owner;
         struct cloche_err error;
         int r = 0;
 
@@ -474,35 +475,35 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
                 error = *e;
                 r = -1;
         } else {
-                template_follow(seat->of, &c->child, seat->fork);
+                template_follow(instance->of, &c->child, instance->fork);
                 c->child.exited = on_exited;
-                r = context_adopt(c, seat, "open", &error);
+                r = context_adopt(c, instance, "open", &error);
         }
         if (r < 0)
                 context_end(c, &error);
 }
 
-static void make_seat(struct context *c, struct template *template)
+static void make_instance(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
-        struct seat *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime);
+        struct instance *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime);
         struct cloche_err e;
 
         if (!c->is_forkable)
                 context_prewarm_schedule(c->sandbox, c->runtime);
         if (prewarmed) {
-                c->seat = prewarmed;
-                prewarmed->told = on_seat;
+                c->instance = prewarmed;
+                prewarmed->on_ready = on_instance;
                 prewarmed->owner = c;
-                on_seat(prewarmed, NULL);
+                on_instance(prewarmed, NULL);
                 return;
         }
-        if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {
+        if (instance_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->instance, &e) < 0) {
                 context_end(c, &e);
                 return;
         }
-        c->seat->told = on_seat;
-        c->seat->owner = c;
+        c->instance->on_ready = on_instance;
+        c->instance->owner = c;
 }
 
 static void on_template(struct template_wait *wait, const struct cloche_err *e)
@@ -518,7 +519,7 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
                                        &error) < 0)
                 context_end(c, &error);
         else
-                make_seat(c, template);
+                make_instance(c, template);
 }
 
 void context_start(struct context *c)
@@ -531,17 +532,17 @@ void context_start(struct context *c)
                 return;
         context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
-        c->wait.told = on_template;
+        c->wait.on_ready = on_template;
         if (context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) <
             0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
-                make_seat(c, template);
+                make_instance(c, template);
         else
                 template_await(template, &c->wait);
 }
 
-/* -- signals, description ------------------------------------------------------------------------------------- */
+/* -- signals, description --------------------------------------------------------------------------------------- */
 
 static void on_signal_sent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {

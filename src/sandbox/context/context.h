@@ -45,9 +45,9 @@ struct context {
         /* While it lives. */
         struct template_wait wait;
         struct template_child child;
-        struct seat *seat;
-        struct seat *next_fork; /* a prewarmed box for its next fork, or NULL */
-        struct control control; /* of the PID 1 of its box */
+        struct instance *instance;
+        struct instance *next_fork; /* a prewarmed box for its next fork, or NULL */
+        struct control control;     /* of the PID 1 of its box */
         struct channel channel;
         struct context_stream streams[STREAMS];
         int32_t pid;                       /* in its box, as the agent reported it */
@@ -105,7 +105,7 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
 int context_name_check(const char *name, struct cloche_err *e);
 /* Start to use the control socket of the PID 1 of its box. */
-int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e);
+int context_take_control(struct context *c, struct instance *instance, struct cloche_err *e);
 /* The transition must be legal. */
 void context_set_state(struct context *c, enum context_state state);
 /* Start the interpreter; tasks wait until it lives, and fail if it cannot start. */
@@ -121,7 +121,7 @@ json_t *context_json(const struct context *c);
 void context_signal(struct context *c);
 /* Use an instance that is ready: its agent gets a request of that method ("open", "enter"), and
  * lives after the answer. */
-int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e);
+int context_adopt(struct context *c, struct instance *instance, const char *method, struct cloche_err *e);
 
 /* -- context-task.c: requests to the agent, and its messages */
 

@@ -19,7 +19,7 @@
 struct child {
         struct context_fork *fork;
         struct context *to;
-        struct seat *seat; /* moved to the context later */
+        struct instance *instance; /* moved to the context later */
         struct copy *copy;
         int is_made, is_filled, is_forked, is_open;
 };
@@ -38,7 +38,7 @@ struct context_fork {
         struct child children[];
 };
 
-/* -- the end -------------------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------------------------- */
 
 static void prewarm_next_fork(struct context *from);
 
@@ -61,7 +61,7 @@ static void fork_free(struct context_fork *fork)
         sandbox_copy_cancel(fork->packing);
         for (unsigned i = 0; i < fork->count; i++) {
                 sandbox_copy_cancel(fork->children[i].copy);
-                seat_free(fork->children[i].seat);
+                instance_free(fork->children[i].instance);
                 if (fork->children[i].to)
                         fork->children[i].to->fork = NULL;
         }
@@ -166,7 +166,7 @@ void context_fork_opened(struct context_fork *fork, struct context *c)
         conclude_if_all(fork);
 }
 
-/* -- files, forks --------------------------------------------------------------------------------------------- */
+/* -- files, forks ----------------------------------------------------------------------------------------------- */
 
 /* Release the context if all forks and its files are taken. */
 static void resume_origin_if_all(struct context_fork *fork)
@@ -181,12 +181,12 @@ static void resume_origin_if_all(struct context_fork *fork)
 /* Start the child if it is forked and its files are in place. */
 static int enter_if_ready(struct child *child, struct cloche_err *e)
 {
-        struct seat *seat = child->seat;
+        struct instance *instance = child->instance;
 
         if (!child->is_forked || !child->is_filled)
                 return 0;
-        child->seat = NULL;
-        return context_adopt(child->to, seat, "enter", e);
+        child->instance = NULL;
+        return context_adopt(child->to, instance, "enter", e);
 }
 
 static void on_filled(void *data, int fd, const struct cloche_err *e)
@@ -235,10 +235,10 @@ static int go_on(struct child *child, struct cloche_err *e)
         int r;
 
         child->is_made = 1;
-        r = context_take_control(child->to, child->seat, e);
+        r = context_take_control(child->to, child->instance, e);
         if (r == 0)
                 r = fill(child, e);
-        return r < 0 ? r : seat_fork(child->seat, e);
+        return r < 0 ? r : instance_fork_resume(child->instance, e);
 }
 
 static int make_boxes(struct context_fork *fork, struct cloche_err *e);
@@ -253,15 +253,15 @@ static void on_made(struct child *child)
                 cancel_fork(fork, &e);
 }
 
-static void on_seat(struct seat *seat, const struct cloche_err *e)
+static void on_instance(struct instance *instance, const struct cloche_err *e)
 {
-        struct child *child = seat->owner;
+        struct child *child = instance->owner;
         struct cloche_err error;
 
         if (e) {
                 error = *e;
                 cancel_fork(child->fork, &error);
-        } else if (seat->state == SEAT_MADE) {
+        } else if (instance->state == INSTANCE_MADE) {
                 on_made(child);
         } else {
                 on_forked(child);
@@ -274,8 +274,8 @@ void context_fork_failed(struct context_fork *fork, const json_t *about)
         const char *message = json_string_value(json_object_get(about, "message"));
 
         for (unsigned i = 0; i < fork->count; i++)
-                if (fork->children[i].seat && (json_int_t)fork->children[i].seat->fork == index) {
-                        seat_fork_failed(fork->children[i].seat, message ? message : "");
+                if (fork->children[i].instance && (json_int_t)fork->children[i].instance->fork == index) {
+                        instance_fork_failed(fork->children[i].instance, message ? message : "");
                         return;
                 }
 }
@@ -300,29 +300,30 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
                 }
 }
 
-/* -- boxes ---------------------------------------------------------------------------------------------------- */
+/* -- boxes ------------------------------------------------------------------------------------------------------ */
 
-static int make_box(struct context *from, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
+static int make_box(struct context *from, const struct instance_fork_order *order, struct instance **ret,
+                    struct cloche_err *e)
 {
-        struct trunk *trunk = seat_trunk(from->seat, e);
+        struct parent_box *parent_box = instance_as_parent(from->instance, e);
 
-        return trunk ? seat_branch(from->sandbox->all->engine, trunk, order, ret, e) : -(int)e->code;
+        return parent_box ? instance_fork(from->sandbox->all->engine, parent_box, order, ret, e) : -(int)e->code;
 }
 
-static struct seat_order order_of(const struct context *from)
+static struct instance_fork_order order_of(const struct context *from)
 {
-        return (struct seat_order){.limits = limits_of_box(&from->sandbox->limits),
-                                   .shared_with = KEEPER_NO_BOX,
-                                   .holds_fork = 1};
+        return (struct instance_fork_order){.limits = limits_of_box(&from->sandbox->limits),
+                                            .shared_with = KEEPER_NO_BOX,
+                                            .holds_fork = 1};
 }
 
-static void on_next_fork(struct seat *seat, const struct cloche_err *e)
+static void on_next_fork(struct instance *instance, const struct cloche_err *e)
 {
-        struct context *c = seat->owner;
+        struct context *c = instance->owner;
 
         if (!e)
                 return;
-        seat_free(seat); /* the next fork makes one, or returns the error */
+        instance_free(instance); /* the next fork makes one, or returns the error */
         c->next_fork = NULL;
 }
 
@@ -330,10 +331,10 @@ static void on_next_fork(struct seat *seat, const struct cloche_err *e)
  * time of a fork. */
 static void prewarm_next_fork(struct context *from)
 {
-        struct seat_order order = order_of(from);
+        struct instance_fork_order order = order_of(from);
         struct cloche_err e;
 
-        order.told = on_next_fork;
+        order.on_ready = on_next_fork;
         order.owner = from;
         if (!from->next_fork && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
             make_box(from, &order, &from->next_fork, &e) < 0)
@@ -341,39 +342,39 @@ static void prewarm_next_fork(struct context *from)
 }
 
 /* 1: the child has it now. */
-static int take_next_fork(struct child *child, const struct seat_order *order)
+static int take_next_fork(struct child *child, const struct instance_fork_order *order)
 {
         struct context *from = child->fork->from;
-        struct seat *prewarmed = from->next_fork;
+        struct instance *prewarmed = from->next_fork;
 
         if (!prewarmed || order->is_template || order->shared_with != KEEPER_NO_BOX)
                 return 0;
         from->next_fork = NULL;
         if (memcmp(&prewarmed->limits, &order->limits, sizeof(order->limits)) !=
             0) { /* the sandbox's limits have changed */
-                seat_free(prewarmed);
+                instance_free(prewarmed);
                 return 0;
         }
-        prewarmed->told = on_seat;
+        prewarmed->on_ready = on_instance;
         prewarmed->owner = child;
-        child->seat = prewarmed;
+        child->instance = prewarmed;
         return 1;
 }
 
 static int find_box(struct child *child, struct cloche_err *e)
 {
         struct context_fork *fork = child->fork;
-        struct seat_order order = order_of(fork->from);
+        struct instance_fork_order order = order_of(fork->from);
         int r;
 
-        order.told = on_seat;
+        order.on_ready = on_instance;
         order.owner = child;
         order.is_template = child->to->is_forkable;
         if (!child->to->is_apart)
                 order.shared_with = fork->from->sandbox->box;
-        if (take_next_fork(child, &order) && child->seat->state == SEAT_MADE)
+        if (take_next_fork(child, &order) && child->instance->state == INSTANCE_MADE)
                 return go_on(child, e);
-        r = child->seat ? 0 : make_box(fork->from, &order, &child->seat, e);
+        r = child->instance ? 0 : make_box(fork->from, &order, &child->instance, e);
         fork->making += r == 0;
         return r;
 }
@@ -491,7 +492,7 @@ static int begin(struct context_fork *fork, struct cloche_err *e)
         return r;
 }
 
-/* -- the methods ---------------------------------------------------------------------------------------------- */
+/* -- the methods ------------------------------------------------------------------------------------------------ */
 
 static struct context *forkable_of(struct sandbox_request *request, struct cloche_err *e)
 {

@@ -17,15 +17,15 @@
 struct prewarm {
         struct sandbox *sandbox;
         const struct runtime *runtime; /* of the last context */
-        struct seat *seat;
+        struct instance *instance;
         uv_timer_t *timer;
         uint64_t wanted_ns;
 };
 
-static void drop_seat(struct prewarm *prewarm)
+static void drop_instance(struct prewarm *prewarm)
 {
-        seat_free(prewarm->seat);
-        prewarm->seat = NULL;
+        instance_free(prewarm->instance);
+        prewarm->instance = NULL;
 }
 
 void context_prewarm_close(struct sandbox *s)
@@ -35,23 +35,23 @@ void context_prewarm_close(struct sandbox *s)
         if (!prewarm)
                 return;
         s->prewarm = NULL;
-        drop_seat(prewarm);
+        drop_instance(prewarm);
         handle_close(prewarm->timer);
         free(prewarm);
 }
 
 void context_prewarm_tidy(struct sandbox *s, uint64_t now_ns)
 {
-        if (s->prewarm && s->prewarm->seat && now_ns - s->prewarm->wanted_ns > KEPT_NS)
-                drop_seat(s->prewarm);
+        if (s->prewarm && s->prewarm->instance && now_ns - s->prewarm->wanted_ns > KEPT_NS)
+                drop_instance(s->prewarm);
 }
 
-static void on_seat(struct seat *seat, const struct cloche_err *e)
+static void on_instance(struct instance *instance, const struct cloche_err *e)
 {
-        struct prewarm *prewarm = seat->owner;
+        struct prewarm *prewarm = instance->owner;
 
         if (e) /* the request for the next context gets the error */
-                drop_seat(prewarm);
+                drop_instance(prewarm);
 }
 
 static void make(struct prewarm *prewarm)
@@ -62,12 +62,13 @@ static void make(struct prewarm *prewarm)
         struct template *template;
         struct cloche_err e;
 
-        if (prewarm->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
+        if (prewarm->instance || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
             context_notebook_find(s->all, s->principal, prewarm->runtime->name, &runtime, &template, &e) < 0 ||
-            template->state != TEMPLATE_READY || seat_new(template, &limits, NULL, s->box, 0, &prewarm->seat, &e) < 0)
+            template->state != TEMPLATE_READY ||
+            instance_new(template, &limits, NULL, s->box, 0, &prewarm->instance, &e) < 0)
                 return;
-        prewarm->seat->told = on_seat;
-        prewarm->seat->owner = prewarm;
+        prewarm->instance->on_ready = on_instance;
+        prewarm->instance->owner = prewarm;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -91,33 +92,34 @@ void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
                 s->prewarm = prewarm;
         }
         if (prewarm->runtime != runtime)
-                drop_seat(prewarm);
+                drop_instance(prewarm);
         prewarm->runtime = runtime;
         prewarm->wanted_ns = clock_now_ns();
         uv_timer_start(prewarm->timer, on_timer, AFTER_MS, 0);
 }
 
 /* True if no process of the instance was killed, and its limits are still the sandbox's. */
-static int is_well(const struct seat *seat, const struct keeper_box_limits *limits)
+static int is_well(const struct instance *instance, const struct keeper_box_limits *limits)
 {
         char byte;
 
-        return seat->state == SEAT_READY && !seat->trunk->is_dead &&
-               memcmp(&seat->limits, limits, sizeof(*limits)) == 0 &&
-               recv(seat->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+        return instance->state == INSTANCE_READY && !instance->parent_box->is_dead &&
+               memcmp(&instance->limits, limits, sizeof(*limits)) == 0 &&
+               recv(instance->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct seat *context_prewarm_take(struct sandbox *s, const struct runtime *runtime)
+struct instance *context_prewarm_take(struct sandbox *s, const struct runtime *runtime)
 {
         struct prewarm *prewarm = s->prewarm;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
-        struct seat *seat = prewarm && prewarm->runtime == runtime ? prewarm->seat : NULL;
+        struct instance *instance = prewarm && prewarm->runtime == runtime ? prewarm->instance : NULL;
 
-        if (!seat || seat->state != SEAT_READY) /* an instance that is not ready is left for the next context */
+        if (!instance ||
+            instance->state != INSTANCE_READY) /* an instance that is not ready is left for the next context */
                 return NULL;
-        prewarm->seat = NULL;
-        if (is_well(seat, &limits))
-                return seat;
-        seat_free(seat);
+        prewarm->instance = NULL;
+        if (is_well(instance, &limits))
+                return instance;
+        instance_free(instance);
         return NULL;
 }

@@ -8,7 +8,7 @@
 struct sandbox;
 
 /* Return the prewarmed instance, now owned by the caller, or NULL if none is ready. */
-struct seat *context_prewarm_take(struct sandbox *s, const struct runtime *runtime);
+struct instance *context_prewarm_take(struct sandbox *s, const struct runtime *runtime);
 /* Record the start of a context, and schedule a prewarmed instance for the next one. It is made
  * after a delay, so that it does not slow the current request. */
 void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime);

@@ -25,20 +25,20 @@ static int make(const struct sandboxes *all, const struct cloche_limits *limits,
                 r = engine_check_guards(all->engine, e);
         }
         if (r == 0)
-                r = keeper_box_make_later(all->engine->keeper, spec, done, data, e);
+                r = keeper_box_make_async(all->engine->keeper, spec, done, data, e);
         free(spec);
         return r;
 }
 
 static int drop(const struct sandboxes *all, uint32_t box, keeper_done done, void *data)
 {
-        return keeper_box_drop_later(all->engine->keeper, box, done, data, NULL);
+        return keeper_box_drop_async(all->engine->keeper, box, done, data, NULL);
 }
 
 static int limit(const struct sandboxes *all, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,
                  void *data, struct cloche_err *e)
 {
-        return keeper_box_limit_later(all->engine->keeper, box, limits, done, data, e);
+        return keeper_box_limit_async(all->engine->keeper, box, limits, done, data, e);
 }
 
 static int read_usage(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret)
@@ -48,7 +48,7 @@ static int read_usage(const struct sandboxes *all, uint32_t box, struct keeper_u
 
 static int request_usage(const struct sandboxes *all, uint32_t box, keeper_done done, void *data)
 {
-        return keeper_box_usage_later(all->engine->keeper, box, done, data, NULL);
+        return keeper_box_usage_async(all->engine->keeper, box, done, data, NULL);
 }
 
 static unsigned detach(const struct sandboxes *all, const void *data)

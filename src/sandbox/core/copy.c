@@ -26,7 +26,7 @@ struct copy {
 static void copy_free(struct copy *copy)
 {
         TAILQ_REMOVE(&copy->sandbox->copies, copy, link);
-        control_forget(copy->control, copy);
+        control_detach(copy->control, copy);
         fd_close(&copy->fd);
         free(copy);
 }

@@ -240,8 +240,8 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
                                    json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
-/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
- * cannot be written, that is reported now. */
+/* The definition records whether the sandbox runs, by which the next daemon detects that it was not
+ * stopped. If it cannot be written, that is reported now. */
 static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};
@@ -250,7 +250,7 @@ static void define_state(struct sandbox *s)
                 sandbox_store_failed(s, &e);
 }
 
-/* -- the end -------------------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------------------------- */
 
 /* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
@@ -416,7 +416,7 @@ static int quiesce(struct sandbox *s, struct cloche_err *e)
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
         sandbox_requests_end(s, &why);
         end_work(s);
-        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
+        return control_request(&s->control, &request, NULL, 0, on_quiet, s, e);
 }
 
 static void save_and_drop(struct sandbox *s)
@@ -456,7 +456,7 @@ static void stop_now(struct sandbox *s)
         set_state(s, SANDBOX_STOPPING);
         if (!s->wants_save || s->is_deleted || s->all->state_fd < 0)
                 drop_stopped(s);
-        else if (s->all->is_stopping || control_ask(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
+        else if (s->all->is_stopping || control_request(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
                 save_and_drop(s);
 }
 
@@ -484,7 +484,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         drop(s, &e);
 }
 
-/* -- the start ------------------------------------------------------------------------------------------------ */
+/* -- the start -------------------------------------------------------------------------------------------------- */
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
@@ -641,7 +641,7 @@ void sandbox_turn(struct sandbox *s)
                 sandbox_free(s);
 }
 
-/* -- its description ------------------------------------------------------------------------------------------ */
+/* -- its description -------------------------------------------------------------------------------------------- */
 
 static void on_usage(void *data, struct keeper_reply *reply)
 {

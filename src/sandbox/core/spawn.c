@@ -245,5 +245,5 @@ int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t
                 if (fd < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, -fd, "hold pids");
         }
-        return control_ask(control, &request, &fd, fd >= 0, done, data, e);
+        return control_request(control, &request, &fd, fd >= 0, done, data, e);
 }

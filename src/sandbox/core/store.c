@@ -392,7 +392,7 @@ static void job_done(struct store_job *job, int is_lost, const struct cloche_err
                 job->sandbox->is_dirty = 1;
         if (job->flush)
                 job->flush->job = NULL;
-        control_forget(&job->sandbox->control, job);
+        control_detach(&job->sandbox->control, job);
         handle_close(job->poll);
         fd_close(&job->pipe_fd);
         fd_close(&job->file_fd);

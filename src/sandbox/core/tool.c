@@ -51,7 +51,7 @@ static void job_done(struct tool_job *job, const json_t *result, const struct bu
 static void tool_free(struct tool *tool)
 {
         TAILQ_REMOVE(&tool->sandbox->tools, tool, link);
-        control_forget(&tool->sandbox->control, tool);
+        control_detach(&tool->sandbox->control, tool);
         channel_close(&tool->channel);
         handle_close(tool->idle_timer);
         handle_close(tool->wake_timer);

@@ -35,7 +35,7 @@ void sandbox_updates_free(struct sandbox *s)
         }
 }
 
-/* -- limits --------------------------------------------------------------------------------------------------- */
+/* -- limits ----------------------------------------------------------------------------------------------------- */
 
 static int check_names(const json_t *limits, struct cloche_err *e)
 {
@@ -77,7 +77,7 @@ static int describe_limits(const json_t *limits, const struct cloche_limits *wan
         return ret->memory_bytes || ret->pids || ret->cpu_percent;
 }
 
-/* -- the whole update ----------------------------------------------------------------------------------------- */
+/* -- the whole update ------------------------------------------------------------------------------------------- */
 
 static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
 {

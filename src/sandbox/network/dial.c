@@ -31,7 +31,7 @@ static void leave(struct sandbox_dial *dial)
         peer_discard_one(&dial->fd);
         if (!dial->sandbox)
                 return;
-        control_forget(&dial->sandbox->control, dial);
+        control_detach(&dial->sandbox->control, dial);
         TAILQ_REMOVE(&dial->sandbox->dials, dial, link);
         sandbox_change(dial->sandbox);
         dial->sandbox = NULL;
@@ -124,7 +124,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
                                       .on_connected = on_connected,
                                       .data = data,
                                       .fd = -EBADF};
-        r = control_ask(&s->control, &request, NULL, 0, on_answer, dial, e);
+        r = control_request(&s->control, &request, NULL, 0, on_answer, dial, e);
         if (r < 0) {
                 free(dial);
                 return r;

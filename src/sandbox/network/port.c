@@ -252,12 +252,12 @@ static int request_ports(struct sandbox *s, control_done done, void *data, struc
 {
         struct init_request request = {.op = INIT_PORTS};
 
-        return control_ask(&s->control, &request, NULL, 0, done, data, e);
+        return control_request(&s->control, &request, NULL, 0, done, data, e);
 }
 
 static void list_cancel(struct sandbox_request *request)
 {
-        control_forget(&request->sandbox->control, request);
+        control_detach(&request->sandbox->control, request);
 }
 
 static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -343,7 +343,7 @@ static void stop_watch(struct sandbox *s)
         if (!w)
                 return;
         s->port_watch = NULL;
-        control_forget(&s->control, w);
+        control_detach(&s->control, w);
         handle_close(w->timer);
         free(w);
 }

@@ -40,7 +40,7 @@ struct probe {
 static void probe_free(struct probe *probe)
 {
         TAILQ_REMOVE(&probe->sandbox->probes, probe, link);
-        control_forget(&probe->sandbox->control, probe);
+        control_detach(&probe->sandbox->control, probe);
         handle_close(probe->poll);
         handle_close(probe->timer);
         handle_close(probe->deadline_timer);
@@ -181,7 +181,7 @@ static void try(struct probe *probe)
         struct init_request request = {.op = INIT_CONNECT, .port = probe->port};
         struct cloche_err e = {0};
 
-        if (control_ask(&probe->sandbox->control, &request, NULL, 0, on_connected, probe, &e) < 0)
+        if (control_request(&probe->sandbox->control, &request, NULL, 0, on_connected, probe, &e) < 0)
                 finish(probe, 0, &e);
 }
 

@@ -427,7 +427,7 @@ void processes_on_box_closed(struct sandbox *s)
         TAILQ_FOREACH (p, &s->processes, link)
                 p->on_begin = NULL; /* the request has its outcome already */
         while ((p = TAILQ_FIRST(&s->processes))) {
-                control_forget(p->control, p);
+                control_detach(p->control, p);
                 if (p->has_shell_command)
                         session_detach(p->session, &p->shell);
                 p->has_shell_command = 0;

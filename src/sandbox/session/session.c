@@ -105,7 +105,7 @@ static void release(struct session *session, const struct cloche_err *e)
         if (session->state != SHELL_NONE && session->pid && session->control->fd >= 0)
                 (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
                                         NULL);
-        control_forget(session->control, session);
+        control_detach(session->control, session);
         shell_close(session);
         shell_refuse_all(session, e);
         if (session->is_isolated)

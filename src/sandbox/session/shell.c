@@ -128,7 +128,7 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-/* -- answers of a shell --------------------------------------------------------------------------------------- */
+/* -- answers of a shell ----------------------------------------------------------------------------------------- */
 
 /* Read the list of terminated strings from a memory file that the guest made. */
 static void take_exported(struct session *session, int fd)
@@ -260,7 +260,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
         }
 }
 
-/* -- the start of a shell ------------------------------------------------------------------------------------- */
+/* -- the start of a shell --------------------------------------------------------------------------------------- */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {

@@ -1,5 +1,5 @@
-/* Seats: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real boxes. With an argument it
- * says how long they take. */
+/* Instances: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real
+ * boxes. With an argument it says how long they take. */
 #include <cloche/cloche.h>
 
 #include "base/clock.h"
@@ -26,18 +26,18 @@ static cloche_prefix *prefix;
 static const struct keeper_box_limits no_limits = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                    UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
-static struct told {
+static struct report {
         int times;
-        struct seat *seat;
+        struct instance *instance;
         struct cloche_err error;
-} told;
+} reported;
 
-static void on_told(struct seat *seat, const struct cloche_err *error)
+static void on_ready(struct instance *instance, const struct cloche_err *error)
 {
-        struct told *to = seat->owner;
+        struct report *to = instance->owner;
 
         to->times++;
-        to->seat = seat;
+        to->instance = instance;
         to->error = error ? *error : (struct cloche_err){0};
 }
 
@@ -81,7 +81,7 @@ static struct box make_sandbox(void)
         spec->optional_guards = ~0u;
         spec->parent = spec->shared_with = KEEPER_NO_BOX;
         spec->is_sandbox = 1;
-        must(keeper_box_make_later(engine->keeper, spec, keeper_on_waited, &w, &e), "ask for a sandbox");
+        must(keeper_box_make_async(engine->keeper, spec, keeper_on_waited, &w, &e), "ask for a sandbox");
         must(keeper_wait(engine->keeper, &w, &e), "make a sandbox");
         must(keeper_box_take(w.box, w.fds, w.fd_count, &made, &e), "take a sandbox");
         box.keeper = engine->keeper;
@@ -101,30 +101,30 @@ static void drop_sandbox(struct box *box)
         must(keeper_wait(engine->keeper, &w, &e), "lose the sandbox");
 }
 
-static struct seat *ask_for_seat(uint32_t shared_with)
+static struct instance *request_instance(uint32_t shared_with)
 {
-        struct seat *seat;
+        struct instance *instance;
 
-        told = (struct told){0};
-        must(seat_new(prefix->template, &no_limits, NULL, shared_with, 0, &seat, &e), "ask for a seat");
-        seat->told = on_told;
-        seat->owner = &told;
-        return seat;
+        reported = (struct report){0};
+        must(instance_new(prefix->template, &no_limits, NULL, shared_with, 0, &instance, &e), "ask for an instance");
+        instance->on_ready = on_ready;
+        instance->owner = &reported;
+        return instance;
 }
 
-static struct seat *wait_for_seat(uint32_t shared_with)
+static struct instance *wait_for_instance(uint32_t shared_with)
 {
-        (void)ask_for_seat(shared_with);
-        while (!told.times)
+        (void)request_instance(shared_with);
+        while (!reported.times)
                 uv_run(&engine->loop, UV_RUN_ONCE);
-        return told.seat;
+        return reported.instance;
 }
 
 /* The child's answer to a call, as it stands in the frame. */
-static const char *call(struct seat *seat, const char *code)
+static const char *call(struct instance *instance, const char *code)
 {
         static char text[8192];
-        struct pollfd polled = {.fd = seat->channel.fd, .events = POLLIN};
+        struct pollfd polled = {.fd = instance->channel.fd, .events = POLLIN};
         uint32_t sizes[2];
         int size;
         ssize_t n;
@@ -135,10 +135,10 @@ static const char *call(struct seat *seat, const char *code)
                         code);
         sizes[0] = (uint32_t)size + 4;
         sizes[1] = (uint32_t)size;
-        if (write(seat->channel.fd, sizes, sizeof(sizes)) != sizeof(sizes) ||
-            write(seat->channel.fd, text, (size_t)size) != size || poll(&polled, 1, 20000) != 1)
+        if (write(instance->channel.fd, sizes, sizeof(sizes)) != sizeof(sizes) ||
+            write(instance->channel.fd, text, (size_t)size) != size || poll(&polled, 1, 20000) != 1)
                 return "it does not listen";
-        n = read(seat->channel.fd, text, sizeof(text) - 1);
+        n = read(instance->channel.fd, text, sizeof(text) - 1);
         if (n < 8)
                 return "it has ended";
         text[n] = '\0';
@@ -163,16 +163,17 @@ static void test_files(void)
 {
         struct box sandbox = make_sandbox();
         char text[64] = "";
-        struct seat *seat;
+        struct instance *instance;
         const char *said;
         int fd;
 
         put(&sandbox, "/workspace/theirs", "from the sandbox");
         must(box_waiter_new(&sandbox, &e), "wait for the sandbox's init");
-        seat = wait_for_seat(sandbox.id);
-        CHECK(told.times == 1 && told.error.code == 0, "a seat that shares is told of once: %s", told.error.msg);
-        CHECK(prefix->template->seat_count == 0, "it is none of the template's");
-        said = call(seat,
+        instance = wait_for_instance(sandbox.id);
+        CHECK(reported.times == 1 && reported.error.code == 0, "an instance that shares is reported once: %s",
+              reported.error.msg);
+        CHECK(prefix->template->instance_count == 0, "it is none of the template's");
+        said = call(instance,
                     "warm + ', ' + open('/workspace/theirs').read() + str(open('/workspace/mine', 'w').write('mine'))");
         CHECK(strstr(said, "from the prefix, from the sandbox4"),
               "what was set up and the sandbox's files are there: %s", said);
@@ -181,7 +182,7 @@ static void test_files(void)
               "it writes there: %s", text);
         CHECK(box_get(&sandbox, "/workspace/of-the-prefix", &fd, &e) < 0,
               "files of the prefix are not placed in the sandbox: %s", e.msg);
-        seat_free(seat);
+        instance_free(instance);
         CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0, "its end leaves the sandbox as it is");
         box_waiter_free(&sandbox);
         drop_sandbox(&sandbox);
@@ -199,16 +200,17 @@ static void test_failures(void)
 {
         struct box sandbox = make_sandbox();
         uint32_t gone = sandbox.id;
-        struct seat *seat;
+        struct instance *instance;
 
-        seat = ask_for_seat(gone);
-        seat_free(seat);
+        instance = request_instance(gone);
+        instance_free(instance);
         turn_for_ms(400);
-        CHECK(told.times == 0, "who is not wanted any more is not told of");
+        CHECK(reported.times == 0, "an instance freed before it is ready is not reported");
         drop_sandbox(&sandbox);
-        seat = wait_for_seat(gone);
-        CHECK(told.times == 1 && told.error.code == CLOCHE_E_STATE, "without the sandbox it fails: %s", told.error.msg);
-        seat_free(seat);
+        instance = wait_for_instance(gone);
+        CHECK(reported.times == 1 && reported.error.code == CLOCHE_E_STATE, "without the sandbox it fails: %s",
+              reported.error.msg);
+        instance_free(instance);
 }
 
 static int compare(const void *a, const void *b)
@@ -230,27 +232,28 @@ static void say_speed(void)
 
         for (int i = 0; i < SAMPLES; i++) {
                 uint64_t began_us = now_us();
-                struct seat *seat = wait_for_seat(sandbox.id);
+                struct instance *instance = wait_for_instance(sandbox.id);
 
-                (void)call(seat, "1");
+                (void)call(instance, "1");
                 shared_us[i] = now_us() - began_us;
-                seat_free(seat);
+                instance_free(instance);
                 turn_for_ms(DROP_MS);
                 began_us = now_us();
-                told = (struct told){0};
-                must(seat_new(prefix->template, &no_limits, NULL, KEEPER_NO_BOX, 0, &seat, &e), "ask for a seat");
-                TAILQ_INSERT_TAIL(&prefix->template->seats, seat, link);
-                prefix->template->seat_count++;
-                while (seat->state != SEAT_READY)
+                reported = (struct report){0};
+                must(instance_new(prefix->template, &no_limits, NULL, KEEPER_NO_BOX, 0, &instance, &e),
+                     "ask for an instance");
+                TAILQ_INSERT_TAIL(&prefix->template->instances, instance, link);
+                prefix->template->instance_count++;
+                while (instance->state != INSTANCE_READY)
                         uv_run(&engine->loop, UV_RUN_ONCE);
-                (void)call(seat, "1");
+                (void)call(instance, "1");
                 plain_us[i] = now_us() - began_us;
-                template_drop_seats(prefix->template);
+                template_drop_instances(prefix->template);
                 turn_for_ms(DROP_MS);
         }
         qsort(shared_us, SAMPLES, sizeof(shared_us[0]), compare);
         qsort(plain_us, SAMPLES, sizeof(plain_us[0]), compare);
-        printf("# a seat and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n",
+        printf("# an instance and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n",
                (double)shared_us[SAMPLES / 2] / 1000, (double)plain_us[SAMPLES / 2] / 1000);
         drop_sandbox(&sandbox);
 }
