@@ -1,5 +1,5 @@
-"""Values that few programs send: dates, typed arrays, enums, dataclasses, numpy, patterns, errors, and references among
-containers. Loaded when first met."""
+"""Values that few programs send: dates, typed arrays, enums, dataclasses, numpy, patterns, errors,
+and references among containers. Loaded on first use."""
 import sys
 
 values = part("values")
@@ -17,7 +17,7 @@ KINDS = {**dict.fromkeys("bhilq", "i"), **dict.fromkeys("BHILQ", "u"), **dict.fr
 
 def datetime_types():
     try:
-        # datetime.py is 2,500 lines in front of the same classes.
+        # datetime.py adds 2,500 lines before the same classes.
         import _datetime as module
     except ImportError:
         import datetime as module
@@ -32,7 +32,7 @@ def is_a(value, module, name):
 # ---- Python to wire ----
 
 def encode_first(encoder, value, depth):
-    """(True, tree) for what must be seen before its base class: an enum is a str, a named tuple a tuple."""
+    """(True, tree) for values that must be checked before their base class: an enum is a str, a named tuple a tuple."""
     if is_a(value, "enum", "Enum"):
         return True, encoder.encode(value.value, depth)
     if is_a(value, "numpy", "generic"):
@@ -90,7 +90,7 @@ def encode_array(encoder, value):
 
 def encode_numpy(encoder, value, depth):
     kind, size = value.dtype.kind, value.dtype.itemsize
-    # What lies under a mask is not the user's data.
+    # Data under a mask is not the user's.
     if hasattr(value, "mask"):
         return encoder.encode(value.tolist(), depth)
     if kind in "mMcV":
@@ -109,7 +109,7 @@ def encode_scalar(encoder, value, depth):
 
 
 def encode_pattern(encoder, value):
-    # 32 is re.UNICODE, what a pattern of text means anyway; the others have no letter.
+    # 32 is re.UNICODE, the default for patterns of text; the others have no letter.
     if type(value.pattern) is not str or value.flags & ~(sum(PATTERN_FLAGS.values()) | 32):
         raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent: return its pattern")
     flags = "".join(letter for letter, flag in PATTERN_FLAGS.items() if value.flags & flag)
@@ -117,7 +117,7 @@ def encode_pattern(encoder, value):
 
 
 class Numbered(Encoder):
-    """Sends a container once, and where it is met again its number."""
+    """Sends a container once; further occurrences send its number."""
 
     def __init__(self, limit):
         super().__init__(limit)
@@ -128,19 +128,19 @@ class Numbered(Encoder):
         number = self.numbers.get(id(value))
         if number is not None:
             return {"$": "ref", "n": number}
-        # Not super().encode(): 200 containers with a frame more for each do not fit into Python's limit.
+        # Not super().encode(): one more frame for each of 200 containers exceeds Python's recursion limit.
         handler = EXACT.get(type(value), Encoder.subclass)
         return handler(self, value, depth)
 
     def enter(self, value, depth):
         check_depth(depth)
-        # Kept: the id of what is gone is given to another.
+        # Keep the value alive: Python gives the id of a freed object to another.
         self.numbers[id(value)] = len(self.kept)
         self.kept.append(value)
 
 
 def are_disordered(keys):
-    """JavaScript reads indices first, in ascending order, and would number containers so."""
+    """JavaScript reads indices first, in ascending order, and would number containers in that order."""
     last = -1
     for key in keys:
         index = is_index(key)
@@ -159,8 +159,8 @@ def is_index(key):
 
 
 def escape_keys(tree, matter):
-    """Objects whose keys matter become pairs, in place: the engine's JSON objects cannot hold a key with NUL, its strings
-    can. A tag has no such keys."""
+    """Objects whose keys matter become pairs, in place: the engine's JSON objects cannot hold a key
+    with NUL, its strings can. Tags have no such keys."""
     if type(tree) is not dict and type(tree) is not list:
         return tree
     for key, item in tree.items() if type(tree) is dict else enumerate(tree):
@@ -261,7 +261,7 @@ def numbers(text, shape):
 
 
 class Rebuilder(Decoder):
-    """Of a value with references: numbers every container as it opens."""
+    """Decodes a value with references: numbers every container as it opens."""
 
     def __init__(self, plain):
         self.attachments, self.ranges = plain.attachments, plain.ranges
@@ -314,8 +314,8 @@ def ordered(pairs):
 
 
 def check_tree(value, seen, depth):
-    """It becomes a tuple: a copy, so it must be finished and hold no cycle; and its hash, made anew each time, visits what is
-    shared each time."""
+    """It becomes a tuple: a copy, so it must be finished and hold no cycle; and its hash,
+    recomputed each time, visits shared values each time."""
     if type(value) is not list:
         return
     check_depth(depth)
@@ -391,7 +391,7 @@ def field_pairs(node):
 
 
 def make_error(name, message):
-    """What Python has no class for is an Exception that says what it was."""
+    """An error of a class that Python lacks becomes an Exception whose attribute `name` holds the name."""
     kind = BUILTINS.get(name)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
@@ -405,7 +405,7 @@ def make_error(name, message):
 
 
 def carried(decoder, node, depth):
-    """What has a class of its own in JavaScript is here what it is made of."""
+    """Kinds with a class in JavaScript only are decoded as their parts."""
     fields(node, ("$", "t", "v"))
     name = node["t"]
     if type(name) is not str or not (name.isascii() and name.isalpha() and len(name) <= 64):
