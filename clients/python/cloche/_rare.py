@@ -25,14 +25,15 @@ OPEN = object()
 
 
 def _is_a(value: Any, module: str, name: str) -> bool:
-    """By name, so that numpy is not imported for those who do not use it."""
+    """By name, so that numpy is not imported unless it is used."""
     return any(kind.__module__ == module and kind.__name__ == name for kind in type(value).__mro__)
 
 
 # ---- Python to wire ----
 
 def encode(encoder: Encoder, value: Any, depth: int) -> Tree:
-    """What is not exactly a built-in type. An enum may be a str too and a named tuple is a tuple: they are seen first."""
+    """Values of other than exactly built-in types. An enum may be a str too and a named tuple is a
+    tuple: they are checked first."""
     if isinstance(value, enum.Enum):
         return encoder.encode(value.value, depth)
     if _is_a(value, "numpy", "generic"):
@@ -52,7 +53,7 @@ def encode(encoder: Encoder, value: Any, depth: int) -> Tree:
 
 
 def _error_pairs(error: BaseException) -> list[tuple[Any, Any]]:
-    """As code in a box sends exceptions: name, message and public attributes."""
+    """The same as for exceptions in a box: name, message and public attributes."""
     own = {name: item for name, item in vars(error).items() if not name.startswith("_")}
     return list({"name": type(error).__name__, "message": str(error), **own}.items())
 
@@ -85,7 +86,7 @@ def _encode_array(encoder: Encoder, value: array.array[Any], depth: int) -> Tree
 
 def _encode_numpy(encoder: Encoder, value: Any, depth: int) -> Tree:
     kind, name = value.dtype.kind, f"{value.dtype.kind}{value.dtype.itemsize * 8}"
-    # The values under a mask are not the user's data.
+    # Values under a mask are not the user's data.
     if hasattr(value, "mask"):
         raise Refused(f"{type(value).__name__} cannot be sent")
     if kind in "mM":
@@ -110,7 +111,7 @@ def _encode_pattern(encoder: Encoder, value: re.Pattern[Any], depth: int) -> Tre
     return {"$": "regexp", "source": encoder.text(value.pattern), "flags": flags}
 
 
-# A subclass goes as its base, read through the base's own methods: an override must not change what is sent.
+# A subclass is sent as its base, read through the base's own methods: an override must not change the result.
 BASES: list[tuple[Any, Callable[[Encoder, Any, int], Tree]]] = [
     (str, lambda encoder, value, depth: encoder.string(str.__str__(value), depth)),
     (int, lambda encoder, value, depth: encoder.integer(int.__index__(value), depth)),
@@ -134,7 +135,7 @@ def _keys(value: dict[Any, Any]) -> list[Any]:
 
 
 class Numbered(Encoder):
-    """Sends a container once, and where it is met again its number."""
+    """Sends a container once; further occurrences send its number."""
 
     def __init__(self, frame: Encoder) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class Numbered(Encoder):
         number = self.numbers.get(id(value))
         if number is not None:
             return {"$": "ref", "n": number}
-        # Not super().encode(): 200 containers with a frame more for each do not fit into Python's limit.
+        # Not super().encode(): one more frame for each of 200 containers exceeds Python's recursion limit.
         return EXACT.get(type(value), encode)(self, value, depth)
 
     def attach(self, tag: dict[str, Any], data: bytes) -> Tree:
@@ -154,7 +155,7 @@ class Numbered(Encoder):
 
     def enter(self, value: Any, depth: int) -> None:
         check_depth(depth)
-        # Kept: the id of what is gone is given to another.
+        # Keep the value alive: Python gives the id of a freed object to another.
         self.numbers[id(value)] = len(self.kept)
         self.kept.append(value)
 
@@ -163,7 +164,7 @@ class Numbered(Encoder):
 
 
 def are_disordered(keys: Iterable[str]) -> bool:
-    """JavaScript reads indices first, in ascending order, and would number containers so."""
+    """JavaScript reads indices first, in ascending order, and would number containers in that order."""
     last = -1
     for key in keys:
         index = _is_index(key)
@@ -178,7 +179,7 @@ def _is_index(key: str) -> bool:
 
 
 def escape_keys(tree: Tree, matter: Callable[[Iterable[str]], bool]) -> Tree:
-    """Objects whose keys matter become pairs, in place. A tag has no such keys."""
+    """Objects whose keys matter become pairs, in place. Tags have no such keys."""
     if isinstance(tree, list):
         tree[:] = [escape_keys(item, matter) for item in tree]
     if not isinstance(tree, dict):
@@ -257,7 +258,7 @@ def _parse_zone(text: str | None) -> datetime.timezone | None:
 
 
 class Rebuilder(Decoder):
-    """Of a value with references: numbers every container as it opens."""
+    """Decodes a value with references: numbers every container as it opens."""
 
     def __init__(self, plain: Decoder) -> None:
         self.attachments, self.ranges, self.any_integer = plain.attachments, plain.ranges, plain.any_integer
@@ -311,8 +312,8 @@ def _ordered(pairs: Iterable[Any]) -> list[Any]:
 
 
 def _check_tree(value: Any, seen: set[int], depth: int) -> None:
-    """It becomes a tuple: a copy, so it must be finished and hold no cycle; and its hash, made anew each time, visits what is
-    shared each time."""
+    """It becomes a tuple: a copy, so it must be finished and hold no cycle; and its hash,
+    recomputed each time, visits shared values each time."""
     if type(value) is not list:
         return
     check_depth(depth)
@@ -372,7 +373,7 @@ def _decode_error(decoder: Decoder, node: dict[str, Tree], depth: int) -> Except
 
 
 def read_fields(decoder: Decoder, node: Tree, depth: int) -> dict[str, Any]:
-    """Those that may stand in an exception's __dict__."""
+    """Fields allowed in an exception's __dict__."""
     if type(node) is not dict or node.get("$", "object") != "object":
         raise Refused("error has wrong fields")
     pairs: list[Any] = list(string_pairs(node) if "$" in node else node.items())
@@ -393,7 +394,7 @@ def read_fields(decoder: Decoder, node: Tree, depth: int) -> dict[str, Any]:
 
 
 def _make_error(name: str, message: str) -> Exception:
-    """What Python has no class for is an Exception that says what it was."""
+    """An error of a class that Python lacks becomes an Exception with the name in its __dict__."""
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
@@ -407,7 +408,7 @@ def _make_error(name: str, message: str) -> Exception:
 
 
 def _carried(decoder: Decoder, node: dict[str, Tree], depth: int) -> Any:
-    """What has a class of its own in JavaScript is here what it is made of."""
+    """Kinds with a class in JavaScript only are decoded as their parts."""
     fields(node, ("$", "t", "v"))
     name = node["t"]
     if type(name) is not str or not (name.isascii() and name.isalpha() and len(name) <= 64):

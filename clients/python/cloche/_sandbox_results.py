@@ -1,7 +1,8 @@
-"""What sandboxes answer and tell (spec/sandbox.md), as dataclasses: the daemon's names in snake_case, all that it said in `raw`.
+"""Results and events of sandboxes (spec/sandbox.md), as dataclasses: the daemon's names in snake_case, its whole response in `raw`.
 
-What may be no UTF-8 (commands, output, contents, names of files) comes as text when it is, else as bytes; here output and contents are
-bytes with a text beside them, and names of files keep their bytes as in all of Python (os.fsencode)."""
+Data that may be invalid UTF-8 (commands, output, contents, names of files) is sent as text if valid, else as
+bytes; here output and contents are bytes with a text beside them, and names of files keep their bytes as everywhere in
+Python (os.fsencode)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ def _texts(raw: Raw, name: str) -> dict[str, str]:
 
 
 def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | None]:
-    """What a command or a cell printed: stdout and stderr as text, as bytes, how much there was of each; truncated, output."""
+    """The output of a command or a cell: stdout and stderr as text, as bytes, the full size of
+    each; truncated, output."""
     out, err = _bytes(raw, "stdout"), _bytes(raw, "stderr")
     return (out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err, _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0),
             bool(raw.get("truncated")), raw.get("output"))
@@ -44,7 +46,8 @@ def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | No
 
 @dataclass(frozen=True)
 class Network:
-    """Where a sandbox may connect to. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR."""
+    """The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a
+    name, *.name, *, an IPv4 address or CIDR."""
 
     allow: list[str] = field(default_factory=list)
     deny: list[str] = field(default_factory=list)
@@ -99,7 +102,7 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """What happened: portOpened, portClosed, processStarted, processEnded, network or state."""
+    """An event: portOpened, portClosed, processStarted, processEnded, network or state."""
 
     event: str
     about: Mapping[str, Any]
@@ -109,7 +112,7 @@ class SandboxEvent:
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command ended. A failure of the command is no exception; unwrap() makes it one."""
+    """The end of a command. A failed command raises no exception; unwrap() does."""
 
     exit_code: int
     signal: str | None
@@ -187,7 +190,7 @@ class ProcessInfo:
 
 @dataclass(frozen=True)
 class Logs:
-    """What a process has printed so far, or a page of it. Of a terminal all is stdout."""
+    """The output of a process so far, or a page of it. On a terminal all is stdout."""
 
     stdout_bytes: bytes
     stderr_bytes: bytes
@@ -218,7 +221,7 @@ class Logs:
 
 @dataclass(frozen=True)
 class Waited:
-    """What was waited for has happened."""
+    """The awaited event has happened."""
 
     process: ProcessInfo
     line: str | None
@@ -251,7 +254,7 @@ class FileContent:
 
     @property
     def text(self) -> str:
-        """Raises UnicodeDecodeError when it is no UTF-8."""
+        """Raises UnicodeDecodeError if it is not UTF-8."""
         return self.data.decode("utf-8")
 
     @classmethod
@@ -346,7 +349,7 @@ class Archived:
 
 @dataclass(frozen=True)
 class FileChange:
-    """`lost`: changes came faster than they were taken; look for yourself."""
+    """`lost`: changes came faster than they were read; list the files again."""
 
     type: Literal["create", "modify", "delete", "move", "attrib", "lost"]
     path: str
