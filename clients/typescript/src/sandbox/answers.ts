@@ -1,8 +1,11 @@
-// What spec/sandbox.md says is answered and told, as types.
+// Responses and events of spec/sandbox.md, as types.
 import type { SandboxEvent } from '../internal/asking.js'
 import type { Limits } from '../generated/limits.js'
 
-/** Where a sandbox may connect to. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR. */
+/**
+ * The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a
+ * name, *.name, *, an IPv4 address or CIDR.
+ */
 export interface NetworkPolicy {
   allow?: readonly string[]
   deny?: readonly string[]
@@ -16,7 +19,7 @@ export interface SandboxInfo {
   createdAt: string
   lastUsedAt: string
   savedAt?: string
-  /** What changed between these times is lost: the sandbox, or the daemon, ended by accident. */
+  /** Changes between these times are lost: the sandbox, or the daemon, crashed. */
   lost?: { from: string, to: string }
   limits: Limits
   env: Record<string, string>
@@ -30,7 +33,7 @@ export interface SandboxInfo {
 
 export interface SessionInfo { session: string, cwd: string, isolation: boolean, busy: boolean, createdAt: string }
 
-/** Text where the bytes are UTF-8 without NUL, and at most 64 KiB. */
+/** Text if the bytes are UTF-8 without NUL, and at most 64 KiB. */
 export type TextOrBytes = string | Uint8Array
 
 export interface CommandResult {
@@ -41,7 +44,7 @@ export interface CommandResult {
   stdoutBytes: number
   stderrBytes: number
   truncated: boolean
-  /** For output.read, when there is more than the answer holds. */
+  /** For output.read, if there is more than the response holds. */
   output?: string
   timedOut: boolean
   durationMs: number
@@ -80,7 +83,7 @@ export type FileType = 'file' | 'directory' | 'symlink' | 'other'
 export interface FileEntry {
   name: TextOrBytes
   path: TextOrBytes
-  /** Below what was listed. */
+  /** Relative to the listed directory. */
   relativePath: TextOrBytes
   type: FileType
   size: number
@@ -98,7 +101,7 @@ export interface ContextInfo {
   state: ContextState
   executionCount: number
   forkable: boolean
-  /** Of its cells that name none; 0: none. */
+  /** Timeout of cells without their own; 0: none. */
   timeoutMs: number
   createdAt: string
   lastUsedAt: string
@@ -106,9 +109,9 @@ export interface ContextInfo {
   /** Name and version: `IPython 8.5.0 on Python 3.11.2` has magics, `Python 3.11.2` has none. */
   interpreter?: string
   forkedFrom?: string
-  /** How many there are. */
+  /** Number of checkpoints. */
   checkpoints: number
-  /** What became of the interpreter of an ended one. */
+  /** The reason why the interpreter of an ended one exited. */
   endedWhy?: string
 }
 
@@ -116,18 +119,18 @@ export interface CheckpointInfo {
   checkpoint: string
   createdAt: string
   executionCount: number
-  /** Whether the workspace was kept. */
+  /** True if the workspace was saved. */
   files: boolean
 }
 
-/** One thing in all its forms, by their MIME types: text, bytes, or what JSON holds. */
+/** One value in all its forms, by their MIME types: text, bytes, or JSON data. */
 export interface Display {
   data: Record<string, unknown>
   metadata: Record<string, unknown>
   /** The value of the cell's last expression. */
   isResult: boolean
   displayId?: string
-  /** In place of what was displayed under that `displayId`. */
+  /** Replaces the display with the same `displayId`. */
   isUpdate?: boolean
 }
 
@@ -142,9 +145,9 @@ export interface CellResult {
   stdoutBytes: number
   stderrBytes: number
   truncated: boolean
-  /** For output.read, when there is more than the answer holds. */
+  /** For output.read, if there is more than the response holds. */
   output?: string
-  /** Of the whole cell; none when they were told as events. */
+  /** All displays of the cell; empty if they were sent as events. */
   displays: Display[]
   displaysDropped: number
   timedOut: boolean
@@ -154,7 +157,7 @@ export interface CellResult {
   durationMs: number
 }
 
-/** What a cell asks for, for `context.input` with that number. */
+/** A cell's request for input, to be answered by `context.input` with its number. */
 export interface Question { context: string, input: number, prompt: string, password: boolean }
 
 export interface Variable { name: string, type: string, summary: string }
