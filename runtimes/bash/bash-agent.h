@@ -3,9 +3,9 @@
 #ifndef CLOCHE_BASH_AGENT_H
 #define CLOCHE_BASH_AGENT_H
 
-#include "agent/agent.h"
+#include "box/agent/agent.h"
 
-#include "shell/loadable.h"
+#include "box/shell/loadable.h"
 
 /* -- evaluate.c: running code in this shell -------------------------------------------------------------------- */
 

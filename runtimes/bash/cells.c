@@ -1,7 +1,7 @@
 /* Contexts (spec/agent.md): cells run one after another in this shell, which ends only by `exec` and signals. */
 #include "bash-agent.h"
 
-#include "shell/session.h"
+#include "box/shell/session.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BASH_DISPLAY_H
 #define CLOCHE_BASH_DISPLAY_H
 
-#include "shell/loadable.h"
+#include "box/shell/loadable.h"
 
 enum form { TEXT, JSON, BYTES };
 

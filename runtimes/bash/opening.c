@@ -1,7 +1,7 @@
 /* `open`: the shell becomes a context (spec/agent.md). */
 #include "bash-agent.h"
 
-#include "shell/session.h"
+#include "box/shell/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_NATIVE_CONVERT_H
 #define CLOCHE_NATIVE_CONVERT_H
 
-#include "agent/agent.h"
+#include "box/agent/agent.h"
 #include "types.h"
 
 #define CONVERT_DEPTH_MAX 200

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_NATIVE_FIND_H
 #define CLOCHE_NATIVE_FIND_H
 
-#include "agent/agent.h"
+#include "box/agent/agent.h"
 #include "load.h"
 
 /* With its types read; NULL after an error in the reply. */

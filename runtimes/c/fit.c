@@ -1,5 +1,5 @@
 #include "fit.h"
-#include "agent/agent.h"
+#include "box/agent/agent.h"
 #include "convert.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_NATIVE_INVOKE_H
 #define CLOCHE_NATIVE_INVOKE_H
 
-#include "agent/agent.h"
+#include "box/agent/agent.h"
 #include "convert.h"
 #include "types.h"
 

@@ -1,10 +1,11 @@
-/* The agent of C and C++: compiles the code with the image's compiler, loads it into itself,
- * finds the function and its types in the debug information, and calls it.  cloche-native c |
- * cpp                     serves the channel (spec/agent.md) cloche-native c | cpp run SCRIPT
- * [ARG…]   compiles a program and becomes it */
-#include "agent/agent.h"
+/* The agent of C and C++: compiles the code with the image's compiler, loads it into itself, finds
+ * the function and its types in the debug information, and calls it.
+ *
+ *   cloche-native c | cpp                     serves the channel (spec/agent.md)
+ *   cloche-native c | cpp run SCRIPT [ARG…]   compiles a program and becomes it */
 #include "artifact.h"
 #include "base/fd.h"
+#include "box/agent/agent.h"
 #include "compile.h"
 #include "find.h"
 #include "invoke.h"

@@ -10,7 +10,7 @@ function rehearsed(int|string $first, array $second = [2], mixed ...$more): arra
     return ['first' => $first, 'second' => $second, 'more' => $more, 'n' => 1.5];
 }
 
-/** Templates: prewarmed, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one. */
+/** Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one. */
 final class Template
 {
     private const DECLARED = '

@@ -1,4 +1,4 @@
-"""Templates: prewarmed, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one."""
+"""Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one."""
 import ctypes
 import gc
 import os

@@ -3,7 +3,7 @@
 require "fiddle"
 
 module ClocheAgent
-  # Templates: prewarmed, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one.
+  # Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one.
   class Template
     include Own
 

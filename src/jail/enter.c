@@ -8,12 +8,12 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "caps.h"
-#include "cgroup.h"
 #include "core-scheduling.h"
+#include "jail/cgroup/cgroup.h"
+#include "jail/filter/seccomp.h"
+#include "jail/root/root.h"
 #include "net.h"
 #include "rlimit.h"
-#include "root.h"
-#include "seccomp.h"
 #include "userns.h"
 
 #include <fcntl.h>

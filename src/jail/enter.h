@@ -2,7 +2,7 @@
 #ifndef CLOCHE_JAIL_ENTER_H
 #define CLOCHE_JAIL_ENTER_H
 
-#include "plan.h"
+#include "jail/root/plan.h"
 
 #include <cloche/cloche.h>
 

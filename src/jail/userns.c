@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "plan.h"
+#include "jail/root/plan.h"
 
 #include <fcntl.h>
 #include <grp.h>

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "fork-protocol.h"
+#include "proto/fork.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  * process involved has a deadline (pending.h).
  *
  *   keeper ── clone3 ──▶ PID 1                         beneath no template
- *   keeper ── helpers (nest.c, share.c) ──▶ PID 1      beneath one, or beside a sandbox's
+ *   keeper ── helpers (box-nested.c, box-shared.c) ──▶ PID 1      beneath one, or beside a sandbox's
  *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers */
 #include "box.h"
 
@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "helper.h"
 #include "jail/enter.h"
-#include "jail/plan.h"
+#include "jail/root/plan.h"
 #include "jail/userns.h"
 
 #include <fcntl.h>
@@ -154,7 +154,7 @@ static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int
         return pid;
 }
 
-/* Map the user of a child directly beneath us; nest.c maps the others. */
+/* Map the user of a child directly beneath us; box-nested.c maps the others. */
 static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
 {
         struct userns_ids ids = {

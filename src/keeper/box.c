@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "usage.h"
+#include "proto/usage.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,11 +3,11 @@
 #define CLOCHE_KEEPER_BOX_H
 
 #include "caller.h"
-#include "jail/cgroup.h"
-#include "jail/plan.h"
+#include "jail/cgroup/cgroup.h"
+#include "jail/root/plan.h"
 #include "passthrough.h"
 #include "pending.h"
-#include "protocol.h"
+#include "proto/keeper.h"
 
 #include <sys/types.h>
 
@@ -156,7 +156,7 @@ struct clone_order {
         const struct box *parent, *sandbox; /* the template above; the sandbox to share with; or NULL */
         int go_fd, report_fd;               /* the ends of PID 1 */
 };
-/* Start the helpers: nest.c for a box beneath a template, share.c for one beside a sandbox's.
+/* Start the helpers: box-nested.c for a box beneath a template, box-shared.c for one beside a sandbox's.
  * *ret_fd: to be read by helpers_hear; owned by the caller. */
 struct helpers;
 int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);

@@ -1,7 +1,7 @@
 #include "caller.h"
 #include "helper.h"
 
-#include "protocol.h"
+#include "proto/keeper.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -34,7 +34,7 @@ int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err
                 return 0;
         if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups_size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the groups of the user %u (at most %d)",
-                              (unsigned)peer.uid, CALLER_GROUPS_MAX);
+                              (unsigned)peer.uid, KEEPER_CALLER_GROUPS_MAX);
         ret->uid = peer.uid;
         ret->gid = peer.gid;
         ret->group_count = groups_size / sizeof(gid_t);
@@ -60,7 +60,7 @@ static int read_named(const char **argument, struct caller *ret)
 
         if (read_id(&at, &ret->uid) < 0 || *at++ != ',' || read_id(&at, &ret->gid) < 0)
                 return -1;
-        while (*at == ',' && ret->group_count < CALLER_GROUPS_MAX) {
+        while (*at == ',' && ret->group_count < KEEPER_CALLER_GROUPS_MAX) {
                 at++;
                 if (read_id(&at, &ret->groups[ret->group_count++]) < 0)
                         return -1;

@@ -3,16 +3,16 @@
 #ifndef CLOCHE_KEEPER_CALLER_H
 #define CLOCHE_KEEPER_CALLER_H
 
+#include "proto/keeper.h"
+
 #include <cloche/cloche.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CALLER_GROUPS_MAX 1024
-
 struct caller {
         uid_t uid;
         gid_t gid;
-        gid_t groups[CALLER_GROUPS_MAX];
+        gid_t groups[KEEPER_CALLER_GROUPS_MAX];
         size_t group_count;
 };
 

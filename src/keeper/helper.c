@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/cgroup.h"
+#include "jail/cgroup/cgroup.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 /* The order in which the kernel kills when the memory of the host or of the daemon's group runs
- * out: programs first (init-programs.c), then boxes, whose files are in memory, then the processes
+ * out: programs first (box/init/programs.c), then boxes, whose files are in memory, then the processes
  * that all boxes need. */
 #define SCORE "400"
 

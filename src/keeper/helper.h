@@ -5,7 +5,7 @@
 #ifndef CLOCHE_KEEPER_HELPER_H
 #define CLOCHE_KEEPER_HELPER_H
 
-#include "jail/plan.h"
+#include "jail/root/plan.h"
 
 #include <cloche/cloche.h>
 #include <sys/types.h>

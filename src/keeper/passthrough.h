@@ -3,7 +3,7 @@
 #ifndef CLOCHE_KEEPER_PASSTHROUGH_H
 #define CLOCHE_KEEPER_PASSTHROUGH_H
 
-#include "passthrough-protocol.h"
+#include "proto/passthrough.h"
 
 #include <cloche/cloche.h>
 

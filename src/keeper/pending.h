@@ -3,7 +3,7 @@
 #ifndef CLOCHE_KEEPER_PENDING_H
 #define CLOCHE_KEEPER_PENDING_H
 
-#include "protocol.h"
+#include "proto/keeper.h"
 
 #include <sys/queue.h>
 

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/caps.h"
-#include "jail/mount.h"
+#include "jail/root/mount.h"
 #include "jail/userns.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Enters the filter of the daemon's engine and tries what kills, what is refused, and beside it what is allowed. Prints
  * what was wrong. */
-#include "jail/filter.h"
+#include "jail/filter/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>

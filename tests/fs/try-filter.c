@@ -1,5 +1,5 @@
 /* Enters the filter of cloche-fs and tries what is refused, and beside it what is allowed. Prints what was wrong. */
-#include "jail/filter.h"
+#include "jail/filter/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* Requests to cloche-files: a method, a line; its parameters as JSON, a line; then lines of a path, and perhaps behind
  * a tab a link's target. */
-#include "files/member.h"
-#include "files/params.h"
-#include "files/path.h"
-#include "files/sieve.h"
+#include "box/files/archive/member.h"
+#include "box/files/params.h"
+#include "box/files/search/path-filter.h"
+#include "box/files/tree/path.h"
 
 #include <stdint.h>
 #include <string.h>

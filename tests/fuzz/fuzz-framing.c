@@ -1,6 +1,6 @@
 /* Fuzz: where messages of HTTP end. The input's first byte says whether it is requests or answers. However it comes, in
  * one piece or byte by byte, the parser behind gets the same; and what was sound is sound again, and stays as it is. */
-#include "http/framing.h"
+#include "daemon/http/framing.h"
 
 #include <stdlib.h>
 #include <string.h>

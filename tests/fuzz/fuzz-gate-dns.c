@@ -1,5 +1,5 @@
 /* Questions for names, and answers to them. */
-#include "gate/dns.h"
+#include "helpers/egress/read/dns.h"
 
 #include <stdlib.h>
 #include <string.h>

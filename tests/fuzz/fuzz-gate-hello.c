@@ -1,5 +1,5 @@
 /* The greeting of TLS. What is said of all of it is not said of less; and what a server might ask for a second time. */
-#include "gate/client-hello.h"
+#include "helpers/egress/read/client-hello.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* HTTP of a guest: the first byte is the size of the pieces. However it is cut in pieces, the same goes on and the same
  * hosts are asked about. */
-#include "gate/http.h"
+#include "helpers/egress/read/http.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A policy, a line of JSON, and hosts that are asked about, a line each. */
-#include "gate/address.h"
-#include "gate/policy.h"
+#include "helpers/egress/read/address.h"
+#include "helpers/egress/read/policy.h"
 
 #include <stdlib.h>
 #include <string.h>

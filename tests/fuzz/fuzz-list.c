@@ -1,5 +1,5 @@
 /* The list of files that a box's init sends, whose names the guest chose. */
-#include "engine/files.h"
+#include "engine/box/files.h"
 
 #include <stdlib.h>
 #include <string.h>

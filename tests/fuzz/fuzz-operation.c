@@ -1,6 +1,6 @@
 /* Fuzz: what operations are asked with. The first line is a path, the rest the parameters. Every refusal must be a
  * clear one, and what passes must fit the schema's types. */
-#include "http/operation.h"
+#include "daemon/http/operation.h"
 #include "wire/json.h"
 
 #include <stdlib.h>

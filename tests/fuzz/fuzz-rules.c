@@ -1,5 +1,5 @@
 /* Permission rules of a host, a line of JSON, and paths that a guest asks for, a line each. */
-#include "fs/rules.h"
+#include "helpers/fs/rules/rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* [args, kwargs, schema, result], each null where it is not given: what is bound must be sound, and what does not fit
  * be told in words that can be sent. */
-#include "engine/signature.h"
+#include "engine/run/signature.h"
 #include "wire/json.h"
 #include "wire/value.h"
 

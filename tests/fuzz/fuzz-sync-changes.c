@@ -1,5 +1,5 @@
 /* Change lists that a caller made by hand: one page a line. What is taken keeps its promises. */
-#include "sync/list.h"
+#include "helpers/sync/list.h"
 
 #include <stdlib.h>
 #include <string.h>

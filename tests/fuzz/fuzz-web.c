@@ -1,8 +1,8 @@
 /* Fuzz: what of HTTP we read by ourselves. The input is a query, a range, a host, a list and a cookie in one: refusals
  * are clear, and nothing that passes lies outside of what was given. */
-#include "http/forward.h"
-#include "http/query.h"
-#include "http/range.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/query.h"
+#include "daemon/http/range.h"
 
 #include <stdlib.h>
 #include <string.h>

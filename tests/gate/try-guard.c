@@ -1,6 +1,6 @@
 /* Enters what guards cloche-gate and tries what is refused, and beside it what is allowed. Prints what was wrong. */
-#include "gate/control.h"
-#include "jail/filter.h"
+#include "helpers/egress/control.h"
+#include "jail/filter/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""Large files of a mount that nobody may write are read by the kernel past the server (src/fs/passthrough.h). What a guest tries with
+"""Large files of a mount that nobody may write are read by the kernel past the server (src/helpers/fs/passthrough.h). What a guest tries with
 them, and what the processes outside have of it. What a lying server can do is in tests/fs/passthrough.py."""
 import hashlib
 import os

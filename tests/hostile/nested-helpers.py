@@ -133,7 +133,7 @@ def watch(is_for_ever):
             except OSError: pass
 """
 OURS = "cloche-keeper"
-AT_ONCE = 8  # boxes that the engine has made (src/keeper/client.c)
+AT_ONCE = 8  # boxes that the engine has made (src/engine/box/keeper-client.c)
 REFUSED = [1, 13]  # EPERM, EACCES
 
 

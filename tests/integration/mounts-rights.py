@@ -6,7 +6,7 @@ from mounts import EVERYTHING, PYTHON_PRELUDE, allow, at, bash, make, state, tre
 
 state()
 
-# The rights that an act needs (src/fs/README.md); its name is that of its own file or directory on the host.
+# The rights that an act needs (src/helpers/fs/README.md); its name is that of its own file or directory on the host.
 NEEDS = {
     "stat": [], "read": ["read"], "map": ["read"], "readlink": ["read"], "execute": ["read"], "list": ["list"],
     "create": ["create"], "mkdir": ["create"], "symlink": ["create"], "link": ["read", "create"],

@@ -14,8 +14,8 @@
  * RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
-#include "keeper/client.h"
-#include "keeper/init-protocol.h"
+#include "engine/box/keeper-client.h"
+#include "proto/init.h"
 
 #include <fcntl.h>
 #include <jansson.h>

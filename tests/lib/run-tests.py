@@ -49,7 +49,7 @@ DEFAULT_TIMEOUT = 60
 GROUP_MEMORY = 6 << 30       # a bomb that escapes its box must not take the machine down
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
-CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup-home.h)
+CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup/home.h)
 PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # factor for time limits: for an emulated machine
 GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still end on their own
 
@@ -89,7 +89,7 @@ def is_delegated(group):
 
 
 def open_home(group):
-    """A version 2 group whose processes are moved so that it can have controllers, like src/jail/cgroup-home.c does."""
+    """A version 2 group whose processes are moved so that it can have controllers, like src/jail/cgroup/home.c does."""
     os.makedirs(f"{group}/{CALLERS}", exist_ok=True)
     for pid in open(group + "/cgroup.procs").read().split():
         write_quietly(f"{group}/{CALLERS}/cgroup.procs", pid)
@@ -607,13 +607,17 @@ class Runner:
 
 # ---- selection of tests ---------------------------------------------------------------------------------------
 
-def find_tests(patterns):
-    tests = []
-    for folder in FOLDERS + [f for f in NAMED_FOLDERS if any(p.removeprefix("tests/").startswith(f + "/") for p in patterns)]:
+def find_files(folders):
+    for folder in folders:
         for directory, _, files in os.walk(os.path.join(TESTS, folder)):
             for name in sorted(files):
                 if name.endswith(".py") and not name.startswith("_"):
-                    tests += tests_of(os.path.join(directory, name))
+                    yield os.path.join(directory, name)
+
+
+def find_tests(patterns):
+    named = [f for f in NAMED_FOLDERS if any(p.removeprefix("tests/").startswith(f + "/") for p in patterns)]
+    tests = [test for path in find_files(FOLDERS + named) for test in tests_of(path)]
     return [t for t in tests if not patterns or any(matches(t.name, p) for p in patterns)]
 
 
@@ -640,9 +644,13 @@ def main():
     parser.add_argument("--again", type=int, default=1, metavar="N", help="run each test N times")
     parser.add_argument("--busy", type=int, default=0, metavar="K", help="have K busy loops beside the tests")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--list-files", action="store_true", help="print the names of the files, without .py, and stop")
     parser.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="leave these out; may be repeated")
     parser.add_argument("patterns", nargs="*", help="substring or glob of a test's name")
     options = parser.parse_args()
+    if options.list_files:
+        print("\n".join(os.path.relpath(path, TESTS).removesuffix(".py") for path in find_files(FOLDERS)))
+        return 0
     tests = [test for test in find_tests(options.patterns) if not any(matches(test.name, pattern) for pattern in options.skip)]
     if options.list:
         print("\n".join(t.name for t in tests))

@@ -1,4 +1,4 @@
-"""Drive the shell of a session without a box: bash with cloche-session.so, on a SEQPACKET socketpair (src/sandbox/shell-protocol.h)."""
+"""Drive the shell of a session without a box: bash with cloche-session.so, on a SEQPACKET socketpair (src/proto/shell.h)."""
 import os
 import select
 import shutil

@@ -1,6 +1,6 @@
 """cloche-sync under test: a directory of the host, numbered contents, and the control socket.
 
-apply_plainly() is the oracle: the same list done with ordinary calls, in the order of fs/change.h, by nobody who may be killed.
+apply_plainly() is the oracle: the same list done with ordinary calls, in the order of helpers/fs/tree/change.h, by nobody who may be killed.
 """
 import base64
 import copy

@@ -1,8 +1,8 @@
 /* The library for agents in C, from the engine's side of a socketpair; the agent is a forked process. */
 #include "tap.h"
 
-#include "agent/agent.h"
 #include "base/fd.h"
+#include "box/agent/agent.h"
 #include "wire/frame.h"
 
 #include <fcntl.h>

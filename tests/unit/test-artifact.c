@@ -1,5 +1,5 @@
 /* Builds are kept by content, complete, owned by us, and within a bound. */
-#include "engine/artifact.h"
+#include "engine/warm/artifact.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Finding control groups from the texts and files of hosts unlike ours. */
-#include "jail/cgroup-home.h"
+#include "jail/cgroup/home.h"
 #include "tap.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* An agent's channel, whose other end this test plays: which descriptors are taken. */
-#include "engine/channel.h"
+#include "engine/loop/channel.h"
 
 #include "base/fd.h"
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* Texts that the command line decides about: whether a typed cell goes on, and JSON as notebooks have it. */
-#include "cli/json-text.h"
-#include "cli/plain-value.h"
-#include "cli/unfinished.h"
+#include "cli/cells/incomplete.h"
+#include "cli/output/json-text.h"
+#include "cli/output/plain-value.h"
 #include "tap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* How the container API converts bytes and URLs. */
 #include "tap.h"
 
-#include "daemon/container-internal.h"
+#include "daemon/container/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The control socket of a box's init, played by this test: answers, silence, and owners that go away in the middle of
  * an answer. */
-#include "engine/control.h"
+#include "engine/loop/control.h"
 
 #include "base/fd.h"
 #include "tap.h"

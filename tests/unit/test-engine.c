@@ -1,7 +1,7 @@
 /* Pure parts of the engine: output, limits, paths, lists of files. */
-#include "engine/files.h"
-#include "engine/limits.h"
-#include "engine/output.h"
+#include "engine/box/files.h"
+#include "engine/box/limits.h"
+#include "engine/loop/output.h"
 #include "tap.h"
 
 #include <stdlib.h>

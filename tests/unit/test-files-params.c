@@ -1,6 +1,6 @@
 /* The requests to cloche-files: parameters by the rows of spec/sandbox.def, globs of include and exclude. */
-#include "files/params.h"
-#include "files/sieve.h"
+#include "box/files/params.h"
+#include "box/files/search/path-filter.h"
 #include "tap.h"
 
 #include <string.h>

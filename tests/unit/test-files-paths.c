@@ -1,9 +1,9 @@
 /* Texts that cloche-files decides about: paths, members of archives, what a file's bytes are. */
 #include "base/utf8.h"
-#include "files/contents.h"
-#include "files/member.h"
-#include "files/path-set.h"
-#include "files/path.h"
+#include "box/files/archive/member.h"
+#include "box/files/tree/contents.h"
+#include "box/files/tree/path-set.h"
+#include "box/files/tree/path.h"
 #include "tap.h"
 
 #include <stdlib.h>

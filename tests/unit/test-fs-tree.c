@@ -1,7 +1,7 @@
 /* The tree of names and nodes, the ledger, and the list of changes: what needs no kernel. */
-#include "fs/change.h"
-#include "fs/ledger.h"
-#include "fs/node.h"
+#include "helpers/fs/tree/change.h"
+#include "helpers/fs/tree/denial-log.h"
+#include "helpers/fs/tree/node.h"
 #include "tap.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* HTTP of guests: the host of each request, and how much of it is passed on, for any division into pieces. */
-#include "gate/http.h"
+#include "helpers/egress/read/http.h"
 #include "tap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Names in a box: questions and answers, the addresses that stand for names, and how decisions are told. */
-#include "gate/dns.h"
-#include "gate/names.h"
-#include "gate/report.h"
+#include "helpers/egress/read/dns.h"
+#include "helpers/egress/read/names.h"
+#include "helpers/egress/read/report.h"
 #include "tap.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Where a sandbox may connect to: how rules are read, and what they allow. */
-#include "gate/address.h"
-#include "gate/policy.h"
+#include "helpers/egress/read/address.h"
+#include "helpers/egress/read/policy.h"
 #include "tap.h"
 
 #include <arpa/inet.h>

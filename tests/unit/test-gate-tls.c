@@ -1,5 +1,5 @@
 /* The greeting of TLS: which server it names, in whatever records it comes. */
-#include "gate/client-hello.h"
+#include "helpers/egress/read/client-hello.h"
 #include "tap.h"
 
 #include <string.h>

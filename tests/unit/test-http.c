@@ -1,11 +1,11 @@
 /* The pure parts of HTTP: queries, ranges, names of previews, headers that are passed on, and the tables of operations.
  */
 #include "base/buf.h"
-#include "http/forward.h"
-#include "http/framing.h"
-#include "http/operation.h"
-#include "http/query.h"
-#include "http/range.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/framing.h"
+#include "daemon/http/operation.h"
+#include "daemon/http/query.h"
+#include "daemon/http/range.h"
 #include "tap.h"
 
 #include <stdlib.h>

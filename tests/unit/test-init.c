@@ -1,10 +1,10 @@
 /* PID 1 of a box reads texts of the kernel that contain words of guests. */
-#include "keeper/init.h"
+#include "box/init/init.h"
 #include "tap.h"
 
 #include <string.h>
 
-/* init-kill.c calls it; here nobody is to be reaped. */
+/* box/init/kill.c calls it; here nobody is to be reaped. */
 void programs_reap(int options)
 {
         (void)options;

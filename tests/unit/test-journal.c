@@ -1,5 +1,5 @@
 /* The journal of a sync: what is written is read again, and nothing else is. */
-#include "sync/journal.h"
+#include "helpers/sync/journal.h"
 #include "tap.h"
 
 #include <stdlib.h>

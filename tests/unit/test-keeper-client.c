@@ -1,5 +1,5 @@
 /* The engine's side of the keeper against one that is stopped: this program itself, under the keeper's name. */
-#include "keeper/client.h"
+#include "engine/box/keeper-client.h"
 
 #include "base/fd.h"
 #include "tap.h"

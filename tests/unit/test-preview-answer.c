@@ -1,10 +1,10 @@
 /* Answers of guests, and how they are passed on; no request is behind them here. */
-#include "daemon/preview-answer.h"
+#include "daemon/preview/answer.h"
 #include "tap.h"
 
 #include <string.h>
 
-/* The functions of http/server.h by which an answer is passed on. */
+/* The functions of daemon/http/server.h by which an answer is passed on. */
 static struct {
         unsigned status, headers;
         int64_t length;

@@ -1,6 +1,6 @@
 /* Globs against what minimatch says of them (tests/vectors/globs.json), and rules against their documented meaning. */
-#include "fs/glob.h"
-#include "fs/rules.h"
+#include "helpers/fs/rules/glob.h"
+#include "helpers/fs/rules/rules.h"
 #include "tap.h"
 
 #include <stdio.h>

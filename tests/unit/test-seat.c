@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/engine.h"
-#include "engine/prefix.h"
-#include "engine/seat.h"
-#include "engine/template.h"
+#include "engine/loop/engine.h"
+#include "engine/warm/instance.h"
+#include "engine/warm/prefix.h"
+#include "engine/warm/template.h"
 #include "tap.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Arguments and results against signatures: every form, every keyword, and what strangers may try with them. */
 #include "base/clock.h"
-#include "engine/pattern.h"
-#include "engine/schema.h"
-#include "engine/signature.h"
+#include "engine/run/pattern.h"
+#include "engine/run/schema.h"
+#include "engine/run/signature.h"
 #include "tap.h"
 #include "wire/json.h"
 #include "wire/value.h"

@@ -1,5 +1,5 @@
-/* Unit tests of src/sandbox/spool.c: what is kept of more than fits, in memory and in a file. */
-#include "sandbox/spool.h"
+/* Unit tests of src/sandbox/process/spool.c: what is kept of more than fits, in memory and in a file. */
+#include "sandbox/process/spool.h"
 #include "tap.h"
 
 #include <errno.h>

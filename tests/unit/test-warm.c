@@ -1,7 +1,7 @@
 /* The library's warm runs: the bridge, the queue, turns among prefixes. Needs root, for real boxes. */
 #include <cloche/cloche.h>
 
-#include "engine/engine.h"
+#include "engine/loop/engine.h"
 #include "tap.h"
 
 #include <poll.h>

@@ -2,7 +2,7 @@
  * as the user of the engine that started it, far from any guest. */
 #include "probe.h"
 
-#include "jail/landlock.h"
+#include "jail/filter/landlock.h"
 
 #include <cloche/cloche.h>
 
@@ -104,7 +104,7 @@ static const char *const names[CLOCHE_LANDLOCKED_COUNT] = {
 #undef CLOCHE_LANDLOCKED
 };
 
-/* The same rules as in the program itself: fs/main.c, sync/main.c, gate/guard.c. */
+/* The same rules as in the program itself: helpers/fs/main.c, helpers/sync/main.c, helpers/egress/guard.c. */
 static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloche_err *e)
 {
         int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC),

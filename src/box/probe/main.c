@@ -11,7 +11,7 @@
  * inside (cpu, freezer, dies-with-owner) are left out. */
 #include "probe.h"
 
-#include "guest/guest.h"
+#include "box/join/guest.h"
 
 #include <ctype.h>
 #include <errno.h>

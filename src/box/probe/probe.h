@@ -1,6 +1,6 @@
 /* Parts of cloche-probe. Each prints lines of fields, separated by tabs. */
-#ifndef CLOCHE_BOX_PROBE_H
-#define CLOCHE_BOX_PROBE_H
+#ifndef CLOCHE_BOX_PROBE_PROBE_H
+#define CLOCHE_BOX_PROBE_PROBE_H
 
 #include <stddef.h>
 #include <stdint.h>

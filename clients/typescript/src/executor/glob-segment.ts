@@ -1,5 +1,5 @@
 // One segment of a pattern, with extended globs: `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)`. As
-// in the daemon (src/fs/glob-group.c) a name is gone through once, from its end to its start. At
+// in the daemon (src/helpers/fs/rules/glob-group.c) a name is gone through once, from its end to its start. At
 // each position the items are looked at from the last to the first: do this one and all after it
 // match from here up to the name's end? Each item stores its results for one position, so that none
 // is computed twice: each position sees each item once, or twice in a group that repeats.

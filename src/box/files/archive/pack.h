@@ -1,0 +1,13 @@
+/* Save a box's files: trees as one tar.zst stream. */
+#ifndef CLOCHE_BOX_FILES_ARCHIVE_PACK_H
+#define CLOCHE_BOX_FILES_ARCHIVE_PACK_H
+
+#include <cloche/cloche.h>
+
+/* Pack the directories at these absolute paths (NULL ends the list) to fd. Members' names omit the
+ * leading slash. Unreadable entries, pipes, sockets, devices and missing directories are skipped, and
+ * so is everything on another device than the first directory, and of "/" the links of the image.
+ * Files that change meanwhile are packed as found. */
+CLOCHE_MUST_CHECK int pack_save(int fd, char *const *paths, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,359 @@
+#include "unpack.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "box/files/request.h"
+#include "box/files/tree/path.h"
+#include "box/files/tree/walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* Attributes to set on a directory after all its contents are written. */
+struct later {
+        char *path;
+        mode_t mode;
+        struct timespec time;
+};
+
+struct unpack {
+        int top_fd;
+        int dir_fd; /* directory of the last member; owned */
+        char dir_path[MEMBER_PATH_MAX + 1];
+        struct later *later;
+        size_t later_count, later_room;
+        uint64_t files, bytes;
+        int is_restored; /* into directories, some of which belong to other users */
+};
+
+/* Drops set-user-id and set-group-id. A file without a mode, as in some zip archives, gets a default. */
+static mode_t mode_of(const struct member *m)
+{
+        mode_t mode = archive_entry_perm(m->entry) & (m->is_own ? 07777 : 0777);
+
+        return mode || m->is_own ? mode : m->kind == MEMBER_DIRECTORY ? 0755 : 0644;
+}
+
+static struct timespec time_of(const struct member *m)
+{
+        return archive_entry_mtime_is_set(m->entry)
+                       ? (struct timespec){archive_entry_mtime(m->entry), archive_entry_mtime_nsec(m->entry)}
+                       : (struct timespec){.tv_nsec = UTIME_NOW};
+}
+
+/* -- directories ---------------------------------------------------------------------------------------------- */
+
+/* Open the directory at path; create it and its parents as needed. */
+static int make_below(int top_fd, const char *path)
+{
+        char part[MEMBER_PATH_MAX + 1];
+        int fd = unpack_open_below(top_fd, path);
+
+        if (fd != -ENOENT)
+                return fd;
+        strcpy(part, path);
+        for (char *at = part;; at++) {
+                _cleanup_fd_ int parent_fd = -EBADF;
+                char end, *name;
+
+                at = strchrnul(at, '/');
+                end = *at;
+                *at = '\0';
+                name = strrchr(part, '/');
+                if (name)
+                        *name = '\0';
+                parent_fd = unpack_open_below(top_fd, name ? part : "");
+                if (parent_fd < 0)
+                        return parent_fd;
+                if (mkdirat(parent_fd, name ? name + 1 : part, 0755) < 0 && errno != EEXIST)
+                        return -errno;
+                if (name)
+                        *name = '/';
+                if (!end)
+                        break;
+                *at = end;
+        }
+        return unpack_open_below(top_fd, path);
+}
+
+/* Set u->dir_fd to the member's directory and *ret_name to its name there. */
+static int go_to(struct unpack *u, const struct member *m, const char **ret_name, struct cloche_err *e)
+{
+        const char *name = path_name(m->path);
+        size_t size = name > m->path ? (size_t)(name - m->path) - 1 : 0;
+
+        *ret_name = name;
+        if (u->dir_fd >= 0 && strncmp(u->dir_path, m->path, size) == 0 && u->dir_path[size] == '\0')
+                return 0;
+        fd_close(&u->dir_fd);
+        memcpy(u->dir_path, m->path, size);
+        u->dir_path[size] = '\0';
+        u->dir_fd = make_below(u->top_fd, u->dir_path);
+        return u->dir_fd < 0 ? files_os(e, -u->dir_fd, "unpack %s", m->path) : 0;
+}
+
+static int remember(struct unpack *u, const struct member *m, struct cloche_err *e)
+{
+        if (u->later_count == u->later_room) {
+                size_t room = u->later_room ? u->later_room * 2 : 64;
+                struct later *grown = realloc(u->later, room * sizeof(*grown));
+
+                if (!grown)
+                        return request_no_memory(e);
+                u->later = grown;
+                u->later_room = room;
+        }
+        u->later[u->later_count] = (struct later){.path = strdup(m->path), .mode = mode_of(m), .time = time_of(m)};
+        return u->later[u->later_count].path ? (u->later_count++, 0) : request_no_memory(e);
+}
+
+/* From last to first: a directory precedes its contents. */
+static int finish_directories(struct unpack *u, struct cloche_err *e)
+{
+        while (u->later_count > 0) {
+                struct later *later = &u->later[--u->later_count];
+                _cleanup_text_ char *path = later->path;
+                struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, later->time};
+                _cleanup_fd_ int at_fd = unpack_open_below(u->top_fd, path),
+                                 fd = at_fd < 0 ? at_fd : openat(at_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+                if (fd >= 0 && fchmod(fd, later->mode) == 0 && futimens(fd, times) == 0)
+                        continue;
+                if (!u->is_restored || (at_fd < 0 ? at_fd : -errno) != -EPERM)
+                        return files_os(e, at_fd < 0 ? -at_fd : errno, "finish the directory %s", path);
+        }
+        return 0;
+}
+
+/* -- members -------------------------------------------------------------------------------------------------- */
+
+static int write_piece(int fd, const char *data, size_t size, int64_t at)
+{
+        while (size > 0) {
+                ssize_t n = pwrite(fd, data, size, at);
+
+                if (n < 0 && errno != EINTR)
+                        return -errno;
+                if (n > 0) {
+                        data += n;
+                        at += n;
+                        size -= (size_t)n;
+                }
+        }
+        return 0;
+}
+
+static int write_contents(struct unpack *u, struct archive *archive, const struct member *m, int fd,
+                          struct cloche_err *e)
+{
+        const void *data;
+        size_t size;
+        int64_t at, end = 0;
+        int r;
+
+        while ((r = archive_piece(archive, m->path, &data, &size, &at, e)) > 0) {
+                r = write_piece(fd, data, size, at);
+                if (r < 0)
+                        return files_os(e, -r, "write %s", m->path);
+                u->bytes += size;
+                end = at + (int64_t)size > end ? at + (int64_t)size : end;
+        }
+        if (r == 0 && archive_entry_size_is_set(m->entry) && archive_entry_size(m->entry) > end &&
+            ftruncate(fd, archive_entry_size(m->entry)) < 0)
+                return files_os(e, errno, "write %s", m->path);
+        return r;
+}
+
+static int write_file(struct unpack *u, struct archive *archive, const struct member *m, const char *name,
+                      struct cloche_err *e)
+{
+        struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, time_of(m)};
+        _cleanup_fd_ int fd = openat(u->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r;
+
+        if (fd < 0)
+                return files_os(e, errno, "write %s", m->path);
+        r = write_contents(u, archive, m, fd, e);
+        if (r == 0 && (fchmod(fd, mode_of(m)) < 0 || futimens(fd, times) < 0))
+                return files_os(e, errno, "set mode and time of %s", m->path);
+        return r;
+}
+
+static int write_link(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, time_of(m)};
+
+        if (symlinkat(m->link, u->dir_fd, name) < 0)
+                return files_os(e, errno, "make the link %s", m->path);
+        utimensat(u->dir_fd, name, times, AT_SYMLINK_NOFOLLOW); /* some file systems do not keep times of links */
+        return 0;
+}
+
+static int write_hard_link(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        _cleanup_text_ char *parent = NULL;
+        _cleanup_fd_ int parent_fd = -EBADF;
+        const char *target = path_name(m->link);
+
+        parent = strndup(m->link, target > m->link ? (size_t)(target - m->link) - 1 : 0);
+        if (!parent)
+                return request_no_memory(e);
+        parent_fd = unpack_open_below(u->top_fd, parent);
+        if (parent_fd < 0 || linkat(parent_fd, target, u->dir_fd, name, 0) < 0)
+                return files_os(e, parent_fd < 0 ? -parent_fd : errno, "link %s to %s", m->path, m->link);
+        return 0;
+}
+
+static int remove_directory(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
+{
+        (void)data;
+        if (event == WALK_LEAVE && unlinkat(entry->dir_fd, entry->name, AT_REMOVEDIR) < 0)
+                return files_os(e, errno, "remove the directory %s", entry->path);
+        return WALK_ON;
+}
+
+/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY). */
+static int remove_fresh(int dir_fd, const char *name, const struct stat *status, struct cloche_err *e)
+{
+        const struct walk_options walk = {.visit = remove_directory};
+        _cleanup_fd_ int fd = S_ISDIR(status->st_mode)
+                                      ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                      : -EBADF;
+        int r = fd < 0 ? 0 : walk_tree(fd, &walk, e);
+
+        if (r == 0 && unlinkat(dir_fd, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != EBUSY)
+                r = files_os(e, errno, "remove %s of a new root", name);
+        return r;
+}
+
+/* Remove the entries that each new sandbox has in its root and that are not mounts: the archive of a
+ * whole root has those that the saved one still had. Otherwise a removed one would come back, and take
+ * an inode that the saved files need. */
+static int clear_root(const struct unpack *u, struct cloche_err *e)
+{
+        int fd = openat(u->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        struct stat root, status;
+
+        if (!dir || fstat(fd, &root) < 0)
+                r = files_os(e, errno, "list the new root");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir)) != NULL;) {
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                    fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                if (status.st_dev == root.st_dev)
+                        r = remove_fresh(fd, entry->d_name, &status, e);
+        }
+        if (dir)
+                closedir(dir);
+        return r;
+}
+
+static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        struct stat status;
+
+        if (!*m->path)
+                return u->is_restored ? clear_root(u, e) : 0;
+        if (mkdirat(u->dir_fd, name, 0700) < 0) {
+                if (errno != EEXIST)
+                        return files_os(e, errno, "make the directory %s", m->path);
+                if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
+                        return files_os(e, ENOTDIR, "make the directory %s", m->path);
+        }
+        return remember(u, m, e);
+}
+
+/* Remove an existing entry first, so that nothing is written through a link. */
+static int clear(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        if (m->kind == MEMBER_DIRECTORY || unlinkat(u->dir_fd, name, 0) == 0 || errno == ENOENT)
+                return 0;
+        return files_os(e, errno, "replace %s", m->path);
+}
+
+static int is_link_to_itself(const struct member *m)
+{
+        return m->kind == MEMBER_HARD_LINK && strcmp(m->path, m->link) == 0;
+}
+
+static int write_member(struct unpack *u, struct archive *archive, const struct member *m, struct cloche_err *e)
+{
+        const char *name = NULL;
+        int r;
+
+        if (is_link_to_itself(m))
+                return 0;
+        r = go_to(u, m, &name, e);
+        if (r == 0)
+                r = clear(u, m, name, e);
+        if (r < 0)
+                return r;
+        u->files += m->kind != MEMBER_DIRECTORY;
+        switch (m->kind) {
+        case MEMBER_FILE:
+                return write_file(u, archive, m, name, e);
+        case MEMBER_LINK:
+                return write_link(u, m, name, e);
+        case MEMBER_HARD_LINK:
+                return write_hard_link(u, m, name, e);
+        case MEMBER_DIRECTORY:
+                break;
+        }
+        return write_directory(u, m, name, e);
+}
+
+static int write_all(struct unpack *u, struct member *m, struct archive *archive, const char *path,
+                     struct cloche_err *e)
+{
+        struct archive_entry *entry;
+        int r;
+
+        while ((r = archive_next(archive, path, &entry, e)) > 0) {
+                r = unpack_member(entry, m, e);
+                if (r == 0)
+                        r = write_member(u, archive, m, e);
+                if (r < 0)
+                        break;
+        }
+        if (r == 0)
+                r = finish_directories(u, e);
+        fd_close(&u->dir_fd);
+        while (u->later_count > 0)
+                free(u->later[--u->later_count].path);
+        free(u->later);
+        return r;
+}
+
+int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, uint64_t *bytes, struct cloche_err *e)
+{
+        static struct member m;
+        static struct unpack u;
+        _cleanup_archive_ struct archive *archive = NULL;
+        int r = archive_open(archive_fd, path, &archive, e);
+
+        m.is_own = 0;
+        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF};
+        if (r == 0)
+                r = write_all(&u, &m, archive, path, e);
+        *files += u.files;
+        *bytes += u.bytes;
+        return r;
+}
+
+int unpack_restore(int fd, const char *directory, struct cloche_err *e)
+{
+        static struct member m;
+        static struct unpack u;
+        _cleanup_fd_ int top_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_archive_ struct archive *archive = NULL;
+        int r;
+
+        if (top_fd < 0)
+                return files_os(e, errno, "open the directory %s", directory);
+        m.is_own = 1;
+        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .is_restored = 1};
+        r = archive_open_stream(fd, &archive, e);
+        return r < 0 ? r : write_all(&u, &m, archive, "what was saved", e);
+}

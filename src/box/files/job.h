@@ -1,0 +1,29 @@
+/* A long request runs in its own process. It writes frames into a pipe; the program forwards only
+ * whole frames, so that a killed job leaves no torn frame. */
+#ifndef CLOCHE_BOX_FILES_JOB_H
+#define CLOCHE_BOX_FILES_JOB_H
+
+#include "request.h"
+#include "wire/frame.h"
+
+#include <sys/types.h>
+
+struct job {
+        json_t *id; /* owned */
+        pid_t pid;
+        int fd; /* read end of its pipe; owned */
+        struct frame_reader reader;
+};
+
+/* Call run in the new process, which exits with its result: 0 after an answer. The new process
+ * closes channel_fd. */
+CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd,
+                                struct cloche_err *e);
+/* Read available bytes and pass each whole frame to hand_on. 1: the job still runs; 0: it has
+ * exited and is reaped; *ret_answered: with exit code 0. */
+int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *frame), void *data, int *ret_answered);
+void job_kill(struct job *job);
+/* Make a watch send its pending changes at once, then the event "flushed". Other jobs ignore it. */
+void job_flush(const struct job *job);
+
+#endif

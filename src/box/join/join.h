@@ -1,0 +1,13 @@
+/* The entry of a template's fork into the box that was made for it. */
+#ifndef CLOCHE_BOX_JOIN_JOIN_H
+#define CLOCHE_BOX_JOIN_JOIN_H
+
+#include "proto/fork.h"
+
+#include <cloche/cloche.h>
+
+/* fds: in the order of proto/fork.h; borrowed. Afterwards the process has the rights, ids, limits
+ * and groups of its box and is in /workspace. After an error it may be half in: it must exit. */
+int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,101 @@
+#include "cells.h"
+
+#include "cli/command/cli.h"
+#include "cli/output/print.h"
+#include "cli/sandbox/sandbox-options.h"
+
+#include <string.h>
+
+/* -- parameters ----------------------------------------------------------------------------------------------- */
+
+json_t *cells_params(const struct cells *cells, const char *code, size_t size)
+{
+        json_t *text = json_stringn(code, size);
+        json_t *params = text ? json_pack("{s:s, s:s*, s:s*, s:o, s:b}", "sandbox", cells->sandbox, "context",
+                                          cells->context, "language", cells->context ? NULL : cells->language, "code",
+                                          text, "input", cells->questions != NULL)
+                              : NULL;
+
+        if (params && cells->restart)
+                json_object_set_new(params, "restart", json_true());
+        if (params && cells->timeout_ms)
+                json_object_set_new(params, "timeoutMs",
+                                    json_integer(cells->timeout_ms == CLOCHE_UNLIMITED
+                                                         ? 0
+                                                         : (json_int_t)cells->timeout_ms));
+        return params;
+}
+
+static int tell(void *data, const struct daemon_told *told)
+{
+        struct cells *cells = data;
+
+        if (strcmp(told->event, "display") == 0)
+                return displays_show(&cells->displays, told, &cells->follow->out);
+        return 0;
+}
+
+int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
+{
+        struct follow follow = {
+                .client = cells->client,
+                .sandbox = cells->sandbox,
+                .waits_for = "starting the interpreter",
+                .on_event = tell,
+                .data = cells,
+                .questions = cells->questions,
+                .context = cells->interrupts ? cells->context : NULL,
+        };
+        json_t *params = cells_params(cells, code, size), *answer = NULL;
+        int exit_code;
+
+        /* All output arrives as events; the answer need not repeat it. */
+        json_object_set_new(params, "stream", json_true());
+        json_object_set_new(params, "outputBytes", json_integer(1));
+        cells->follow = &follow;
+        exit_code = follow_request(&follow, "context.run", params, &answer);
+        cells->follow = NULL;
+        cells->ended_by = follow.ended_by;
+        cells->is_lost = !follow.is_over;
+        cells->ends_line = !follow.out.last || follow.out.last == '\n';
+        if (exit_code == 0)
+                cells_say_error(answer);
+        if (exit_code == 0)
+                exit_code = cells_exit_code(answer);
+        if (ret)
+                *ret = answer;
+        else
+                json_decref(answer);
+        return exit_code;
+}
+
+/* -- results -------------------------------------------------------------------------------------------------- */
+
+int cells_exit_code(const json_t *answer)
+{
+        if (json_is_true(json_object_get(answer, "timedOut")))
+                return CELL_TIMED_OUT;
+        return strcmp(sandbox_text(answer, "status"), "ok") != 0;
+}
+
+static void say_line(const json_t *line)
+{
+        say_bytes(stderr, json_string_value(line) ? json_string_value(line) : "", json_string_length(line), SAY_TEXT);
+        fputc('\n', stderr);
+}
+
+void cells_say_error(const json_t *answer)
+{
+        const json_t *error = json_object_get(answer, "error"), *traceback = json_object_get(error, "traceback"), *line;
+        size_t i;
+
+        if (!json_is_object(error))
+                return;
+        json_array_foreach (traceback, i, line)
+                say_line(line);
+        if (json_array_size(traceback))
+                return;
+        say_name(stderr, sandbox_text(error, "name"));
+        fputs(": ", stderr);
+        say_line(json_object_get(error, "message"));
+}

@@ -1,0 +1,24 @@
+/* The sandbox and context in which cells run. Those not named are created and deleted with us, so
+ * signals are blocked; requests read them meanwhile. */
+#ifndef CLOCHE_CLI_CELLS_TARGET_H
+#define CLOCHE_CLI_CELLS_TARGET_H
+
+#include "cli/sandbox/daemon-client.h"
+
+#include <signal.h>
+
+struct place {
+        struct daemon_client *client;       /* borrowed */
+        char *sandbox, *context, *language; /* owned; language: the context's */
+        int owns_sandbox, owns_context;
+        sigset_t signals; /* mask before blocking */
+};
+
+/* sandbox, context, language: borrowed, NULL: not given. 0, or the exit code after a line was
+ * printed. Call place_close() in either case. */
+int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context,
+               const char *language);
+/* Delete the created ones. 0, or the exit code. */
+int place_close(struct place *place);
+
+#endif

@@ -1,0 +1,85 @@
+/* cloche changes: list and drop unwritten changes of mounted directories. */
+#include "cli/run/changes.h"
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+#include "cli/run/xdg.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static json_t *row(const struct changes_kept *kept)
+{
+        double age = difftime(time(NULL), kept->made);
+
+        return json_pack("{s:s, s:I, s:I, s:O}", "name", kept->name, "count", kept->count, "ageSeconds",
+                         (json_int_t)(age < 0 ? 0 : age), "mounts", json_object_get(kept->about, "mounts"));
+}
+
+static void print_row(const json_t *of)
+{
+        const json_t *mounts = json_object_get(of, "mounts"), *mount;
+        json_int_t count = json_integer_value(json_object_get(of, "count"));
+        char age[SAY_AGE_BYTES];
+        size_t i;
+
+        printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count,
+               count == 1 ? " " : "s", say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+        json_array_foreach (mounts, i, mount) {
+                fputs(i ? ", " : "  ", stdout);
+                say_path(stdout, json_object_get(mount, "source"));
+        }
+        putchar('\n');
+}
+
+static int list(struct cli_request *request)
+{
+        json_t *rows = json_array();
+        char **names;
+        size_t count;
+        int code = changes_names(&names, &count);
+
+        for (size_t i = 0; i < count; i++) {
+                struct changes_kept kept;
+                int bad = changes_open(names[i], &kept);
+
+                if (bad == 0)
+                        json_array_append_new(rows, row(&kept));
+                changes_close(&kept);
+                code = bad ? 1 : code;
+        }
+        home_names_done(names, count);
+        if (code == 0 || count)
+                say_rows(rows, request->json, print_row);
+        json_decref(rows);
+        return code;
+}
+
+static int drop(struct cli_request *request)
+{
+        int code = 0;
+
+        if (request->all == (request->positional_count > 0))
+                return cli_bad("expected names, or --all (usage: cloche changes drop NAME… | --all)");
+        if (request->all)
+                return cli_changes_drop_all();
+        for (int i = 0; i < request->positional_count; i++) {
+                int bad = cli_changes_drop(request->positional[i]);
+
+                code = bad ? bad : code;
+        }
+        return code;
+}
+
+static const struct cli_option *const list_tables[] = {options_json, NULL};
+static const struct cli_option *const drop_tables[] = {options_all, NULL};
+
+const struct cli_command command_changes_list = {
+        .tables = list_tables,
+        .run = list,
+};
+
+const struct cli_command command_changes_drop = {
+        .tables = drop_tables,
+        .run = drop,
+        .positional_max = CLI_WORDS_MAX,
+};

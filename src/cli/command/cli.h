@@ -1,0 +1,50 @@
+/* Definitions shared by every subcommand: its descriptor, its table of options (also the source of
+ * help), its errors. */
+#ifndef CLOCHE_CLI_COMMAND_CLI_H
+#define CLOCHE_CLI_COMMAND_CLI_H
+
+#include <cloche/cloche.h>
+
+#define CLI_BAD_INPUT 2
+
+struct cli_request; /* the parsed options, see options.h */
+
+struct cli_option {
+        const char *name;     /* "--timeout", "-c" */
+        const char *argument; /* "SECONDS", or NULL for a flag */
+        const char *help;
+        int (*set)(struct cli_request *request, const char *value); /* 0, or CLI_BAD_INPUT after a line was printed */
+        const char *alias;                                          /* "-e", or NULL */
+};
+
+/* The implementation of a subcommand; spec/operations.def has its name and help. */
+struct cli_command {
+        const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
+        int (*run)(struct cli_request *request);
+        const char *expected;               /* the required words, for messages: "a language" */
+        int positional_min, positional_max; /* before "--" */
+        int needs_code;
+        int language_word;  /* with needs_code: index from 1 of the word for a language or file; 0: none */
+        int takes_rest;     /* words after "--" go to the script */
+        int words_are_rest; /* so do words after the last positional one */
+};
+
+struct cli_operation {
+        const char *name; /* as typed: one word or two */
+        const char *usage, *summary, *doc;
+        const struct cli_command *command;
+};
+
+#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) extern const struct cli_command command_##symbol;
+#include <cloche/operations.def>
+#undef CLOCHE_OPERATION
+
+/* The number of words that form the operation's name; 0: no match. */
+int cli_matches(const struct cli_operation *operation, int count, char **words);
+
+/* Print one line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
+int cli_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Print an error of the library; returns 2 if the caller is at fault, otherwise 1. */
+int cli_fail(const struct cloche_err *e);
+
+#endif

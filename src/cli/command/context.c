@@ -1,0 +1,350 @@
+/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback,
+ * forget. */
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *context_params(const struct cli_request *request)
+{
+        return json_pack("{s:s, s:s}", "sandbox", request->positional[0], "context", request->positional[1]);
+}
+
+/* -- printing ------------------------------------------------------------------------------------------------- */
+
+static long long number(const json_t *of, const char *name)
+{
+        return (long long)json_integer_value(json_object_get(of, name));
+}
+
+static void print_more(const char *before, const json_t *text)
+{
+        if (!json_is_string(text))
+                return;
+        printf("%s%s ", before[0] ? "  " : " ", before);
+        say_name(stdout, json_string_value(text));
+}
+
+static void print_context(const json_t *context)
+{
+        const char *name = sandbox_text(context, "context");
+
+        say_name(stdout, name);
+        printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s",
+               (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "", sandbox_text(context, "language"),
+               sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
+               sandbox_text(context, "lastUsedAt"));
+        print_more("", json_object_get(context, "interpreter"));
+        print_more("of", json_object_get(context, "forkedFrom"));
+        print_more("ended:", json_object_get(context, "endedWhy"));
+        putchar('\n');
+}
+
+static void print_checkpoint(const json_t *checkpoint)
+{
+        printf("%-24s %6lld cells  %-15s %s\n", sandbox_text(checkpoint, "checkpoint"),
+               number(checkpoint, "executionCount"),
+               json_is_true(json_object_get(checkpoint, "files")) ? "with files" : "without files",
+               sandbox_text(checkpoint, "createdAt"));
+}
+
+static void print_variable(const json_t *variable)
+{
+        say_name(stdout, sandbox_text(variable, "name"));
+        printf("  ");
+        say_name(stdout, sandbox_text(variable, "type"));
+        printf("  ");
+        say_name(stdout, sandbox_text(variable, "summary"));
+        putchar('\n');
+}
+
+static void print_context_name(const json_t *context)
+{
+        printf("%s\n", sandbox_text(context, "context"));
+}
+
+static void print_checkpoint_name(const json_t *checkpoint)
+{
+        printf("%s\n", sandbox_text(checkpoint, "checkpoint"));
+}
+
+static void print_nothing(const json_t *answer)
+{
+        (void)answer;
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static int ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code) {
+                json_decref(params);
+                return code;
+        }
+        sandbox_tell_lost(&client, request, request->positional[0]);
+        code = sandbox_ask(&client, method, params, ret);
+        daemon_close(&client);
+        return code;
+}
+
+/* Send one request and print the whole answer. params is stolen. */
+static int ask_one(struct cli_request *request, const char *method, json_t *params, void (*print)(const json_t *answer))
+{
+        json_t *answer = NULL;
+        int code = ask(request, method, params, &answer);
+
+        if (code == 0 && request->json)
+                sandbox_print_json(answer);
+        else if (code == 0)
+                print(answer);
+        json_decref(answer);
+        return code;
+}
+
+/* The same for an answer that holds rows under a name. */
+static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
+                    void (*print)(const json_t *row))
+{
+        json_t *answer = NULL;
+        int code = ask(request, method, params, &answer);
+
+        if (code == 0)
+                say_rows(json_object_get(answer, name), request->json, print);
+        json_decref(answer);
+        return code;
+}
+
+/* A context named like a language was meant to be one of it: the context would be one of Python, of that name. */
+static int check_name(const struct cli_request *request)
+{
+        const char *box = request->positional[0], *name = request->positional[1];
+
+        if (!name || request->sandbox.language || !options_is_language(name))
+                return 0;
+        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s "
+                       "(with --language the name may be %s too)",
+                       name, box, name, name);
+}
+
+static int ask_create(struct cli_request *request)
+{
+        json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context",
+                                   request->positional[1], "language", request->sandbox.language, "cwd",
+                                   request->sandbox.cwd, "env", sandbox_env(request));
+        uint64_t timeout_ms = request->run.limits.wall_ms;
+
+        if (params && request->sandbox.forkable)
+                json_object_set_new(params, "forkable", json_true());
+        if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
+                json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
+        return ask_one(request, "context.create", params, print_context_name);
+}
+
+static int create(struct cli_request *request)
+{
+        int code = check_name(request);
+
+        return code ? code : ask_create(request);
+}
+
+static int list(struct cli_request *request)
+{
+        return ask_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
+}
+
+static int get(struct cli_request *request)
+{
+        return ask_one(request, "context.get", context_params(request), print_context);
+}
+
+static int restart(struct cli_request *request)
+{
+        return ask_one(request, "context.restart", context_params(request), print_nothing);
+}
+
+static int interrupt(struct cli_request *request)
+{
+        return ask_one(request, "context.interrupt", context_params(request), print_nothing);
+}
+
+static int describe(struct cli_request *request)
+{
+        return ask_rows(request, "context.describe", context_params(request), "variables", print_variable);
+}
+
+static int fork_context(struct cli_request *request)
+{
+        json_t *params = context_params(request);
+
+        if (params && request->sandbox.count)
+                json_object_set_new(params, "count", json_integer((json_int_t)request->sandbox.count));
+        if (params && request->sandbox.forkable)
+                json_object_set_new(params, "forkable", json_true());
+        return ask_rows(request, "context.fork", params, "contexts", print_context_name);
+}
+
+static json_t *checkpoint_params(const struct cli_request *request)
+{
+        return json_pack("{s:s, s:s, s:s*}", "sandbox", request->positional[0], "context", request->positional[1],
+                         "checkpoint", request->positional[2]);
+}
+
+static int checkpoint(struct cli_request *request)
+{
+        json_t *params = checkpoint_params(request);
+
+        if (params && request->sandbox.no_files)
+                json_object_set_new(params, "files", json_false());
+        return ask_one(request, "context.checkpoint", params, print_checkpoint_name);
+}
+
+static int checkpoints(struct cli_request *request)
+{
+        return ask_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
+}
+
+static int rollback(struct cli_request *request)
+{
+        return ask_one(request, "context.rollback", checkpoint_params(request), print_nothing);
+}
+
+/* Try all names from that word on; params builds the request for each. */
+static int each(struct cli_request *request, const char *method, int first,
+                json_t *(*params)(struct cli_request *request, const char *name))
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code)
+                return code;
+        sandbox_tell_lost(&client, request, request->positional[0]);
+        for (int i = first; i < request->positional_count; i++) {
+                int bad = sandbox_ask(&client, method, params(request, request->positional[i]), NULL);
+
+                code = bad ? bad : code;
+        }
+        daemon_close(&client);
+        return code;
+}
+
+static json_t *of_context(struct cli_request *request, const char *name)
+{
+        return json_pack("{s:s, s:s}", "sandbox", request->positional[0], "context", name);
+}
+
+static json_t *of_checkpoint(struct cli_request *request, const char *name)
+{
+        return json_pack("{s:s, s:s, s:s}", "sandbox", request->positional[0], "context", request->positional[1],
+                         "checkpoint", name);
+}
+
+static int drop(struct cli_request *request)
+{
+        return each(request, "context.delete", 1, of_context);
+}
+
+static int forget(struct cli_request *request)
+{
+        return each(request, "context.forget", 2, of_checkpoint);
+}
+
+/* -- commands ------------------------------------------------------------------------------------------------- */
+
+#define A_CONTEXT "a sandbox and a context"
+
+static const struct cli_option *const create_tables[] = {
+        options_language, options_context_create, options_env, options_cell_timeout, options_json, options_daemon, NULL,
+};
+static const struct cli_option *const fork_tables[] = {options_fork, options_json, options_daemon, NULL};
+static const struct cli_option *const checkpoint_tables[] = {options_checkpoint, options_json, options_daemon, NULL};
+static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
+static const struct cli_option *const each_tables[] = {options_daemon, NULL};
+
+const struct cli_command command_context_create = {
+        .tables = create_tables,
+        .run = create,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 2,
+};
+const struct cli_command command_context_list = {
+        .tables = show_tables,
+        .run = list,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_command command_context_get = {
+        .tables = show_tables,
+        .run = get,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_delete = {
+        .tables = each_tables,
+        .run = drop,
+        .expected = "a sandbox and contexts",
+        .positional_min = 2,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_command command_context_restart = {
+        .tables = show_tables,
+        .run = restart,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_interrupt = {
+        .tables = show_tables,
+        .run = interrupt,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_describe = {
+        .tables = show_tables,
+        .run = describe,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_fork = {
+        .tables = fork_tables,
+        .run = fork_context,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_checkpoint = {
+        .tables = checkpoint_tables,
+        .run = checkpoint,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 3,
+};
+const struct cli_command command_context_checkpoints = {
+        .tables = show_tables,
+        .run = checkpoints,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_command command_context_rollback = {
+        .tables = show_tables,
+        .run = rollback,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 3,
+};
+const struct cli_command command_context_forget = {
+        .tables = each_tables,
+        .run = forget,
+        .expected = "a sandbox, a context and checkpoints",
+        .positional_min = 3,
+        .positional_max = CLI_WORDS_MAX,
+};

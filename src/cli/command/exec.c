@@ -1,0 +1,284 @@
+/* cloche exec, start, shell: run commands in a sandbox, with our streams, in the background, or on
+ * a terminal. */
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+#include "cli/sandbox/follow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMED_OUT 124
+
+/* -- parameters ----------------------------------------------------------------------------------------------- */
+
+/* Parameters shared by exec and process.start; command is stolen. */
+static json_t *command_params(const struct cli_request *request, json_t *command)
+{
+        uint64_t timeout_ms = request->run.limits.wall_ms;
+        json_t *params = json_pack("{s:s, s:o, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "command",
+                                   command, "session", request->sandbox.session, "cwd", request->sandbox.cwd, "env",
+                                   sandbox_env(request));
+
+        if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
+                json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
+        return params;
+}
+
+static json_t *process_params(const struct cli_request *request, json_t *command)
+{
+        json_t *params = command_params(request, command);
+        unsigned cols, rows;
+
+        terminal_size(&cols, &rows);
+        if (params && request->sandbox.process)
+                json_object_set_new(params, "process", json_string(request->sandbox.process));
+        if (params && request->sandbox.input)
+                json_object_set_new(params, "stdin", json_true());
+        if (params && request->sandbox.terminal)
+                json_object_set_new(params, "terminal",
+                                    json_pack("{s:I, s:I}", "cols", (json_int_t)cols, "rows", (json_int_t)rows));
+        return params;
+}
+
+/* 0, or a line was printed. */
+static int need_command(const struct cli_request *request, const char *usage)
+{
+        return request->run.argc ? 0 : cli_bad("expected a command behind '--' (usage: cloche %s)", usage);
+}
+
+/* The command's own exit code; for exec and for processes. */
+static int exit_code(const json_t *ended)
+{
+        if (json_is_true(json_object_get(ended, "timedOut")))
+                return TIMED_OUT;
+        return (int)json_integer_value(json_object_get(ended, "exitCode"));
+}
+
+/* As of calls and runs. */
+static void say_late(const struct cli_request *request, const json_t *ended)
+{
+        uint64_t timeout_ms = request->run.limits.wall_ms;
+
+        if (json_is_true(json_object_get(ended, "timedOut")) && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
+                fprintf(stderr, "cloche: timeout: the command was stopped; the limit is %llu ms\n",
+                        (unsigned long long)timeout_ms);
+}
+
+/* -- without standard input ----------------------------------------------------------------------------------- */
+
+/* Say what the daemon has to add to a command that failed: for want of a connection, who can allow it. */
+static void say_warnings(const json_t *ended)
+{
+        const json_t *warning;
+        size_t i;
+
+        json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
+                fputs("cloche: ", stderr);
+                say_name(stderr, json_string_value(warning));
+                fputc('\n', stderr);
+        }
+}
+
+static int exec_plain(struct cli_request *request, struct daemon_client *client)
+{
+        struct follow f = {.client = client};
+        json_t *params = command_params(request, sandbox_command(request)), *ended;
+        int code;
+
+        if (params && !request->json) {
+                /* All output arrives as events; the answer need not repeat it. */
+                json_object_set_new(params, "stream", json_true());
+                json_object_set_new(params, "outputBytes", json_integer(1));
+        }
+        code = follow_request(&f, "exec", params, &ended);
+        if (code == 0 && request->json) {
+                sandbox_make_text(ended, "stdout");
+                sandbox_make_text(ended, "stderr");
+                sandbox_print_json(ended);
+        }
+        if (code == 0 && !request->json)
+                say_warnings(ended);
+        if (code == 0)
+                say_late(request, ended);
+        if (code == 0)
+                code = exit_code(ended);
+        json_decref(ended);
+        return code;
+}
+
+/* -- with standard input: a process --------------------------------------------------------------------------- */
+
+static void say_left(const struct cli_request *request, const char *process)
+{
+        fprintf(stderr, "\r\ncloche: it goes on as ");
+        say_name(stderr, process);
+        fprintf(stderr, " (cloche shell %s --process ", request->positional[0]);
+        say_name(stderr, process);
+        fprintf(stderr, " takes it up again)\n");
+}
+
+static int follow_process(struct cli_request *request, struct daemon_client *client, const char *process)
+{
+        struct terminal terminal = {0};
+        struct follow f = {
+                .client = client,
+                .sandbox = request->positional[0],
+                .process = process,
+                .passes_input = 1,
+                .terminal = request->sandbox.terminal ? &terminal : NULL,
+        };
+        json_t *ended = NULL;
+        int code = f.terminal ? terminal_raw(&terminal) : 0;
+
+        if (code == 0)
+                code = follow_request(&f, "process.follow",
+                                      json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), &ended);
+        terminal_restore(&terminal);
+        if (code == 0 && !ended)
+                say_left(request, process);
+        if (code == 0 && ended)
+                say_late(request, ended);
+        if (code == 0 && ended)
+                code = exit_code(ended);
+        /* No other client uses this process. */
+        if (ended)
+                (void)sandbox_ask(client, "process.cleanup",
+                                  json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
+        json_decref(ended);
+        return code;
+}
+
+/* command is stolen. */
+static int run_process(struct cli_request *request, struct daemon_client *client, json_t *command)
+{
+        json_t *started = NULL;
+        int code = sandbox_ask(client, "process.start", process_params(request, command), &started);
+
+        if (code == 0)
+                code = follow_process(request, client, sandbox_text(started, "process"));
+        json_decref(started);
+        return code;
+}
+
+static int exec(struct cli_request *request)
+{
+        int has_streams = request->sandbox.input || request->sandbox.terminal;
+        struct daemon_client client;
+        int code = need_command(request, "exec SANDBOX -- COMMAND…");
+
+        if (code == 0 && request->json && has_streams)
+                code = cli_bad("--json is for commands without -i and -t");
+        if (code == 0 && request->sandbox.terminal)
+                code = terminal_check("-t");
+        if (code == 0)
+                code = sandbox_open(request, &client);
+        if (code)
+                return code;
+        code = sandbox_session(&client, request);
+        if (code == 0)
+                code = has_streams ? run_process(request, &client, sandbox_command(request))
+                                   : exec_plain(request, &client);
+        daemon_close(&client);
+        return code;
+}
+
+/* -- shell ---------------------------------------------------------------------------------------------------- */
+
+/* The terminal still has its former viewer's size. */
+static int take_up(struct cli_request *request, struct daemon_client *client)
+{
+        const char *process = request->sandbox.process;
+        unsigned cols, rows;
+        int code;
+
+        terminal_size(&cols, &rows);
+        code = sandbox_ask(client, "process.resize",
+                           json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
+                                     "cols", (json_int_t)cols, "rows", (json_int_t)rows),
+                           NULL);
+        return code ? code : follow_process(request, client, process);
+}
+
+static int shell(struct cli_request *request)
+{
+        struct daemon_client client;
+        int code = terminal_check("shell");
+
+        if (code == 0 && request->sandbox.process && request->run.argc)
+                code = cli_bad("--process is for a terminal that is there: without a command");
+        if (code == 0)
+                code = sandbox_open(request, &client);
+        if (code)
+                return code;
+        request->sandbox.terminal = 1;
+        code = sandbox_session(&client, request);
+        if (code == 0 && request->sandbox.process)
+                code = take_up(request, &client);
+        else if (code == 0)
+                code = run_process(request, &client,
+                                   request->run.argc ? sandbox_command(request) : json_string("exec bash"));
+        daemon_close(&client);
+        return code;
+}
+
+/* -- start ---------------------------------------------------------------------------------------------------- */
+
+static int start(struct cli_request *request)
+{
+        struct daemon_client client;
+        json_t *started = NULL;
+        int code = need_command(request, "start SANDBOX -- COMMAND…");
+
+        if (code == 0)
+                code = sandbox_open(request, &client);
+        if (code)
+                return code;
+        code = sandbox_session(&client, request);
+        if (code == 0)
+                code = sandbox_ask(&client, "process.start", process_params(request, sandbox_command(request)),
+                                   &started);
+        daemon_close(&client);
+        if (code == 0 && request->json)
+                sandbox_print_json(started);
+        else if (code == 0)
+                printf("%s\n", sandbox_text(started, "process"));
+        json_decref(started);
+        return code;
+}
+
+static const struct cli_option *const exec_tables[] = {
+        options_session, options_env, options_timeout, options_exec, options_json, options_daemon, NULL,
+};
+static const struct cli_option *const start_tables[] = {
+        options_session, options_env, options_timeout, options_process_id, options_json, options_daemon, NULL,
+};
+static const struct cli_option *const shell_tables[] = {options_session, options_env,    options_timeout,
+                                                        options_attach,  options_daemon, NULL};
+
+const struct cli_command command_exec = {
+        .tables = exec_tables,
+        .run = exec,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
+};
+
+const struct cli_command command_start = {
+        .tables = start_tables,
+        .run = start,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
+};
+
+const struct cli_command command_shell = {
+        .tables = shell_tables,
+        .run = shell,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+        .takes_rest = 1,
+};

@@ -1,0 +1,261 @@
+/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table. */
+#include "cli.h"
+#include "cli/options/complete.h"
+#include "cli/options/options.h"
+#include "cli/options/suggest.h"
+#include "cli/output/progress.h"
+#include "cli/output/signals.h"
+
+#include "base/fd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cli_operation operations[] = {
+#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) {name, usage, summary, doc, &command_##symbol},
+#include <cloche/operations.def>
+#undef CLOCHE_OPERATION
+};
+#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+int cli_bad(const char *format, ...)
+{
+        va_list ap;
+
+        fputs("cloche: ", stderr);
+        va_start(ap, format);
+        vfprintf(stderr, format, ap);
+        va_end(ap);
+        fputc('\n', stderr);
+        return CLI_BAD_INPUT;
+}
+
+int cli_fail(const struct cloche_err *e)
+{
+        cli_bad("%s", e->msg);
+        return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
+}
+
+int cli_matches(const struct cli_operation *operation, int count, char **words)
+{
+        const char *rest = operation->name;
+
+        for (int i = 0; i < count; i++) {
+                size_t size = strcspn(rest, " ");
+
+                if (strlen(words[i]) != size || memcmp(words[i], rest, size) != 0)
+                        return 0;
+                if (!rest[size])
+                        return i + 1;
+                rest += size + 1;
+        }
+        return 0;
+}
+
+static const struct cli_operation *find(int count, char **words, int *ret_taken)
+{
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if ((*ret_taken = cli_matches(&operations[i], count, words)) > 0)
+                        return &operations[i];
+        return NULL;
+}
+
+/* True for the first word of two-word names: "prefix" for "prefix create". */
+static int is_first_word(const struct cli_operation *operation, const char *word)
+{
+        size_t size = strlen(word);
+
+        return size && strncmp(operation->name, word, size) == 0 && operation->name[size] == ' ';
+}
+
+static int is_first_word_of_any(const char *word)
+{
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if (is_first_word(&operations[i], word))
+                        return 1;
+        return 0;
+}
+
+/* Suggest for the word at `place` (0, 1) of one- or two-word names; for the second, the first must match. */
+static struct suggest suggest_command(int place, char **words)
+{
+        struct suggest s = suggest_for(words[place], strlen(words[place]));
+
+        for (size_t i = 0; i < OPERATIONS; i++) {
+                const char *name = operations[i].name;
+
+                if (place && !is_first_word(&operations[i], words[0]))
+                        continue;
+                name += place ? strlen(words[0]) + 1 : 0;
+                suggest_candidate(&s, name, strcspn(name, " "));
+        }
+        return s;
+}
+
+/* Commands of other programs, which are spelled differently from ours. */
+static const struct {
+        const char *typed, *meant; /* meant: a command, or its second word */
+} habits[] = {
+        {"list", "ls"},
+        {"ls", "list"},
+        {"delete", "rm"},
+        {"remove", "rm"},
+        {"delete", "drop"},
+        {"remove", "drop"},
+        {"rm", "drop"},
+        {"rm", "delete"},
+        {"new", "create"},
+        {"show", "get"},
+        {"inspect", "get"},
+        {"eval", "call"},
+        {"execute", "run"},
+        {"script", "run"},
+        {"ssh", "shell"},
+        {"attach", "shell"},
+        {"copy", "cp"},
+        {"network", "net"},
+        {"doctor", "selftest"},
+        {"test", "selftest"},
+        {"ls", "sandbox ls"},
+        {"list", "sandbox ls"},
+        {"create", "sandbox create"},
+        {"rm", "sandbox rm"},
+        {"stop", "sandbox stop"},
+        {"status", "daemon status"},
+};
+
+/* The command meant by another program's habit, or NULL. */
+static const struct cli_operation *by_habit(int count, char **words)
+{
+        int place = is_first_word_of_any(words[0]) && count > 1;
+
+        for (size_t i = 0; i < OPERATIONS; i++) {
+                const char *name = operations[i].name;
+
+                if (place && !is_first_word(&operations[i], words[0]))
+                        continue;
+                name += place ? strlen(words[0]) + 1 : 0;
+                for (size_t k = 0; k < sizeof(habits) / sizeof(habits[0]); k++)
+                        if (strcmp(words[place], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
+                                return &operations[i];
+        }
+        return NULL;
+}
+
+static int unknown(int count, char **words)
+{
+        const struct cli_operation *habitual = by_habit(count, words);
+        char second[200] = "", meant[SUGGEST_TEXT_BYTES];
+        struct suggest s;
+        size_t size = 0;
+
+        if (habitual)
+                return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0],
+                               is_first_word_of_any(words[0]) ? " " : "",
+                               is_first_word_of_any(words[0]) ? words[1] : "", habitual->name);
+        if (options_is_code_word(words[0]))
+                return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0],
+                               strchr(words[0], '.') ? "" : " FILE");
+
+        for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
+                if (is_first_word(&operations[i], words[0]))
+                        size += (size_t)snprintf(second + size, sizeof(second) - size, "%s%s", size ? ", " : "",
+                                                 operations[i].name + strlen(words[0]) + 1);
+        s = suggest_command(size && count > 1, words);
+        if (size && count > 1)
+                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second,
+                               suggest_text(&s, meant));
+        if (size)
+                return cli_bad("%s: expected one of %s", words[0], second);
+        return cli_bad("there is no command '%s' (cloche --help lists them)%s", words[0], suggest_text(&s, meant));
+}
+
+static void list(const char *first_word)
+{
+        printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if (!first_word || is_first_word(&operations[i], first_word))
+                        printf("  %-20s %s\n", operations[i].name, operations[i].summary);
+        printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
+}
+
+static int help(int count, char **words)
+{
+        int taken;
+        const struct cli_operation *operation = find(count, words, &taken);
+
+        if (operation) {
+                options_help(operation);
+                return 0;
+        }
+        for (size_t i = 0; count == 1 && i < OPERATIONS; i++)
+                if (is_first_word(&operations[i], words[0])) {
+                        list(words[0]);
+                        return 0;
+                }
+        if (count > 0)
+                return unknown(count, words);
+        list(NULL);
+        return 0;
+}
+
+static int wants_help(int argc, char **argv)
+{
+        for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+                if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+                        return 1;
+        return 0;
+}
+
+static int dispatch(const struct cli_operation *operation, int argc, char **argv)
+{
+        struct cli_request *request;
+        int code;
+
+        if (wants_help(argc, argv)) {
+                options_help(operation);
+                return 0;
+        }
+        request = calloc(1, sizeof(*request));
+        if (!request)
+                return cli_bad("out of memory");
+        code = options_parse(operation, argc, argv, request);
+        progress_allow(!request->json);
+        if (code == 0)
+                code = operation->command->run(request);
+        progress_end();
+        options_done(request);
+        free(request);
+        if (fflush(stdout) == 0)
+                signals_die_if_interrupted(code);
+        return code;
+}
+
+int main(int argc, char **argv)
+{
+        const char *word = argc > 1 ? argv[1] : "";
+        int taken;
+        const struct cli_operation *operation = find(argc - 1, argv + 1, &taken);
+
+        fd_open_standard();
+        fd_raise_limit();
+        if (operation)
+                return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
+        if (strcmp(word, "__complete") == 0)
+                return complete(operations, OPERATIONS, argc - 2, argv + 2);
+        if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+                printf("cloche " CLOCHE_VERSION "\n");
+                return 0;
+        }
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+                return help(argc - 2, argv + 2);
+        if (!*word) {
+                list(NULL);
+                return CLI_BAD_INPUT;
+        }
+        if (argc == 3 && wants_help(1, argv + 2))
+                return help(1, argv + 1);
+        return unknown(argc - 1, argv + 1);
+}

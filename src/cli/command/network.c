@@ -1,0 +1,178 @@
+/* cloche ports, net: the reachable ports of a sandbox and its rules for connections. */
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+
+#include <stdio.h>
+
+/* -- ports ---------------------------------------------------------------------------------------------------- */
+
+static void print_exposed(const json_t *port)
+{
+        const char *url = sandbox_text(port, "url");
+
+        printf("%5lld  exposed  %-7s token %s", (long long)json_integer_value(json_object_get(port, "port")),
+               json_is_true(json_object_get(port, "open")) ? "open" : "closed", sandbox_text(port, "token"));
+        if (*sandbox_text(port, "name")) {
+                fputs("  ", stdout);
+                say_name(stdout, sandbox_text(port, "name"));
+        }
+        printf("%s%s\n", *url ? "  " : "", url);
+}
+
+static void print_open(const json_t *port)
+{
+        printf("%5lld  open     %s\n", (long long)json_integer_value(json_object_get(port, "port")),
+               sandbox_text(port, "address"));
+}
+
+static int list_ports(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_ask_once(request, "port.list", sandbox_params(request), &answer);
+
+        if (code == 0 && request->json)
+                sandbox_print_json(answer);
+        if (code == 0 && !request->json) {
+                say_rows(json_object_get(answer, "exposed"), 0, print_exposed);
+                say_rows(json_object_get(answer, "open"), 0, print_open);
+        }
+        json_decref(answer);
+        return code;
+}
+
+static int expose(struct cli_request *request)
+{
+        json_t *params = json_pack("{s:s, s:I, s:s*}", "sandbox", request->positional[0], "port",
+                                   (json_int_t)request->sandbox.expose, "name", request->sandbox.word);
+        json_t *answer = NULL;
+        int code = sandbox_ask_once(request, "port.expose", params, &answer);
+        const char *url = sandbox_text(answer, "url");
+
+        if (code == 0 && request->json)
+                sandbox_print_json(answer);
+        else if (code == 0)
+                printf("%s\n", *url ? url : sandbox_text(answer, "token"));
+        json_decref(answer);
+        return code;
+}
+
+static int unexpose(struct cli_request *request)
+{
+        json_t *answer = NULL, *params = json_pack("{s:s, s:I}", "sandbox", request->positional[0], "port",
+                                                   (json_int_t)request->sandbox.unexpose);
+        int code = sandbox_ask_once(request, "port.unexpose", params, &answer);
+        int was = json_is_true(json_object_get(answer, "exposed"));
+
+        if (code == 0 && request->json)
+                sandbox_print_json(answer);
+        json_decref(answer);
+        if (code == 0 && !was)
+                return cli_bad("port %d of '%s' was not exposed", (int)request->sandbox.unexpose,
+                               request->positional[0]);
+        return code;
+}
+
+static int ports(struct cli_request *request)
+{
+        const struct sandbox_words *said = &request->sandbox;
+
+        if (said->expose && said->unexpose)
+                return cli_bad("--expose and --unexpose are two requests");
+        if (said->word && !said->expose)
+                return cli_bad("--name: expected --expose PORT");
+        return said->expose ? expose(request) : said->unexpose ? unexpose(request) : list_ports(request);
+}
+
+/* -- net ------------------------------------------------------------------------------------------------------ */
+
+static void print_rules(const json_t *network, const char *name)
+{
+        const json_t *rule;
+        size_t i;
+
+        json_array_foreach (json_object_get(network, name), i, rule)
+                printf("%-5s %s\n", name, json_string_value(rule));
+}
+
+static void print_policy(const json_t *sandbox, int json)
+{
+        const json_t *network = json_object_get(sandbox, "network");
+
+        if (json) {
+                sandbox_print_json(network ? network : json_null());
+                return;
+        }
+        print_rules(network, "allow");
+        print_rules(network, "deny");
+        if (json_array_size(json_object_get(network, "allow")) == 0)
+                printf("nowhere\n");
+}
+
+static void print_decision(const json_t *of)
+{
+        const char *host = sandbox_text(of, "host"), *address = sandbox_text(of, "address");
+
+        printf("%s  %-7s %-4s ", sandbox_text(of, "time"), sandbox_text(of, "verdict"), sandbox_text(of, "kind"));
+        say_name(stdout, *host ? host : address);
+        printf(":%lld", (long long)json_integer_value(json_object_get(of, "port")));
+        if (*host && *address)
+                printf(" (%s)", address);
+        fputs("  ", stdout);
+        say_name(stdout, sandbox_text(of, "why"));
+        if (*sandbox_text(of, "rule"))
+                printf(" [%s]", sandbox_text(of, "rule"));
+        putchar('\n');
+}
+
+static int print_log(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_ask_once(request, "network.log", sandbox_params(request), &answer);
+
+        if (code == 0)
+                say_rows(json_object_get(answer, "decisions"), request->json, print_decision);
+        json_decref(answer);
+        return code;
+}
+
+static int net(struct cli_request *request)
+{
+        json_t *policy = sandbox_network(request), *params = sandbox_params(request), *sandbox = NULL;
+        int code = sandbox_check_network(request);
+
+        if (code == 0 && request->sandbox.none && (request->sandbox.allow || request->sandbox.deny))
+                code = cli_bad("--none excludes --allow and --deny");
+        else if (code == 0 && request->sandbox.log && policy)
+                code = cli_bad("--log shows; change the rules in another request");
+        if (code || request->sandbox.log) {
+                json_decref(policy);
+                json_decref(params);
+                return code ? code : print_log(request);
+        }
+        if (policy)
+                json_object_set_new(params, "network", policy);
+        code = sandbox_ask_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
+        if (code == 0)
+                print_policy(sandbox, request->json);
+        json_decref(sandbox);
+        return code;
+}
+
+static const struct cli_option *const ports_tables[] = {options_ports, options_json, options_daemon, NULL};
+static const struct cli_option *const net_tables[] = {options_network, options_json, options_daemon, NULL};
+
+const struct cli_command command_ports = {
+        .tables = ports_tables,
+        .run = ports,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+
+const struct cli_command command_net = {
+        .tables = net_tables,
+        .run = net,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};

@@ -1,0 +1,179 @@
+/* cloche ps, logs, kill: processes of a sandbox. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+#include "cli/sandbox/follow.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE_BYTES (1 << 20)
+
+static json_t *process_params(const struct cli_request *request)
+{
+        return json_pack("{s:s, s:s}", "sandbox", request->positional[0], "process", request->positional[1]);
+}
+
+/* -- ps ------------------------------------------------------------------------------------------------------- */
+
+static void print_status(const json_t *process)
+{
+        const json_t *code = json_object_get(process, "exitCode"), *signal = json_object_get(process, "signal");
+        char text[40];
+
+        snprintf(text, sizeof(text), "%s", sandbox_text(process, "status"));
+        if (json_is_string(signal))
+                snprintf(text, sizeof(text), "%.16s %.16s", sandbox_text(process, "status"), json_string_value(signal));
+        else if (json_integer_value(code) != 0)
+                snprintf(text, sizeof(text), "%.16s %d", sandbox_text(process, "status"),
+                         (int)json_integer_value(code));
+        printf(" %-16s", text);
+}
+
+static void print_row(const json_t *process)
+{
+        printf("%-16s %7lld", sandbox_text(process, "process"),
+               (long long)json_integer_value(json_object_get(process, "pid")));
+        print_status(process);
+        printf(" %-12s %s  ", sandbox_text(process, "session"), sandbox_text(process, "startedAt"));
+        say_path(stdout, json_object_get(process, "command"));
+        putchar('\n');
+}
+
+static int ps(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_ask_once(request, "process.list", sandbox_params(request), &answer);
+
+        if (code == 0)
+                say_rows(json_object_get(answer, "processes"), request->json, print_row);
+        json_decref(answer);
+        return code;
+}
+
+/* -- logs ----------------------------------------------------------------------------------------------------- */
+
+static json_int_t number(const struct daemon_told *told, const char *stream, const char *what)
+{
+        char name[40];
+
+        snprintf(name, sizeof(name), "%s%s", stream, what);
+        return json_integer_value(json_object_get(told->body, name));
+}
+
+/* Print one page of one stream. 1: more pages remain. */
+static int print_page(struct daemon_client *client, const struct cli_request *request, const char *stream, int fd,
+                      json_int_t *offset, struct cloche_err *e)
+{
+        json_t *params = process_params(request);
+        struct daemon_told told;
+        const void *data;
+        size_t size;
+        int r;
+
+        if (params)
+                json_object_update_new(params, json_pack("{s:I, s:i}", "offset", *offset, "limit", PAGE_BYTES));
+        r = daemon_call(client, "process.logs", params, NULL, 0, &told, e);
+        if (r < 0)
+                return r;
+        if (*offset == 0 && number(&told, stream, "Dropped") > 0)
+                cli_bad("%lld bytes of %s were not kept", (long long)number(&told, stream, "Dropped"), stream);
+        r = daemon_bytes(&told, json_object_get(told.body, stream), stream, &data, &size, e);
+        if (r == 0 && fd_write_full(fd, data, size) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "write output");
+        *offset = number(&told, stream, "Next");
+        if (r == 0)
+                r = size > 0 && *offset < number(&told, stream, "Total");
+        daemon_told_done(&told);
+        return r;
+}
+
+static int print_stream(struct daemon_client *client, const struct cli_request *request, const char *stream, int fd)
+{
+        struct cloche_err e = {0};
+        json_int_t offset = 0;
+        int r;
+
+        do
+                r = print_page(client, request, stream, fd, &offset, &e);
+        while (r == 1);
+        return r < 0 ? sandbox_fail(&e) : 0;
+}
+
+static int follow(struct cli_request *request, struct daemon_client *client)
+{
+        struct follow f = {.client = client, .ends_unread = 1};
+        struct cloche_err e = {0};
+        json_t *ended;
+        json_int_t id;
+        int code;
+
+        if (daemon_ask(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
+                return sandbox_fail(&e);
+        code = follow_run(&f, id, &ended);
+        json_decref(ended);
+        return code;
+}
+
+static int logs(struct cli_request *request)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code)
+                return code;
+        if (request->sandbox.follow) {
+                code = follow(request, &client);
+        } else {
+                code = print_stream(&client, request, "stdout", STDOUT_FILENO);
+                if (code == 0)
+                        code = print_stream(&client, request, "stderr", STDERR_FILENO);
+        }
+        daemon_close(&client);
+        return code;
+}
+
+/* -- kill ----------------------------------------------------------------------------------------------------- */
+
+static int kill_process(struct cli_request *request)
+{
+        json_t *params = process_params(request), *process = NULL;
+        int code;
+
+        if (params && request->sandbox.signal)
+                json_object_set_new(params, "signal", json_string(request->sandbox.signal));
+        code = sandbox_ask_once(request, "process.kill", params, &process);
+        if (code == 0 && request->json)
+                sandbox_print_json(process);
+        json_decref(process);
+        return code;
+}
+
+static const struct cli_option *const ps_tables[] = {options_json, options_daemon, NULL};
+static const struct cli_option *const logs_tables[] = {options_follow, options_daemon, NULL};
+static const struct cli_option *const kill_tables[] = {options_signal, options_json, options_daemon, NULL};
+
+const struct cli_command command_ps = {
+        .tables = ps_tables,
+        .run = ps,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+
+const struct cli_command command_logs = {
+        .tables = logs_tables,
+        .run = logs,
+        .expected = "a sandbox and a process",
+        .positional_min = 2,
+        .positional_max = 2,
+};
+
+const struct cli_command command_kill = {
+        .tables = kill_tables,
+        .run = kill_process,
+        .expected = "a sandbox and a process",
+        .positional_min = 2,
+        .positional_max = 2,
+};

@@ -1,0 +1,230 @@
+/* cloche repl: type code cell by cell, in a context that lives until the end. */
+#include "base/fd.h"
+#include "base/utf8.h"
+#include "cli/cells/cells.h"
+#include "cli/cells/incomplete.h"
+#include "cli/cells/target.h"
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+#include "cli/run/xdg.h"
+#include "cli/sandbox/prompt.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELL_BYTES_MAX (64u << 20)
+#define MATCHES_MAX 1000
+
+struct repl {
+        const struct cli_request *request;
+        struct daemon_client client;
+        struct place place;
+        struct questions questions;
+        struct cells cells;
+        struct buf typed; /* the cell so far */
+};
+
+/* -- completion ----------------------------------------------------------------------------------------------- */
+
+/* Completions come from a guest: none may contain terminal controls. */
+static int is_typable(const char *text)
+{
+        for (; *text; text++)
+                if ((unsigned char)*text < 0x20 || *text == 0x7f)
+                        return 0;
+        return 1;
+}
+
+static int take_matches(const json_t *answer, size_t at, size_t before, struct prompt_matches *ret)
+{
+        const json_t *matches = json_object_get(answer, "matches"), *match;
+        json_int_t from = json_integer_value(json_object_get(answer, "from"));
+        size_t i;
+
+        if (from < (json_int_t)before || from > (json_int_t)at ||
+            json_integer_value(json_object_get(answer, "to")) != (json_int_t)at)
+                return -1;
+        ret->replaced = at - (size_t)from;
+        ret->texts = calloc(MATCHES_MAX, sizeof(*ret->texts));
+        json_array_foreach (matches, i, match)
+                if (ret->texts && ret->count < MATCHES_MAX && json_is_string(match) &&
+                    is_typable(json_string_value(match)) && (ret->texts[ret->count] = strdup(json_string_value(match))))
+                        ret->count++;
+        return 0;
+}
+
+static int complete_line(void *data, const char *line, size_t size, struct prompt_matches *ret)
+{
+        struct repl *r = data;
+        struct follow follow = {.client = &r->client};
+        size_t before = utf8_count(r->typed.data, r->typed.size);
+        _cleanup_buf_ struct buf code = BUF_INIT(CELL_BYTES_MAX);
+        json_t *answer = NULL, *text;
+        int code_of;
+
+        if (buf_append(&code, r->typed.data, r->typed.size) < 0 || buf_append(&code, line, size) < 0)
+                return -1;
+        text = json_stringn(code.data, code.size);
+        if (!text)
+                return -1;
+        code_of = follow_request(&follow, "context.complete",
+                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context,
+                                           "code", text),
+                                 &answer);
+        if (code_of == 0)
+                code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
+        json_decref(answer);
+        return code_of;
+}
+
+/* -- cells ---------------------------------------------------------------------------------------------------- */
+
+/* 0: continue; otherwise the exit code. */
+static int run_typed(struct repl *r)
+{
+        json_t *answer = NULL;
+        int code = cells_run(&r->cells, r->typed.data, r->typed.size, &answer),
+            is_given_up = !answer && r->cells.ended_by == SIGINT;
+
+        json_decref(answer);
+        buf_consume(&r->typed, r->typed.size);
+        if (!r->cells.ends_line) {
+                putchar('\n');
+                fflush(stdout);
+        }
+        if (is_given_up)
+                cli_bad("the cell was given up: if an interrupt did not end it, the interpreter begins anew");
+        return r->cells.is_lost || (r->cells.ended_by && !is_given_up) ? code : 0;
+}
+
+static int is_blank(const struct buf *text)
+{
+        for (size_t i = 0; i < text->size; i++)
+                if (!strchr(" \t\r\n", text->data[i]))
+                        return 0;
+        return 1;
+}
+
+static int take_line(struct repl *r, const char *line, size_t size)
+{
+        size_t whole;
+
+        if (buf_append(&r->typed, line, size) < 0)
+                return cli_bad("the cell has more than %u bytes", CELL_BYTES_MAX), 1;
+        whole = r->typed.size - (r->typed.data[r->typed.size - 1] == '\n');
+        if (is_blank(&r->typed))
+                buf_consume(&r->typed, r->typed.size);
+        else if (!unfinished(r->place.language, r->typed.data, whole))
+                return run_typed(r);
+        return 0;
+}
+
+static int type_cells(struct repl *r, struct prompt *prompt)
+{
+        int code = 0;
+
+        while (code == 0) {
+                const char *line;
+                size_t size;
+                enum prompt_end end = prompt_read(prompt, r->typed.size ? "... " : ">>> ", &line, &size);
+
+                if (end == PROMPT_OVER)
+                        return 0;
+                if (end == PROMPT_SIGNALLED)
+                        return FOLLOW_CANCELLED;
+                if (end == PROMPT_INTERRUPTED)
+                        buf_consume(&r->typed, r->typed.size);
+                else
+                        code = take_line(r, line, size);
+        }
+        return code;
+}
+
+static int converse(struct repl *r)
+{
+        char state[HOME_PATH_BYTES], file[HOME_PATH_BYTES + 40];
+        int has_history = home_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
+                          home_make_directories(state) == 0;
+        struct prompt *prompt;
+        int code;
+
+        snprintf(file, sizeof(file), "%s/history-%s", state, r->place.language);
+        prompt = prompt_new(has_history ? file : NULL, complete_line, r);
+        if (!prompt)
+                return cli_bad("no memory for a prompt"), 1;
+        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->place.language,
+               r->place.sandbox, r->place.context);
+        fflush(stdout);
+        code = type_cells(r, prompt);
+        prompt_free(prompt);
+        return code;
+}
+
+/* Run all of standard input as one cell. */
+static int run_piped(struct repl *r)
+{
+        for (;;) {
+                char *room = buf_reserve(&r->typed, 65536);
+                ssize_t n = room ? read(STDIN_FILENO, room, 65536) : 0;
+
+                if (!room)
+                        return cli_bad("standard input has more than %u bytes", CELL_BYTES_MAX);
+                if (n < 0 && errno != EINTR)
+                        return cli_bad("cannot read standard input: %s", strerror(errno)), 1;
+                if (n == 0)
+                        break;
+                r->typed.size += n > 0 ? (size_t)n : 0;
+        }
+        return is_blank(&r->typed) ? 0 : cells_run(&r->cells, r->typed.data, r->typed.size, NULL);
+}
+
+/* -- both ---------------------------------------------------------------------------------------------------- */
+
+static int work(struct repl *r, int is_terminal)
+{
+        const char *directory = r->request->sandbox.displays;
+
+        questions_begin(&r->questions, r->place.sandbox);
+        r->cells = (struct cells){
+                .client = &r->client,
+                .sandbox = r->place.sandbox,
+                .context = r->place.context,
+                .timeout_ms = r->request->run.limits.wall_ms,
+                .restart = 1,
+                .interrupts = is_terminal,
+                .questions = is_terminal ? &r->questions : NULL,
+                .displays = {.sandbox = r->place.sandbox,
+                             .directory = directory,
+                             .saves = directory     ? DISPLAYS_ALL
+                                      : is_terminal ? DISPLAYS_PICTURES
+                                                    : DISPLAYS_NAMED},
+        };
+        return is_terminal ? converse(r) : run_piped(r);
+}
+
+static int repl(struct cli_request *request)
+{
+        struct repl r = {.request = request, .typed = BUF_INIT(CELL_BYTES_MAX)};
+        int code = sandbox_open(request, &r.client), bad;
+
+        if (code)
+                return code;
+        if (request->sandbox.sandbox)
+                sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
+        code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context,
+                          request->positional[0]);
+        if (code == 0)
+                code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
+        questions_done(&r.questions);
+        bad = place_close(&r.place);
+        daemon_close(&r.client);
+        buf_done(&r.typed);
+        return code ? code : bad;
+}
+
+static const struct cli_option *const tables[] = {options_choice,   options_prompt, options_cell_timeout,
+                                                  options_displays, options_daemon, NULL};
+
+const struct cli_command command_repl = {.tables = tables, .run = repl, .positional_max = 1};

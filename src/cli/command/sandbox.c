@@ -1,0 +1,222 @@
+/* cloche sandbox create, ls, get, set, stop, save, rm. */
+#include "cli/options/options.h"
+#include "cli/options/quantity.h"
+#include "cli/output/print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -- printing ------------------------------------------------------------------------------------------------- */
+
+static void print_text(const char *text)
+{
+        say_bytes(stdout, text, strlen(text), SAY_NAME);
+}
+
+static int ends_with(const char *name, const char *end)
+{
+        return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+/* name: its suffix gives the unit of a number. */
+static void print_scalar(const char *name, const json_t *value)
+{
+        char quantity[QUANTITY_TEXT_BYTES];
+        int is_time = ends_with(name, "Ms");
+        char *text;
+
+        if (json_integer_value(value) > 0 && (is_time || ends_with(name, "Bytes"))) {
+                puts((is_time ? quantity_ms_text : quantity_bytes_text)((double)json_integer_value(value), quantity));
+                return;
+        }
+        text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        print_text(text ? text : json_is_string(value) ? json_string_value(value) : "?");
+        putchar('\n');
+        free(text);
+}
+
+/* Print a line per value: the path of names, then the value. */
+static void print_values(const char *before, const json_t *value)
+{
+        char name[200];
+        const char *key;
+        json_t *member;
+        size_t i;
+
+        if (json_is_array(value))
+                json_array_foreach (value, i, member) {
+                        printf("%-26s ", before);
+                        print_scalar(before, member);
+                }
+        else if (json_is_object(value))
+                json_object_foreach ((json_t *)value, key, member) {
+                        snprintf(name, sizeof(name), "%s%s%s", before, *before ? "." : "", key);
+                        print_values(name, member);
+                }
+        else {
+                print_text(before);
+                printf("%*s ", (int)(strlen(before) < 26 ? 26 - strlen(before) : 0), "");
+                print_scalar(before, value);
+        }
+}
+
+static void print_one(const json_t *sandbox, int json)
+{
+        if (json)
+                sandbox_print_json(sandbox);
+        else
+                print_values("", sandbox);
+}
+
+static void print_row(const json_t *of)
+{
+        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"),
+               sandbox_text(of, "state"), (long long)json_integer_value(json_object_get(of, "sessions")),
+               (long long)json_integer_value(json_object_get(of, "processes")), sandbox_text(of, "lastUsedAt"));
+}
+
+/* -- commands ------------------------------------------------------------------------------------------------- */
+
+/* The parameters given by options. */
+static json_t *said(const struct cli_request *request)
+{
+        const struct sandbox_words *words = &request->sandbox;
+        json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits",
+                                   sandbox_limits(request), "env", sandbox_env(request), "network",
+                                   sandbox_network(request), "labels", words->labels);
+
+        if (params && words->idle_ms != UINT64_MAX)
+                json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
+        return params;
+}
+
+static int create(struct cli_request *request)
+{
+        json_t *made = NULL;
+        int code = sandbox_check_network(request);
+
+        if (code == 0)
+                code = sandbox_ask_once(request, "sandbox.create", said(request), &made);
+        if (code == 0 && request->json)
+                sandbox_print_json(made);
+        else if (code == 0)
+                printf("%s\n", sandbox_text(made, "sandbox"));
+        json_decref(made);
+        return code;
+}
+
+static int list(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_ask_once(request, "sandbox.list", json_object(), &answer);
+
+        if (code == 0)
+                say_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
+        json_decref(answer);
+        return code;
+}
+
+static int get(struct cli_request *request)
+{
+        json_t *sandbox = NULL;
+        int code = sandbox_ask_once(request, "sandbox.get", sandbox_params(request), &sandbox);
+
+        if (code == 0)
+                print_one(sandbox, request->json);
+        json_decref(sandbox);
+        return code;
+}
+
+static int set(struct cli_request *request)
+{
+        json_t *params = said(request), *sandbox = NULL;
+        int code;
+
+        if (json_object_size(params) == 1) {
+                json_decref(params);
+                return cli_bad("expected what is to be changed (cloche help sandbox set lists it)");
+        }
+        code = sandbox_ask_once(request, "sandbox.update", params, &sandbox);
+        if (code == 0 && request->json)
+                sandbox_print_json(sandbox);
+        json_decref(sandbox);
+        return code;
+}
+
+/* Try all names. */
+static int each(struct cli_request *request, const char *method)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code)
+                return code;
+        for (int i = 0; i < request->positional_count; i++) {
+                int bad = sandbox_ask(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
+
+                code = bad ? bad : code;
+        }
+        daemon_close(&client);
+        return code;
+}
+
+static int stop(struct cli_request *request)
+{
+        return each(request, "sandbox.stop");
+}
+
+static int save(struct cli_request *request)
+{
+        return each(request, "sandbox.save");
+}
+
+static int drop(struct cli_request *request)
+{
+        return each(request, "sandbox.delete");
+}
+
+static const struct cli_option *const create_tables[] = {
+        options_sandbox_limits, options_sandbox_network, options_env, options_sandbox,
+        options_json,           options_daemon,          NULL,
+};
+static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
+static const struct cli_option *const each_tables[] = {options_daemon, NULL};
+
+const struct cli_command command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
+const struct cli_command command_sandbox_ls = {.tables = show_tables, .run = list};
+const struct cli_command command_sandbox_get = {
+        .tables = show_tables,
+        .run = get,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_command command_sandbox_set = {
+        .tables = create_tables,
+        .run = set,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_command command_sandbox_stop = {
+        .tables = each_tables,
+        .run = stop,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_command command_sandbox_save = {
+        .tables = each_tables,
+        .run = save,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_command command_sandbox_rm = {
+        .tables = each_tables,
+        .run = drop,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};

@@ -1,0 +1,197 @@
+/* cloche git, watch, events: requests that report events while they run. */
+#include "base/fd.h"
+#include "cli/options/options.h"
+#include "cli/output/print.h"
+#include "cli/sandbox/follow.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PASSWORD_BYTES 4096
+
+static int follow_once(struct cli_request *request, struct follow *f, const char *method, json_t *params, json_t **ret)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        *ret = NULL;
+        if (code) {
+                json_decref(params);
+                return code;
+        }
+        f->client = &client;
+        code = follow_request(f, method, params, ret);
+        daemon_close(&client);
+        return code;
+}
+
+/* -- git ------------------------------------------------------------------------------------------------------ */
+
+/* Read the first line; 0, or a line was printed. */
+static int read_password(const char *path, char ret[PASSWORD_BYTES])
+{
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        ssize_t n = fd < 0 ? -1 : read(fd, ret, PASSWORD_BYTES - 1);
+
+        if (n < 0)
+                return cli_bad("--password-file: cannot read '%s': %s", path, strerror(errno));
+        ret[n] = '\0';
+        ret[strcspn(ret, "\r\n")] = '\0';
+        return *ret ? 0 : cli_bad("--password-file: '%s' begins with an empty line", path);
+}
+
+static json_t *git_params(const struct cli_request *request, const char *password)
+{
+        const struct sandbox_words *said = &request->sandbox;
+        const char *const *words = request->positional;
+        json_t *params = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*}", "sandbox", words[0], "url", words[1],
+                                   "dir", words[2], "branch", said->branch, "username", said->username, "password",
+                                   password, "session", said->session);
+
+        if (params && said->depth)
+                json_object_set_new(params, "depth", json_integer((json_int_t)said->depth));
+        if (params && request->run.limits.wall_ms)
+                json_object_set_new(params, "timeoutMs",
+                                    json_integer(request->run.limits.wall_ms == CLOCHE_UNLIMITED
+                                                         ? 0
+                                                         : (json_int_t)request->run.limits.wall_ms));
+        return params;
+}
+
+static int git(struct cli_request *request)
+{
+        struct follow f = {.all_is_error = 1};
+        char password[PASSWORD_BYTES];
+        const char *file = request->sandbox.password_file;
+        json_t *done = NULL;
+        int code = file ? read_password(file, password) : 0;
+
+        if (code)
+                return code;
+        code = follow_once(request, &f, "git.checkout", git_params(request, file ? password : NULL), &done);
+        if (code == 0 && request->json) {
+                sandbox_print_json(done);
+        } else if (code == 0) {
+                say_name(stdout, sandbox_text(done, "dir"));
+                printf("  %s  ", sandbox_text(done, "commit"));
+                say_name(stdout, sandbox_text(done, "branch"));
+                putchar('\n');
+        }
+        json_decref(done);
+        return code;
+}
+
+/* -- watch and events ----------------------------------------------------------------------------------------- */
+
+static void print_change(const char *event, const json_t *about)
+{
+        if (strcmp(event, "change") != 0) {
+                printf("%s\n", event);
+                return;
+        }
+        printf("%-7s ", sandbox_text(about, "type"));
+        if (json_object_get(about, "from")) {
+                say_path(stdout, json_object_get(about, "from"));
+                fputs(" -> ", stdout);
+        }
+        say_path(stdout, json_object_get(about, "path"));
+        printf("%s\n", json_is_true(json_object_get(about, "isDirectory")) ? "/" : "");
+}
+
+/* Print the event and its members as "name value" pairs; nested values are JSON. */
+static void print_event(const char *event, const json_t *about)
+{
+        const char *name;
+        json_t *value;
+
+        printf("%s", event);
+        json_object_foreach ((json_t *)about, name, value) {
+                char *text = json_is_string(value)
+                                     ? NULL
+                                     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+
+                fputs("  ", stdout);
+                say_name(stdout, name);
+                putchar(' ');
+                say_name(stdout, text ? text : json_string_value(value));
+                free(text);
+        }
+        putchar('\n');
+}
+
+struct teller {
+        int json;
+        void (*print)(const char *event, const json_t *about);
+};
+
+static int tell(void *data, const struct daemon_told *told)
+{
+        const struct teller *teller = data;
+        struct cloche_err e = {0};
+        json_t *about, *line;
+
+        if (daemon_text_form(told, &about, &e) < 0)
+                return sandbox_fail(&e);
+        if (teller->json) {
+                line = json_pack("{s:s, s:O}", "event", told->event, "about", about);
+                sandbox_print_json(line);
+                json_decref(line);
+        } else {
+                teller->print(told->event, about);
+        }
+        json_decref(about);
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return 0;
+        return errno == EPIPE ? FOLLOW_UNREAD : (cli_bad("cannot write output: %s", strerror(errno)), 1);
+}
+
+static int watch(struct cli_request *request)
+{
+        struct teller teller = {request->json, print_change};
+        struct follow f = {.on_event = tell, .data = &teller};
+        json_t *ended;
+        json_t *params = json_pack("{s:s, s:s}", "sandbox", request->positional[0], "path", request->positional[1]);
+        int code = follow_once(request, &f, "file.watch", params, &ended);
+
+        json_decref(ended);
+        return code;
+}
+
+static int events(struct cli_request *request)
+{
+        struct teller teller = {request->json, print_event};
+        struct follow f = {.on_event = tell, .data = &teller};
+        json_t *ended;
+        int code = follow_once(request, &f, "sandbox.events", sandbox_params(request), &ended);
+
+        json_decref(ended);
+        return code;
+}
+
+static const struct cli_option *const git_tables[] = {options_git, options_timeout, options_json, options_daemon, NULL};
+static const struct cli_option *const tell_tables[] = {options_json, options_daemon, NULL};
+
+const struct cli_command command_git = {
+        .tables = git_tables,
+        .run = git,
+        .expected = "a sandbox and a URL",
+        .positional_min = 2,
+        .positional_max = 3,
+};
+
+const struct cli_command command_watch = {
+        .tables = tell_tables,
+        .run = watch,
+        .expected = "a sandbox and a path",
+        .positional_min = 2,
+        .positional_max = 2,
+};
+
+const struct cli_command command_events = {
+        .tables = tell_tables,
+        .run = events,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};

@@ -1,0 +1,72 @@
+/* The parsed command line. */
+#ifndef CLOCHE_CLI_OPTIONS_OPTIONS_H
+#define CLOCHE_CLI_OPTIONS_OPTIONS_H
+
+#include "cli/command/cli.h"
+#include "cli/run/helper.h"
+#include "cli/run/mounts.h"
+#include "cli/sandbox/sandbox-options.h"
+#include "cli/sandbox/terminal.h"
+
+#define CLI_FILES_MAX 10000 /* the maximum of a run */
+#define CLI_ENV_MAX 1000
+#define CLI_WORDS_MAX 100
+#define CLI_TEXTS_MAX 8
+
+struct cli_request {
+        struct cloche_engine_options engine;
+        struct cloche_run_options run;
+        struct cloche_file files[CLI_FILES_MAX];
+        const char *env[CLI_ENV_MAX]; /* owned */
+        const char **positional;
+        int positional_count;
+        char *code; /* owned */
+        size_t code_size;
+        int have_code, json;
+        int is_code_stdin;          /* code was read from standard input */
+        const char *stdin_is_for;   /* the option that read it; NULL: none */
+        char *texts[CLI_TEXTS_MAX]; /* values read from files, owned */
+        size_t text_count;
+        json_t *languages; /* NULL: not fetched */
+        struct mounts_said mounts;
+        const char *prefix;       /* the name of a stored prefix */
+        struct terminal terminal; /* for -t */
+        int force, cold;
+        int is_strict;         /* every guard is required */
+        int denials;           /* denials are printed as they happen */
+        struct errand keeping; /* the process that keeps unwritten changes, see outcome.h */
+        int dry_run, unified, all;
+        const char *links;               /* for a sync: inside or any; NULL: any */
+        const char *on_error, *conflict; /* for a separate sync; NULL: as in the run */
+        uint64_t runs, concurrency;      /* 0: not given */
+        struct sandbox_words sandbox;
+};
+
+extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[],
+        options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
+        options_cell_timeout[], options_env[], options_terminal[];
+
+/* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
+int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);
+/* Take the word at `at`: a language followed by a file with code, or a file whose name implies the
+ * language. Does nothing if code was given already. 0, or the exit code after a line was printed. */
+int options_take_code_word(struct cli_request *request, int at);
+int options_is_language(const char *word);
+/* True for a language, or a file name with a language's suffix. */
+int options_is_code_word(const char *word);
+/* cli_fail() for an error of a run; names the intended language. */
+int options_refuse_language(struct cli_request *request, const struct cloche_err *e);
+/* Keep text until the request is freed; frees it on failure. 0, or a line was printed. */
+int options_keep_text(struct cli_request *request, char *text);
+void options_done(struct cli_request *request);
+void options_help(const struct cli_operation *operation);
+/* Setters used by tables of two files: for --strict and for -c. */
+int options_set_strict(struct cli_request *r, const char *v);
+int options_set_code(struct cli_request *r, const char *v);
+/* Parse the value of `option`, a whole number of at most nine digits. 0, or a line was printed. */
+int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most);
+/* The same for a time; 0 is accepted and means none. */
+int options_duration(uint64_t *ret_ms, const char *option, const char *v, double least_ms, double most_ms);
+
+#endif

@@ -1,0 +1,204 @@
+/* The options of the commands for sandboxes. */
+#include "setters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_MS 86400000.0
+
+/* -- values --------------------------------------------------------------------------------------------------- */
+
+TEXT_SETTER(socket)
+TEXT_SETTER(session)
+TEXT_SETTER(cwd)
+TEXT_SETTER(process)
+TEXT_SETTER(signal)
+TEXT_SETTER(word)
+TEXT_SETTER(branch)
+TEXT_SETTER(username)
+TEXT_SETTER(password_file)
+FLAG_SETTER(input)
+FLAG_SETTER(terminal)
+FLAG_SETTER(follow)
+FLAG_SETTER(none)
+FLAG_SETTER(log)
+
+static int set_idle(struct cli_request *r, const char *v)
+{
+        return options_duration(&r->sandbox.idle_ms, "--idle", v, 1, 365 * DAY_MS);
+}
+
+static int set_expose(struct cli_request *r, const char *v)
+{
+        return options_count(&r->sandbox.expose, "--expose", v, 1024, 65535);
+}
+
+static int set_unexpose(struct cli_request *r, const char *v)
+{
+        return options_count(&r->sandbox.unexpose, "--unexpose", v, 1024, 65535);
+}
+
+static int set_depth(struct cli_request *r, const char *v)
+{
+        return options_count(&r->sandbox.depth, "--depth", v, 1, 100000000);
+}
+
+static int add_text(json_t **list, const char *option, const char *v)
+{
+        json_t *text = json_string(v);
+
+        if (!text)
+                return cli_bad("%s: a text in UTF-8 is expected", option);
+        if (!*list)
+                *list = json_array();
+        return json_array_append_new(*list, text) < 0 ? cli_bad("out of memory") : 0;
+}
+
+static int set_allow(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.allow, "--allow", v);
+}
+
+static int set_deny(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.deny, "--deny", v);
+}
+
+/* RULE,RULE,…; a leading '!' denies. */
+static int set_network(struct cli_request *r, const char *v)
+{
+        int bad = *v ? 0 : cli_bad("--network: expected HOST, HOST:PORT or HOST:FIRST-LAST, with commas between");
+
+        while (bad == 0 && *v) {
+                size_t size = strcspn(v, ",");
+                int is_denied = *v == '!';
+                char *rule = strndup(v + is_denied, size - (size_t)is_denied);
+
+                bad = !rule ? cli_bad("out of memory")
+                            : add_text(is_denied ? &r->sandbox.deny : &r->sandbox.allow, "--network", rule);
+                free(rule);
+                v += size;
+                v += *v == ',';
+        }
+        return bad;
+}
+
+static int set_label(struct cli_request *r, const char *v)
+{
+        const char *equals = strchr(v, '=');
+
+        if (!equals || equals == v)
+                return cli_bad("--label: '%s' is not NAME=VALUE", v);
+        if (!r->sandbox.labels)
+                r->sandbox.labels = json_object();
+        if (json_object_setn_new(r->sandbox.labels, v, (size_t)(equals - v), json_string(equals + 1)) < 0)
+                return cli_bad("--label: '%s' is not text in UTF-8", v);
+        return 0;
+}
+
+/* "-" is a positional word, like the path it replaces. */
+static int add_standard(struct cli_request *r, const char *v)
+{
+        (void)v;
+        if (r->positional_count == 2)
+                return cli_bad("'-' is one word too many (usage: cloche cp SOURCE TARGET)");
+        r->positional[r->positional_count++] = "-";
+        return 0;
+}
+
+/* -- tables --------------------------------------------------------------------------------------------------- */
+
+const struct cli_option options_socket[] = {
+        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own",
+         set_socket},
+        {0},
+};
+const struct cli_option options_daemon[] = {
+        {"--socket", "PATH",
+         "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own, started on demand",
+         set_socket},
+        {"--strict", NULL, "refuse a daemon that lacks any guard", options_set_strict},
+        {0},
+};
+const struct cli_option options_sandbox[] = {
+        {"--idle", "TIME",
+         "without anything asked or running, after which it is saved and stopped; default 20m, 0: never", set_idle},
+        {"--label", "NAME=VALUE", "a word of yours about it; may be repeated", set_label},
+        {0},
+};
+const struct cli_option options_sandbox_network[] = {
+        {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere",
+         set_allow},
+        {"--deny", "RULE", "but not there; may be repeated", set_deny},
+        {0},
+};
+const struct cli_option options_run_network[] = {
+        {"--network", "RULES",
+         "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST, with commas between, not to what stands behind !; else "
+         "nowhere",
+         set_network},
+        {0},
+};
+const struct cli_option options_session[] = {
+        {"-s", "SESSION",
+         "the session whose directory, variables and functions it has, made when it is not there; default: default",
+         set_session},
+        {"-C", "DIR", "in this directory; default: where the session is", set_cwd},
+        {0},
+};
+const struct cli_option options_exec[] = {
+        {"-i", NULL, "pass standard input on", set_input},
+        {"-t", NULL, "on a terminal, with -i or without; Ctrl-] leaves it", set_terminal},
+        {0},
+};
+const struct cli_option options_terminal[] = {
+        {"-t", NULL,
+         "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set "
+         "one",
+         set_terminal},
+        {0},
+};
+const struct cli_option options_process_id[] = {
+        {"--process", "ID", "what it is to be called; default: one is made up", set_process},
+        {0},
+};
+const struct cli_option options_attach[] = {
+        {"--process", "ID", "take up the terminal of this process in place of a new one", set_process},
+        {0},
+};
+const struct cli_option options_follow[] = {
+        {"-f", NULL, "and what it prints from now on, until it ends", set_follow},
+        {0},
+};
+const struct cli_option options_signal[] = {
+        {"-s", "SIGNAL", "this one, by name or number, at once; default: TERM, and KILL after five seconds",
+         set_signal},
+        {0},
+};
+const struct cli_option options_standard[] = {
+        {"-", NULL, "standard input or output, in place of a path of the host", add_standard},
+        {0},
+};
+const struct cli_option options_ports[] = {
+        {"--expose", "PORT", "let whoever has the token reach it", set_expose},
+        {"--unexpose", "PORT", "not any more", set_unexpose},
+        {"--name", "WORD", "with --expose: your own word for it", set_word},
+        {0},
+};
+const struct cli_option options_network[] = {
+        {"--allow", "RULE", "HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; in place of the rules there were",
+         set_allow},
+        {"--deny", "RULE", "likewise; wins over --allow", set_deny},
+        {"--none", NULL, "nowhere any more", set_none},
+        {"--log", NULL, "the last decisions about connections", set_log},
+        {0},
+};
+const struct cli_option options_git[] = {
+        {"--branch", "NAME", "branch or tag; default: the repository's own", set_branch},
+        {"--depth", "N", "so many commits; default: all", set_depth},
+        {"--username", "NAME", "for http", set_username},
+        {"--password-file", "FILE", "whose first line is the password or token; is in no command line, file or answer",
+         set_password_file},
+        {"-s", "SESSION", "below whose directory a relative DIR is; default: default", set_session},
+        {0},
+};

@@ -1,0 +1,140 @@
+#include "print.h"
+
+#include "base/utf8.h"
+#include "wire/base64.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES_MAX (1u << 20)
+
+/* -- characters ----------------------------------------------------------------------------------------------- */
+
+/* C0, DEL and C1 control the terminal; the others reorder or hide text (CVE-2021-42574). */
+static int steers(uint32_t character)
+{
+        static const struct {
+                uint32_t first, last;
+        } ranges[] = {
+                {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},     {0x200b, 0x200f},
+                {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xe0000, 0xe0fff},
+        };
+
+        for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+                if (character >= ranges[i].first && character <= ranges[i].last)
+                        return 1;
+        return 0;
+}
+
+static int is_plain(uint32_t character, enum say_as as)
+{
+        /* Joiners belong to the spelling of some languages; in a name they could make two names
+         * look the same. */
+        if (as == SAY_TEXT && (character == '\n' || character == '\t' || character == 0x200c || character == 0x200d))
+                return 1;
+        return !steers(character) && !(as == SAY_NAME && character == '\\');
+}
+
+void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as)
+{
+        const unsigned char *at = bytes, *end = at + size;
+
+        while (at < end) {
+                uint32_t character = 0;
+                size_t taken = utf8_decode(at, (size_t)(end - at), &character);
+
+                if (taken && is_plain(character, as))
+                        fwrite(at, 1, taken, out);
+                else if (character == '\\' && taken)
+                        fputs("\\\\", out);
+                else
+                        for (size_t i = 0; i < (taken ? taken : 1); i++)
+                                fprintf(out, "\\x%02x", at[i]);
+                at += taken ? taken : 1;
+        }
+}
+
+void say_name(FILE *out, const char *name)
+{
+        say_bytes(out, name ? name : "?", name ? strlen(name) : 1, SAY_NAME);
+}
+
+/* -- paths in JSON -------------------------------------------------------------------------------------------- */
+
+char *say_path_bytes(const json_t *path)
+{
+        const char *encoded = json_string_value(json_object_get(path, "b64"));
+        _cleanup_buf_ struct buf bytes = BUF_INIT(PATH_BYTES_MAX);
+
+        if (json_is_string(path))
+                return json_string_length(path) == strlen(json_string_value(path)) ? strdup(json_string_value(path))
+                                                                                   : NULL;
+        if (!encoded || base64_decode(&bytes, encoded, strlen(encoded)) < 0 ||
+            (bytes.size && memchr(bytes.data, '\0', bytes.size)))
+                return NULL;
+        return strndup(bytes.data ? bytes.data : "", bytes.size);
+}
+
+void say_path(FILE *out, const json_t *path)
+{
+        char *bytes = say_path_bytes(path);
+
+        say_name(out, bytes);
+        free(bytes);
+}
+
+/* -- immediate output ----------------------------------------------------------------------------------------- */
+
+int say_now(const char *text, size_t size, int patience_ms)
+{
+        struct pollfd polled = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+        while (size > 0) {
+                size_t piece = size < PIPE_BUF ? size : PIPE_BUF;
+                ssize_t n;
+
+                if (poll(&polled, 1, patience_ms) <= 0)
+                        return -1;
+                n = write(STDERR_FILENO, text, piece);
+                if (n < 0 && errno != EINTR && errno != EAGAIN)
+                        return -1;
+                text += n > 0 ? n : 0;
+                size -= n > 0 ? (size_t)n : 0;
+        }
+        return 0;
+}
+
+/* -- ages ----------------------------------------------------------------------------------------------------- */
+
+const char *say_age(json_int_t seconds, char ret[SAY_AGE_BYTES])
+{
+        static const struct {
+                json_int_t seconds;
+                const char *name;
+        } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+        size_t i = 0;
+
+        while (i < 3 && seconds < 2 * units[i].seconds)
+                i++;
+        snprintf(ret, SAY_AGE_BYTES, "%lld %s", (long long)(seconds / units[i].seconds), units[i].name);
+        return ret;
+}
+
+void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row))
+{
+        char *text = json ? json_dumps(rows, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+        const json_t *row;
+        size_t i;
+
+        if (json)
+                printf("%s\n", text ? text : "[]");
+        free(text);
+        if (!json)
+                json_array_foreach (rows, i, row)
+                        say_row(row);
+}

@@ -1,0 +1,63 @@
+#include "xdg.h"
+
+#include "cli/command/cli.h"
+
+#include "user/xdg.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int home_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret, size_t size)
+{
+        int r = xdg_find(variable, otherwise, below, ret, size);
+
+        if (r == -ENOENT)
+                return cli_bad("there is no place for %s: set HOME or %s", what, variable);
+        return r == 0 ? 0 : cli_bad("the path of the %s is too long", what);
+}
+
+int home_make_directories(const char *path)
+{
+        int r = xdg_make_directories(path);
+
+        return r == 0 ? 0 : cli_bad("cannot make '%s': %s", path, strerror(-r));
+}
+
+static int compare_names(const void *a, const void *b)
+{
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int home_names(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count)
+{
+        struct dirent *entry;
+        size_t room = 0;
+        DIR *dir = opendir(directory);
+
+        *ret = NULL;
+        *ret_count = 0;
+        if (!dir)
+                return errno == ENOENT ? 0 : cli_bad("cannot read '%s': %s", directory, strerror(errno));
+        while ((entry = readdir(dir))) {
+                if (!is_name(entry->d_name))
+                        continue;
+                if (*ret_count == room)
+                        *ret = reallocarray(*ret, room = room ? 2 * room : 16, sizeof(**ret));
+                if (!*ret || !((*ret)[*ret_count] = strdup(entry->d_name)))
+                        abort(); /* out of memory */
+                ++*ret_count;
+        }
+        closedir(dir);
+        if (*ret_count)
+                qsort(*ret, *ret_count, sizeof(**ret), compare_names);
+        return 0;
+}
+
+void home_names_done(char **names, size_t count)
+{
+        for (size_t i = 0; i < count; i++)
+                free(names[i]);
+        free(names);
+}

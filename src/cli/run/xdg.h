@@ -1,0 +1,19 @@
+/* A user's directories (XDG Base Directory Specification). Functions print a line and return an
+ * exit code, or 0. */
+#ifndef CLOCHE_CLI_RUN_XDG_H
+#define CLOCHE_CLI_RUN_XDG_H
+
+#include <stddef.h>
+
+#define HOME_PATH_BYTES 4096
+
+/* $VARIABLE/below, or $HOME/otherwise/below. what: a word for messages, "prefixes". */
+int home_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret, size_t size);
+/* Create the directory and its parents, mode 0700. */
+int home_make_directories(const char *path);
+/* List the matching entries in byte order, *ret_count of them; empty if the directory is missing.
+ * The list and its entries are owned by the caller. */
+int home_names(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count);
+void home_names_done(char **names, size_t count);
+
+#endif

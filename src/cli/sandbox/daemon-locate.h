@@ -1,0 +1,17 @@
+/* Find the daemon for a command, and start the user's own. */
+#ifndef CLOCHE_CLI_SANDBOX_DAEMON_LOCATE_H
+#define CLOCHE_CLI_SANDBOX_DAEMON_LOCATE_H
+
+#include "user/daemon-find.h"
+
+/* LOCATE_ONLY starts nothing. LOCATE_THEN_START starts cloched when no daemon answers. START_ONLY runs
+ * cloched, which waits for a daemon that is exiting. */
+enum locate { LOCATE_ONLY, LOCATE_THEN_START, START_ONLY };
+
+/* True if --socket (said, or NULL) or CLOCHE_SOCKET names a daemon. */
+int daemon_is_named(const char *said);
+/* 1: *ret is its socket; 0: none. An error with code 0: cloched has printed the reason. */
+CLOCHE_MUST_CHECK int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES],
+                                    struct cloche_err *e);
+
+#endif

@@ -1,0 +1,74 @@
+/* Parsed options of the commands that use a daemon's sandboxes, and their shared functions. */
+#ifndef CLOCHE_CLI_SANDBOX_SANDBOX_OPTIONS_H
+#define CLOCHE_CLI_SANDBOX_SANDBOX_OPTIONS_H
+
+#include "cli/command/cli.h"
+#include "daemon-client.h"
+
+#include <stdio.h>
+
+struct sandbox_words {
+        const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
+                *password_file;                                       /* NULL: not given */
+        const char *sandbox, *context, *language, *displays, *output; /* NULL: not given */
+        json_t *allow, *deny, *labels;                                /* owned */
+        uint64_t expose, unexpose, depth, count;                      /* 0: not given */
+        uint64_t idle_ms;                                             /* UINT64_MAX: not given */
+        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
+};
+
+extern const struct cli_option options_daemon[], options_socket[], options_sandbox[], options_sandbox_network[],
+        options_run_network[], options_session[], options_exec[], options_process_id[], options_attach[],
+        options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
+extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[],
+        options_context_create[], options_cell[], options_displays[], options_fork[], options_checkpoint[],
+        options_notebook[];
+
+void sandbox_words_begin(struct sandbox_words *words);
+void sandbox_words_done(struct sandbox_words *words);
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+/* Each returns 0, or the exit code after a line was printed. */
+
+/* Connect to the daemon named by --socket or CLOCHE_SOCKET; otherwise to the system's, or the
+ * user's own, which is started if needed. */
+int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
+/* Send a request and wait. ret: the answer in text form, a new reference; may be NULL. */
+int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
+/* Ensure the session that -s names. Without -s no request is sent: the default one is created at first use. */
+int sandbox_session(struct daemon_client *c, const struct cli_request *request);
+/* Print one line at the first use of a sandbox that lost its latest changes, unless --json was given.
+ * A failure here recurs in the actual request, which reports it. */
+void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
+/* Open, send one request, close. */
+int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
+
+/* Print an error on standard error with terminal controls escaped: it may quote a guest. */
+int sandbox_fail(const struct cloche_err *e);
+/* Print the names of guards sent by a daemon, escaped likewise. */
+void sandbox_print_missing(FILE *out, const json_t *missing);
+
+/* {"sandbox": the first word}, a new reference. */
+json_t *sandbox_params(const struct cli_request *request);
+/* The given limits by name; NULL: none. */
+json_t *sandbox_limits(const struct cli_request *request);
+/* {NAME: VALUE} from --env; NULL: none. */
+json_t *sandbox_env(const struct cli_request *request);
+/* {allow, deny}; NULL if not given. */
+json_t *sandbox_network(const struct cli_request *request);
+/* 0, or an exit code where the rules permit the box's own loopback alone: their author wants the
+ * host's. */
+int sandbox_check_network(const struct cli_request *request);
+/* The words after "--", for a shell: one word is shell text, several are a command and its
+ * arguments. NULL when out of memory. */
+json_t *sandbox_command(const struct cli_request *request);
+
+/* Print a value on standard output as one line of JSON. */
+void sandbox_print_json(const json_t *value);
+/* Convert bytes to text where possible; long output always arrives as bytes. */
+void sandbox_make_text(json_t *answer, const char *name);
+/* The text of an object's member, "" if missing. */
+const char *sandbox_text(const json_t *object, const char *name);
+
+#endif

@@ -1,0 +1,356 @@
+#include "internal.h"
+
+#include "base/err.h"
+#include "wire/base64.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- client versions ------------------------------------------------------------------------------------------- */
+
+/* For 0.3 a missing file is a result (success: false), for later clients an error. All clients send
+ * the same fields; only the order of the fields differs. If even that is equal, the client is
+ * treated as 0.3. */
+static int is_old(const struct container_ask *a)
+{
+        static const struct {
+                const char *path, *first, *second;
+        } new_orders[] = {
+                {"/api/mkdir", "sessionId", "recursive"},
+                {"/api/rename", "oldPath", "newPath"},
+                {"/api/move", "sourcePath", "destinationPath"},
+                {"/api/list-files", "sessionId", "options"},
+                {"/api/read", "path", "encoding"},
+                {"/api/write", "path", "encoding"},
+        };
+
+        if (a->is_new)
+                return 0;
+        for (size_t i = 0; i < sizeof(new_orders) / sizeof(new_orders[0]); i++)
+                if (strcmp(a->route->path, new_orders[i].path) == 0 &&
+                    container_has_in_order(a, new_orders[i].first, new_orders[i].second))
+                        return 0;
+        /* 0.3 always sends an encoding. */
+        return (strcmp(a->route->path, "/api/read") != 0 && strcmp(a->route->path, "/api/write") != 0) ||
+               container_field(a, "encoding");
+}
+
+/* -- answers --------------------------------------------------------------------------------------------------- */
+
+static json_t *outcome(const struct container_ask *a, int success)
+{
+        static const char *const echoed[] = {"path", "oldPath", "newPath", "sourcePath", "destinationPath"};
+        json_t *answer = json_pack("{s:b, s:i}", "success", success, "exitCode", success ? 0 : 1);
+
+        for (size_t i = 0; i < sizeof(echoed) / sizeof(echoed[0]); i++)
+                container_put(answer, echoed[i], container_copy(a, echoed[i]));
+        return answer;
+}
+
+static int is_of_file(enum cloche_code code)
+{
+        return code == CLOCHE_E_FILE_NOT_FOUND || code == CLOCHE_E_FILE_EXISTS || code == CLOCHE_E_FILE_KIND ||
+               code == CLOCHE_E_FILE_DENIED || code == CLOCHE_E_DISK_FULL;
+}
+
+/* The result that a command-line tool would give for the file. */
+static void failed(struct container_ask *a, const struct container_reply *reply)
+{
+        json_t *answer;
+
+        if (!is_old(a) || !is_of_file(reply->e->code)) {
+                container_fail(a, reply);
+                return;
+        }
+        answer = outcome(a, 0);
+        container_put(answer, "error", container_words(reply->e->msg));
+        container_put(answer, "code", json_string(cloche_code_name(reply->e->code)));
+        if (a->route->handle == container_read)
+                container_put(answer, "content", json_string(""));
+        if (a->route->handle == container_list)
+                container_put(answer, "files", json_array());
+        if (a->route->handle == container_mkdir) {
+                container_put(answer, "recursive", json_boolean(container_flag(a, "recursive")));
+                container_put(answer, "stdout", json_string(""));
+                container_put(answer, "stderr", container_words(reply->e->msg));
+        }
+        container_answer(a, answer);
+}
+
+static void call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments,
+                 container_then then)
+{
+        a->fail = failed;
+        container_call(a, method, params, attachments, then);
+}
+
+static void done(struct container_ask *a, const struct container_reply *reply)
+{
+        (void)reply;
+        container_answer(a, outcome(a, 1));
+}
+
+/* -- small operations ------------------------------------------------------------------------------------------ */
+
+static void made(struct container_ask *a, const struct container_reply *reply)
+{
+        json_t *answer = outcome(a, 1);
+
+        (void)reply;
+        container_put(answer, "recursive", json_boolean(container_flag(a, "recursive")));
+        container_put(answer, "stdout", json_string(""));
+        container_answer(a, container_put(answer, "stderr", json_string("")));
+}
+
+void container_mkdir(struct container_ask *a)
+{
+        call(a, "file.mkdir",
+             json_pack("{s:o, s:b}", "path", container_path(a, "path"), "recursive", container_flag(a, "recursive")),
+             NULL, made);
+}
+
+static void not_deleted(struct container_ask *a, const struct container_reply *reply)
+{
+        struct cloche_err e;
+
+        if (reply->e->code != CLOCHE_E_FILE_KIND) {
+                failed(a, reply);
+                return;
+        }
+        err_set(&e, CLOCHE_E_FILE_KIND,
+                "Cannot delete directory with deleteFile() at '%.300s'. Use exec('rm -rf <path>') instead.",
+                container_text(a, "path"));
+        failed(a, &(struct container_reply){.e = &e});
+}
+
+void container_delete(struct container_ask *a)
+{
+        a->fail = not_deleted;
+        container_call(a, "file.remove", json_pack("{s:o}", "path", container_path(a, "path")), NULL, done);
+}
+
+static void moved(struct container_ask *a, const struct container_reply *reply)
+{
+        json_t *answer = outcome(a, 1);
+
+        (void)reply;
+        /* Later clients have path and newPath for both. */
+        container_put(answer, "path", container_copy(a, a->route->handle == container_move ? "sourcePath" : "oldPath"));
+        container_answer(a, container_put(answer, "newPath",
+                                          container_copy(a, a->route->handle == container_move ? "destinationPath"
+                                                                                               : "newPath")));
+}
+
+void container_rename(struct container_ask *a)
+{
+        call(a, "file.move",
+             json_pack("{s:o, s:o}", "from", container_path(a, "oldPath"), "to", container_path(a, "newPath")), NULL,
+             moved);
+}
+
+void container_move(struct container_ask *a)
+{
+        call(a, "file.move",
+             json_pack("{s:o, s:o}", "from", container_path(a, "sourcePath"), "to",
+                       container_path(a, "destinationPath")),
+             NULL, moved);
+}
+
+static void looked(struct container_ask *a, const struct container_reply *reply)
+{
+        container_answer(a, json_pack("{s:b, s:O, s:b}", "success", 1, "path", container_field(a, "path"), "exists",
+                                      json_is_true(json_object_get(reply->result, "exists"))));
+}
+
+void container_exists(struct container_ask *a)
+{
+        container_call(a, "file.exists", json_pack("{s:o}", "path", container_path(a, "path")), NULL, looked);
+}
+
+/* -- write ----------------------------------------------------------------------------------------------------- */
+
+/* True if the encoding is one of these; else the request is refused. */
+static int check_encoding(struct container_ask *a)
+{
+        const char *encoding = container_text(a, "encoding");
+
+        if (!encoding || strcmp(encoding, "utf-8") == 0 || strcmp(encoding, "utf8") == 0 ||
+            strcmp(encoding, "base64") == 0)
+                return 1;
+        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                         "'encoding' must be utf-8, utf8 or base64, not \"%.40s\"", encoding);
+        return 0;
+}
+
+static int is_base64(const struct container_ask *a)
+{
+        const char *encoding = container_text(a, "encoding");
+
+        return encoding && strcmp(encoding, "base64") == 0;
+}
+
+static void write_base64(struct container_ask *a)
+{
+        _cleanup_buf_ struct buf bytes = BUF_INIT(SIZE_MAX / 2);
+        const json_t *content = container_field(a, "content");
+        json_t *tag;
+        int r = base64_decode(&bytes, json_string_value(content), json_string_length(content));
+
+        if (r == -EINVAL) {
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL,
+                                 "'content' is no base64, as 'encoding' says it is");
+                return;
+        }
+        if (r < 0) {
+                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                return;
+        }
+        tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes.size);
+        call(a, "file.write", json_pack("{s:o, s:o}", "path", container_path(a, "path"), "content", tag), &bytes, done);
+}
+
+void container_write(struct container_ask *a)
+{
+        if (!check_encoding(a))
+                return;
+        if (is_base64(a))
+                write_base64(a);
+        else
+                call(a, "file.write",
+                     json_pack("{s:o, s:O}", "path", container_path(a, "path"), "content",
+                               container_field(a, "content")),
+                     NULL, done);
+}
+
+/* -- read ------------------------------------------------------------------------------------------------------ */
+
+/* Text is sent as text, other bytes as base64. An encoding in the request decides, except from 0.3,
+ * which always sends utf-8. */
+static int goes_as_base64(const struct container_ask *a, const char *bytes, size_t size)
+{
+        if (is_base64(a))
+                return 1;
+        return (is_old(a) || !container_field(a, "encoding")) && !container_is_utf8(bytes, size, 0);
+}
+
+static json_t *encode(const char *bytes, size_t size)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
+
+        return base64_encode(&text, bytes, size) == 0 ? json_stringn(text.data ? text.data : "", text.size) : NULL;
+}
+
+static void was_read(struct container_ask *a, const struct container_reply *reply)
+{
+        const json_t *content = json_object_get(reply->result, "content");
+        json_t *answer = outcome(a, 1), *text;
+        const char *bytes = "";
+        size_t size = 0;
+        int as_base64;
+
+        (void)container_bytes(content, reply->attachments, &bytes, &size);
+        as_base64 = goes_as_base64(a, bytes, size);
+        text = as_base64 ? encode(bytes, size) : container_string(content, reply->attachments);
+        container_put(answer, "content", text ? text : json_string(""));
+        container_put(answer, "encoding", json_string(as_base64 ? "base64" : "utf-8"));
+        container_put(answer, "isBinary", json_boolean(!container_is_utf8(bytes, size, 0)));
+        container_put(answer, "mimeType", json_incref(json_object_get(reply->result, "mimeType")));
+        container_answer(a, container_put(answer, "size", json_integer((json_int_t)size)));
+}
+
+void container_read(struct container_ask *a)
+{
+        if (check_encoding(a))
+                call(a, "file.read", json_pack("{s:o}", "path", container_path(a, "path")), NULL, was_read);
+}
+
+/* -- list ------------------------------------------------------------------------------------------------------ */
+
+struct list {
+        json_t *files;
+        int is_recursive, has_hidden;
+};
+
+static void list_done(void *state)
+{
+        struct list *list = state;
+
+        json_decref(list->files);
+        free(list);
+}
+
+/* The format of ls; for later clients without the letter of the type. */
+static json_t *mode_text(json_int_t mode, const char *type, int has_letter)
+{
+        char text[11];
+
+        text[0] = strcmp(type, "directory") == 0 ? 'd' : strcmp(type, "symlink") == 0 ? 'l' : '-';
+        for (int i = 0; i < 9; i++)
+                text[1 + i] = mode & (0400 >> i) ? "rwx"[i % 3] : '-';
+        text[10] = '\0';
+        return json_string(has_letter ? text : text + 1);
+}
+
+static json_t *entry_of(const struct container_ask *a, const json_t *entry, const struct buf *attachments)
+{
+        const char *type = json_string_value(json_object_get(entry, "type"));
+        json_int_t mode = json_integer_value(json_object_get(entry, "mode"));
+        json_t *e = json_object();
+
+        container_put(e, "name", container_string(json_object_get(entry, "name"), attachments));
+        container_put(e, "absolutePath", container_string(json_object_get(entry, "path"), attachments));
+        container_put(e, "relativePath", container_string(json_object_get(entry, "relativePath"), attachments));
+        container_put(e, "type", json_incref(json_object_get(entry, "type")));
+        container_put(e, "size", json_incref(json_object_get(entry, "size")));
+        container_put(e, "modifiedAt", json_incref(json_object_get(entry, "modifiedAt")));
+        container_put(e, "mode", mode_text(mode, type ? type : "file", is_old(a)));
+        return container_put(e, "permissions",
+                             json_pack("{s:b, s:b, s:b}", "readable", (int)(mode & 0400), "writable",
+                                       (int)(mode & 0200), "executable", (int)(mode & 0100)));
+}
+
+static void list_page(struct container_ask *a, json_t *after);
+
+static void listed(struct container_ask *a, const struct container_reply *reply)
+{
+        const json_t *entries = json_object_get(reply->result, "entries");
+        json_t *next = json_object_get(reply->result, "next"), *answer;
+        struct list *list = a->state;
+
+        for (size_t i = 0; i < json_array_size(entries); i++)
+                json_array_append_new(list->files, entry_of(a, json_array_get(entries, i), reply->attachments));
+        if (json_is_string(next)) {
+                list_page(a, json_incref(next));
+                return;
+        }
+        answer = outcome(a, 1);
+        container_put(answer, "count", json_integer((json_int_t)json_array_size(list->files)));
+        container_answer(a, container_put(answer, "files", json_incref(list->files)));
+}
+
+static void list_page(struct container_ask *a, json_t *after)
+{
+        const struct list *list = a->state;
+        json_t *params = json_pack("{s:o, s:b, s:b}", "path", container_path(a, "path"), "recursive",
+                                   list->is_recursive, "hidden", list->has_hidden);
+
+        call(a, "file.list", container_put(params, "after", after), NULL, listed);
+}
+
+void container_list(struct container_ask *a)
+{
+        const json_t *options = container_field(a, "options");
+        struct list *list = calloc(1, sizeof(*list));
+
+        if (!list) {
+                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                return;
+        }
+        list->files = json_array();
+        list->is_recursive = json_is_true(json_object_get(options, "recursive"));
+        list->has_hidden = json_is_true(json_object_get(options, "includeHidden"));
+        a->state = list;
+        a->state_done = list_done;
+        list_page(a, NULL);
+}

@@ -1,0 +1,363 @@
+#include "client.h"
+#include "daemon/run/bridge.h"
+#include "daemon/run/changes.h"
+#include "daemon/run/prefix.h"
+#include "daemon/run/request.h"
+#include "daemon/run/run.h"
+#include "log.h"
+#include "sandbox-request.h"
+
+#include "base/err.h"
+#include "wire/json.h"
+#include "wire/rpc.h"
+#include "wire/value.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_HIGH_BYTES (1u << 20)  /* over this its runs wait with their output, */
+#define OUT_LOW_BYTES (256u << 10) /* until it is below this */
+/* Over this, nothing more is read from the client. It is far above OUT_HIGH_BYTES, because a host
+ * that answers calls one by one must still be read. */
+#define OUT_STOP_BYTES (8u << 20)
+#define OUT_READ_BYTES (4u << 20) /* until it is below this */
+#define OUT_MAX_BYTES (1u << 30)  /* results are queued all the same; over this the client is disconnected */
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd)
+{
+        *client = (struct client){.daemon = d,
+                                  .face = face,
+                                  .principal = principal,
+                                  .peer_fd = peer_fd,
+                                  .number = ++d->next_client,
+                                  .out = BUF_INIT(OUT_MAX_BYTES)};
+        TAILQ_INIT(&client->jobs);
+        TAILQ_INIT(&client->sandbox_jobs);
+        TAILQ_INIT(&client->asks);
+}
+
+void client_over(struct client *client)
+{
+        if (client->is_over)
+                return;
+        client->is_over = 1;
+        bridge_client_over(client);
+        run_client_over(client);
+        sandbox_client_over(client);
+        prefix_client_over(client);
+        changes_client_over(client);
+        if (client->is_unsent)
+                TAILQ_REMOVE(&client->daemon->unsent, client, unsent_link);
+        client->is_unsent = 0;
+}
+
+void client_done(struct client *client)
+{
+        client_over(client);
+        buf_done(&client->out);
+}
+
+/* -- writing -------------------------------------------------------------------------------------------------- */
+
+size_t client_unwritten(const struct client *client)
+{
+        return client->out.size - client->out_at;
+}
+
+static void look_at_queue(struct client *client)
+{
+        size_t size = client_unwritten(client);
+        int hold = client->is_held ? size > OUT_LOW_BYTES : size > OUT_HIGH_BYTES;
+        int stop = client->is_stopped ? size > OUT_READ_BYTES : size > OUT_STOP_BYTES;
+
+        if (hold != client->is_held) {
+                client->is_held = hold;
+                run_client_hold(client, hold);
+                sandbox_client_hold(client);
+        }
+        if (stop != client->is_stopped) {
+                client->is_stopped = stop;
+                client->carrier->hold(client, stop);
+        }
+}
+
+void client_written(struct client *client, size_t size)
+{
+        client->daemon->stats.bytes_written += size;
+        client->out_at += size;
+        if (client->out_at == client->out.size) {
+                client->out_at = client->out.size = 0;
+                if (client->out.room > OUT_LOW_BYTES)
+                        buf_done(&client->out);
+        }
+        look_at_queue(client);
+}
+
+/* The queue is written once per loop iteration: the output of many runs is sent in one write. */
+static void unsent(struct client *client)
+{
+        if (!client->is_unsent)
+                TAILQ_INSERT_TAIL(&client->daemon->unsent, client, unsent_link);
+        client->is_unsent = 1;
+        look_at_queue(client);
+}
+
+/* If a message could not be made or queued, its receiver would wait for ever: disconnect. */
+static void sent(struct client *client, int r, const struct cloche_err *e)
+{
+        if (r == 0)
+                unsent(client);
+        else
+                client->carrier->close(client, e->msg);
+}
+
+void client_request(struct client *client, json_int_t id, const char *method, json_t *params,
+                    const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        int r = rpc_request(json_integer(id), method, params, attachments->data, attachments->size, &client->out, &e);
+
+        sent(client, r, &e);
+}
+
+/* -- results -------------------------------------------------------------------------------------------------- */
+
+static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
+
+static void frames_result(struct client *client, const struct operation *operation, const json_t *id,
+                          const json_t *result)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        struct cloche_err e = {0};
+        json_t *written = NULL;
+        int r = value_write(result, VALUE_FRAME, &attachments, &written, &e);
+
+        (void)operation;
+        if (r == 0)
+                r = rpc_result(json_incref((json_t *)id), written, attachments.data, attachments.size, &client->out,
+                               &e);
+        if (r < 0)
+                frames_fail(client, id, &e, NULL);
+        else
+                unsent(client);
+}
+
+/* -- errors --------------------------------------------------------------------------------------------------- */
+
+static int rpc_code(unsigned code)
+{
+        if (code == CLOCHE_E_INVALID_ARGUMENT || code == CLOCHE_E_INVALID_JSON || code == CLOCHE_E_UNKNOWN_LANGUAGE)
+                return -32602;
+        return code == CLOCHE_E_INTERNAL ? -32603 : -32000;
+}
+
+json_t *client_error(const struct cloche_err *e, json_t *data)
+{
+        static const char *const faults[] = {"none", "caller", "guest", "host", "bug"};
+        json_t *error =
+                json_pack("{s:s, s:s, s:o}", "name", cloche_code_name(e->code), "fault",
+                          faults[cloche_code_fault(e->code)], "message", json_valid_text(e->msg, strlen(e->msg)));
+
+        if (error && data)
+                json_object_update(error, data);
+        json_decref(data);
+        return error;
+}
+
+/* Convert the error of a set-up to frame form. */
+static void write_failure(json_t *error, struct buf *attachments)
+{
+        json_t *failure = json_object_get(error, "failure"), *held, *written = NULL;
+
+        if (!failure)
+                return;
+        held = value_failure_read(failure, VALUE_TEXT, NULL, 0);
+        (void)value_write(held, VALUE_FRAME, attachments, &written, NULL);
+        json_object_set_new(error, "failure", written ? written : json_object());
+        json_decref(held);
+}
+
+static void send_error(struct client *client, const json_t *id, int code, const struct cloche_err *e, json_t *data)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        struct cloche_err own = {0};
+        json_t *all = client_error(e, data), *message = json_incref(json_object_get(all, "message"));
+        const char *text = message ? json_string_value(message) : "";
+        int r;
+
+        write_failure(all, &attachments);
+        client->daemon->stats.errors_total++;
+        json_object_del(all, "message");
+        r = rpc_error_with(json_incref((json_t *)id), code, text, all, &attachments, &client->out, &own);
+        sent(client, r, &own);
+        json_decref(message);
+}
+
+static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)
+{
+        send_error(client, id, rpc_code(e->code), e, data);
+}
+
+static void frames_output(struct client *client, const json_t *id, int stream, const void *bytes, size_t size)
+{
+        struct cloche_err e = {0};
+        json_t *params =
+                json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr",
+                          "data", "$", "bytes", "at", 0, "n", (json_int_t)size);
+
+        sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
+}
+
+static void frames_tell(struct client *client, const json_t *id, const char *event, const char *about)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        struct cloche_err e = {0};
+        json_t *params = NULL;
+        int r = bridge_to_frame(about, &attachments, &params, &e);
+
+        if (r == 0)
+                json_object_set(params, "run", (json_t *)id);
+        if (r == 0)
+                r = rpc_notify(event, params, attachments.data, attachments.size, &client->out, &e);
+        sent(client, r, &e);
+}
+
+static void frames_event(struct client *client, const json_t *id, const char *event, const json_t *about,
+                         const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        json_t *params = json_pack("{s:O, s:s, s:O}", "id", id, "event", event, "about", about);
+
+        sent(client, rpc_notify("event", params, attachments->data, attachments->size, &client->out, &e), &e);
+}
+
+static void frames_answer(struct client *client, const struct operation *operation, const json_t *id,
+                          const json_t *result, const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        int r = rpc_result(json_incref((json_t *)id), json_incref((json_t *)result), attachments->data,
+                           attachments->size, &client->out, &e);
+
+        (void)operation;
+        if (r < 0)
+                frames_fail(client, id, &e, NULL);
+        else
+                unsent(client);
+}
+
+const struct face client_frames = {
+        .name = "frames",
+        .result = frames_result,
+        .fail = frames_fail,
+        .output = frames_output,
+        .tell = frames_tell,
+        .event = frames_event,
+        .answer = frames_answer,
+        .has_bridge = 1,
+};
+
+/* -- received messages ---------------------------------------------------------------------------------------- */
+
+/* Run an operation on sandboxes: its parameters are passed on in frame form. */
+static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
+        json_t *value, *none = NULL;
+        const char *key;
+        int r = operation_permit(ask, e);
+
+        if (r < 0)
+                return r;
+        json_object_foreach (m->params, key, value)
+                if (value_check(value, f->attachments_size, e) < 0) {
+                        err_wrap(e, "%.60s", key);
+                        e->code = CLOCHE_E_INVALID_ARGUMENT;
+                        return -CLOCHE_E_INVALID_ARGUMENT;
+                }
+        ask->params = m->params ? m->params : (none = json_object());
+        r = sandbox_begin(ask, &attachments, e);
+        json_decref(none);
+        return r;
+}
+
+static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret,
+                   struct cloche_err *e)
+{
+        json_t *params = NULL;
+        int r;
+
+        if (m->params && !json_is_object(m->params))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
+        if (ask->operation->is_sandbox)
+                return perform_as_it_is(ask, m, f, e);
+        r = request_hold_params(m->params, VALUE_FRAME, f->attachments, f->attachments_size, &params, e);
+        ask->params = params;
+        if (r == 0)
+                r = operation_run(ask, ret, e);
+        json_decref(params);
+        return r;
+}
+
+static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
+{
+        struct ask ask = {
+                .client = client,
+                .operation = operation_by_method(m->method),
+                .id = m->id,
+                .bytes = f->json_size + f->attachments_size,
+        };
+        struct cloche_err e = {0};
+        json_t *result = NULL;
+        int r;
+
+        client->daemon->stats.requests_total++;
+        if (!ask.operation) {
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\"", m->method);
+                send_error(client, m->id, -32601, &e, NULL);
+                return;
+        }
+        r = perform(&ask, m, f, &result, &e);
+        if (r == 0)
+                client->face->result(client, ask.operation, m->id, result);
+        else if (r < 0)
+                client->face->fail(client, m->id, &e, NULL);
+        json_decref(result);
+        if (r == -CLOCHE_E_UNAUTHORIZED)
+                client->carrier->close(client, e.msg);
+}
+
+/* Answer a frame that is no JSON-RPC message. The frames after it can still be read. */
+static void answer_nonsense(struct client *client, const struct frame *f, struct cloche_err *e)
+{
+        struct cloche_err json_error = {0};
+        json_t *root = NULL;
+        int code = json_load_text(f->json, f->json_size, &root, &json_error) < 0 ? -32700 : -32600;
+
+        json_decref(root);
+        send_error(client, NULL, code, e, NULL);
+}
+
+void client_receive(struct client *client, const struct frame *f)
+{
+        struct cloche_err e = {0};
+        struct rpc_message m;
+
+        int r = rpc_parse(f, &m, &e);
+
+        if (r == -CLOCHE_E_RESOURCE)
+                client->carrier->close(client, e.msg); /* without memory, the failed request cannot even be named */
+        else if (r < 0)
+                answer_nonsense(client, f, &e);
+        if (r < 0)
+                return;
+        if (m.kind == RPC_REQUEST)
+                answer(client, &m, f);
+        else if (m.kind == RPC_RESULT || m.kind == RPC_ERROR)
+                bridge_answered(client, &m, f);
+        else if (log_has_level(LEVEL_DEBUG))
+                log_event(LEVEL_DEBUG, "notification", "{s:I}", "client", (json_int_t)client->number);
+        rpc_message_done(&m);
+}

@@ -1,0 +1,423 @@
+#include "loop.h"
+#include "client.h"
+#include "connection.h"
+#include "daemon/preview/preview.h"
+#include "daemon/run/changes.h"
+#include "daemon/run/prefix.h"
+#include "daemon/run/run.h"
+#include "daemon/start/idle.h"
+#include "daemon/start/listen.h"
+#include "daemon/start/on-demand.h"
+#include "daemon/start/supervised.h"
+#include "daemon/web/sandbox-socket.h"
+#include "daemon/web/socket.h"
+#include "daemon/web/web.h"
+#include "log.h"
+#include "sandbox-request.h"
+#include "state.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/peer.h"
+#include "daemon/http/server.h"
+#include "sandbox/core/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SWEEP_MS 1000
+#define CONTEXTS_FREE_KIB (1024u << 10) /* must be free to prewarm interpreters by default */
+#define ALIVE_NS (UINT64_C(1000000) * SWEEP_MS)
+#define LAST_WORDS_MS 3000 /* for callers to read their last answers */
+#define SAVE_MS 60000      /* for saving sandboxes */
+
+/* -- iterations ----------------------------------------------------------------------------------------------- */
+
+static void on_nothing(uv_timer_t *timer)
+{
+        (void)timer;
+}
+
+static void on_engine(uv_poll_t *poll, int status, int events)
+{
+        (void)poll;
+        (void)status;
+        (void)events;
+}
+
+static void flush_all(struct daemon *d)
+{
+        struct client *client;
+
+        while ((client = TAILQ_FIRST(&d->unsent))) {
+                TAILQ_REMOVE(&d->unsent, client, unsent_link);
+                client->is_unsent = 0;
+                client->carrier->flush(client);
+        }
+}
+
+/* Before each wait: pass requests to the engine and answers to the callers, and set the timeout. */
+static void on_turn(uv_prepare_t *prepare)
+{
+        struct daemon *d = prepare->data;
+        int timeout_ms;
+
+        cloche_engine_turn(d->engine);
+        if (cloche_engine_is_over(d->engine) && !d->is_stopping) {
+                d->exit_code = 1;
+                daemon_stop(d, 0, "the keeper is gone");
+        }
+        prefix_look(d);
+        changes_look(d);
+        flush_all(d);
+        http_server_turn(d->http);
+        connections_tidy(d);
+        daemon_look(d);
+        timeout_ms = cloche_engine_timeout_ms(d->engine);
+        if (timeout_ms >= 0)
+                uv_timer_start(&d->engine_timer, on_nothing, (uint64_t)timeout_ms, 0);
+        else
+                uv_timer_stop(&d->engine_timer);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+        uint64_t now_ns = clock_now_ns();
+
+        listen_sweep(d);
+        connections_sweep(d, now_ns);
+        http_server_sweep(d->http, now_ns);
+        web_sockets_sweep(d, now_ns);
+        prefix_tidy(d, now_ns);
+        changes_tidy(d, now_ns);
+        proxies_sweep(d, now_ns);
+        sandbox_sockets_sweep(d, now_ns);
+        idle_sweep(d, now_ns);
+        peer_discard(NULL, 0);
+        supervised_tell(&d->options, d->state_told, NULL);
+        on_demand_tidy_log(&d->options);
+}
+
+/* -- stopping ------------------------------------------------------------------------------------------------- */
+
+static void on_last_words(uv_timer_t *timer)
+{
+        uv_stop(timer->loop);
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+
+        log_event(LEVEL_WARNING, "grace-over", "{s:i}", "runs", (int)d->stats.runs_now);
+        d->is_hurried = 1;
+        run_cancel_all(d);
+        daemon_look(d);
+}
+
+/* The sandbox's files are lost with the daemon, or stay in its box until they can be saved. */
+static void on_unsaved(void *data, int64_t principal, const char *name, const struct cloche_err *e)
+{
+        struct daemon *d = data;
+
+        log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal",
+                  (json_int_t)principal, "error", cloche_code_name(e->code), "message", e->msg);
+        if (d->is_stopping && !d->is_abandoning)
+                d->exit_code = 1;
+}
+
+static void on_lost(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms)
+{
+        (void)data;
+        log_event(LEVEL_ERROR, "sandbox-changes-lost", "{s:s, s:I, s:I, s:I}", "sandbox", name, "principal",
+                  (json_int_t)principal, "fromMs", (json_int_t)from_ms, "toMs", (json_int_t)to_ms);
+}
+
+static void on_load(void *data)
+{
+        struct daemon *d = data;
+        uint64_t now_ns = clock_now_ns();
+
+        if (now_ns - d->told_ns < ALIVE_NS)
+                return;
+        d->told_ns = now_ns;
+        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
+}
+
+static void abandon_sandboxes(struct daemon *d, const char *why)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_STOPPING, "%s", why);
+        sandboxes_abandon(d->sandboxes, &e);
+}
+
+static void on_sandboxes_saved(void *data)
+{
+        struct daemon *d = data;
+
+        d->sandboxes_state = SANDBOXES_ENDED;
+        uv_timer_stop(&d->grace_timer);
+        daemon_look(d);
+}
+
+static void on_save_over(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+
+        log_event(LEVEL_WARNING, "save-over", "{s:i}", "seconds", SAVE_MS / 1000);
+        abandon_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
+        on_sandboxes_saved(d);
+}
+
+static void stop_sandboxes(struct daemon *d)
+{
+        d->sandboxes_state = SANDBOXES_STOP;
+        uv_timer_start(&d->grace_timer, on_save_over, SAVE_MS, 0);
+        sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
+}
+
+/* Running jobs end first, within their grace; then sandboxes are saved, then answers are read. */
+void daemon_look(struct daemon *d)
+{
+        if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
+                return;
+        if (d->sandboxes_state == SANDBOXES_RUN && (d->is_hurried || !sandbox_jobs_are_busy(d)))
+                stop_sandboxes(d);
+        if (d->sandboxes_state != SANDBOXES_ENDED)
+                return;
+        if (connections_are_idle(d))
+                uv_stop(&d->loop);
+        else if (d->is_stopping == 1)
+                uv_timer_start(&d->grace_timer, on_last_words, LAST_WORDS_MS, 0);
+        d->is_stopping = 2;
+}
+
+void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
+{
+        if (!d->is_stopping) {
+                log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
+                /* Without its keeper the end is a crash: the supervisor restarts the engine. */
+                d->state_told = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
+                supervised_tell(&d->options, d->state_told, NULL);
+                d->is_stopping = 1;
+                listen_stop(d);
+        }
+        if (grace_ms == 0 || d->is_hurried) {
+                d->is_hurried = 1;
+                run_cancel_all(d);
+        } else if (d->sandboxes_state == SANDBOXES_RUN)
+                uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
+        daemon_look(d);
+}
+
+void loop_signal(struct daemon *d, int number)
+{
+        if (d->is_stopping &&
+            d->sandboxes_state !=
+                    SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
+                d->is_abandoning = 1;
+                abandon_sandboxes(d, "the daemon was told twice to end");
+                d->sandboxes_state = SANDBOXES_ENDED;
+                uv_timer_stop(&d->grace_timer);
+        }
+        daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms,
+                    number == SIGTERM  ? "SIGTERM"
+                    : number == SIGINT ? "SIGINT"
+                                       : "SIGHUP");
+}
+
+/* pkill(1) signals both processes, and the supervisor forwards its signals: an engine with a
+ * supervisor ignores direct ones. SIG_IGN would be inherited by the keeper. */
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct daemon *d = handle->data;
+
+        if (d->options.link_fd < 0)
+                loop_signal(d, number);
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+int loop_new(struct daemon *d, struct cloche_err *e)
+{
+        int r = uv_loop_init(&d->loop);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "make a loop");
+        TAILQ_INIT(&d->connections);
+        TAILQ_INIT(&d->unsent);
+        TAILQ_INIT(&d->jobs);
+        TAILQ_INIT(&d->prefixes);
+        TAILQ_INIT(&d->changesets);
+        TAILQ_INIT(&d->syncs);
+        TAILQ_INIT(&d->web_sockets);
+        TAILQ_INIT(&d->sandbox_jobs);
+        TAILQ_INIT(&d->sandbox_sockets);
+        TAILQ_INIT(&d->proxies);
+        TAILQ_INIT(&d->listeners);
+        d->state_lock_fd = d->users_fd = d->notice_fd = -EBADF;
+        stats_begin(&d->stats);
+        return 0;
+}
+
+/* Return 0 if the kernel does not report the memory. See proc_meminfo(5). */
+static int has_memory(void)
+{
+        _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+        char text[1024];
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        const char *line;
+
+        if (n < 0)
+                return 0;
+        text[n] = '\0';
+        line = strstr(text, "MemAvailable:");
+        return line && strtoull(line + 13, NULL, 10) >= CONTEXTS_FREE_KIB;
+}
+
+/* Clients of the container API cannot set an option, and their server keeps these interpreters
+ * ready. An image without them is no error. */
+static int warm_by_default(struct daemon *d, struct cloche_err *e)
+{
+        struct cloche_err missing = {0};
+
+        if (sandboxes_warm(d->sandboxes, PRINCIPAL_TOKEN, "javascript,typescript", &missing) < 0 &&
+            missing.code != CLOCHE_E_UNKNOWN_LANGUAGE && missing.code != CLOCHE_E_MISSING_RUNTIME) {
+                *e = missing;
+                return -(int)e->code;
+        }
+        return 0;
+}
+
+/* Prewarm for the likely callers: for a unix socket that is the user who started the daemon. */
+static int warm_contexts(struct daemon *d, struct cloche_err *e)
+{
+        const struct listener *l;
+        int r = 0;
+
+        if (!d->options.contexts && d->options.container_count > 0 && has_memory())
+                return warm_by_default(d, e);
+        if (!d->options.contexts)
+                return 0;
+        if (d->options.connect_fd >= 0)
+                r = sandboxes_warm(d->sandboxes, getuid(), d->options.contexts, e);
+        TAILQ_FOREACH (l, &d->listeners, link)
+                if (r == 0)
+                        r = sandboxes_warm(d->sandboxes, l->is_tcp ? PRINCIPAL_TOKEN : (int64_t)l->own_uid,
+                                           d->options.contexts, e);
+        return r;
+}
+
+/* Parse RULE,!RULE,… into a policy; the rules themselves are checked with the policy. */
+static json_t *network_of(const char *rules)
+{
+        json_t *allow = json_array(), *deny = json_array();
+
+        for (const char *at = rules; *at;) {
+                size_t size = strcspn(at, ",");
+                int denies = *at == '!';
+
+                json_array_append_new(denies ? deny : allow, json_stringn(at + denies, size - (size_t)denies));
+                at += size + (at[size] == ',');
+        }
+        return json_pack("{s:o, s:o}", "allow", allow, "deny", deny);
+}
+
+static int start_sandboxes(struct daemon *d, struct cloche_err *e)
+{
+        json_t *network = d->options.network ? network_of(d->options.network) : NULL;
+        const struct sandboxes_options opt = {
+                .engine = d->engine,
+                .state_dir = d->state_dir,
+                .preview_host = d->options.preview_host,
+                .preview_is_tls = d->options.tls_key != NULL,
+                .network = network,
+                .save_every_ms = d->options.save_every_ms,
+                .sandboxes_max = (unsigned)d->options.sandboxes_max,
+                .saved_max = (unsigned)d->options.saved_max,
+                .on_unsaved = on_unsaved,
+                .on_lost = on_lost,
+                .on_load = on_load,
+                .events_data = d,
+        };
+
+        int r = sandboxes_new(&opt, &d->sandboxes, e);
+
+        json_decref(network);
+        return r < 0 ? r : warm_contexts(d, e);
+}
+
+int loop_start(struct daemon *d, struct cloche_err *e)
+{
+        static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+        int r = start_sandboxes(d, e);
+
+        callers_init(&d->callers, (unsigned)d->options.connections_max, (uint64_t)d->options.auth_ms * 1000000,
+                     connection_drop);
+        if (r == 0)
+                r = web_start(d, e);
+        if (r < 0)
+                return r;
+        r = uv_poll_init(&d->loop, &d->engine_poll, cloche_engine_fd(d->engine));
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the engine");
+        uv_poll_start(&d->engine_poll, UV_READABLE, on_engine);
+        uv_timer_init(&d->loop, &d->engine_timer);
+        uv_timer_init(&d->loop, &d->sweep_timer);
+        uv_timer_init(&d->loop, &d->grace_timer);
+        uv_prepare_init(&d->loop, &d->turn);
+        d->turn.data = d->sweep_timer.data = d->grace_timer.data = d;
+        uv_prepare_start(&d->turn, on_turn);
+        uv_timer_start(&d->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+        for (int i = 0; i < 3; i++) {
+                uv_signal_init(&d->loop, &d->signals[i]);
+                d->signals[i].data = d;
+                uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+        }
+        return supervised_start(d, e);
+}
+
+int loop_run(struct daemon *d)
+{
+        log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
+        d->state_told = MESSAGE_READY;
+        supervised_tell(&d->options, d->state_told, NULL);
+        uv_run(&d->loop, UV_RUN_DEFAULT);
+        log_event(LEVEL_INFO, "end", NULL);
+        return d->exit_code;
+}
+
+static void close_handle(uv_handle_t *handle, void *data)
+{
+        (void)data;
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
+}
+
+void loop_free(struct daemon *d)
+{
+        web_stop(d);
+        connections_close_all(d);
+        prefix_drop_all(d);
+        /* These runs were cancelled just now, by an end that did not wait for them. */
+        while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))
+                cloche_engine_turn(d->engine);
+        changes_drop_all(d);
+        sandboxes_free(d->sandboxes);
+        cloche_engine_free(d->engine);
+        listen_stop(d);
+        uv_walk(&d->loop, close_handle, NULL);
+        while (uv_run(&d->loop, UV_RUN_NOWAIT))
+                ;
+        uv_loop_close(&d->loop);
+        languages_done(&d->languages);
+        free(d->listen_names);
+        state_close(d);
+}

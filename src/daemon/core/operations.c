@@ -1,0 +1,124 @@
+/* Operations and their handlers. */
+#include "auth.h"
+#include "client.h"
+#include "connection.h"
+#include "daemon/run/changes.h"
+#include "daemon/run/prefix.h"
+#include "daemon/run/run.h"
+
+#include "base/err.h"
+#include "user/guards.h"
+#include "user/notice.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int not_packed(json_t *answer, struct cloche_err *e)
+{
+        return answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+}
+
+static json_t *missing_guards(const cloche_engine *engine)
+{
+        uint32_t missing = guards_missing(engine);
+        json_t *names = json_array();
+
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
+                if (missing & 1u << g)
+                        json_array_append_new(names, json_string(cloche_guard_name((enum cloche_guard)g)));
+        return names;
+}
+
+/* Return a notice to print, for callers that started this daemon for their user. NULL: none. */
+static json_t *notice(const struct ask *ask)
+{
+        const struct daemon *d = ask->client->daemon;
+        char text[NOTICE_BYTES];
+
+        if (!json_is_true(json_object_get(ask->params, "notice")) || d->options.engine.profile == CLOCHE_PROFILE_NONE ||
+            !notice_take(d->notice_fd, notice_missing(d->engine), text))
+                return NULL;
+        return json_string(text);
+}
+
+static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        struct client *client = ask->client;
+        int r;
+
+        if (client->is_greeted)
+                return err_set(e, CLOCHE_E_STATE, "hello was said already");
+        if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(ask->params, "token")))
+                return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
+        r = client->connection ? connection_known(client->connection, client->connection->caller.lane, e) : 0;
+        if (r < 0)
+                return r;
+        client->is_greeted = 1;
+        *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1,
+                         "missing", missing_guards(client->daemon->engine), "notice", notice(ask));
+        return not_packed(*ret, e);
+}
+
+static int languages(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        *ret = json_pack("{s:O}", "languages", ask->client->daemon->languages.list);
+        return not_packed(*ret, e);
+}
+
+static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        json_t *list = json_array();
+
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
+                const char *reason;
+                enum cloche_guard_state state =
+                        cloche_engine_guard(ask->client->daemon->engine, (enum cloche_guard)g, &reason);
+
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:s, s:s}", "name", cloche_guard_name((enum cloche_guard)g),
+                                                "state", cloche_guard_state_name(state), "reason", reason));
+        }
+        *ret = json_pack("{s:o}", "guards", list);
+        return not_packed(*ret, e);
+}
+
+static int stats(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        *ret = stats_object(ask->client->daemon);
+        return not_packed(*ret, e);
+}
+
+/* NULL: not available over frames. */
+static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **ret, struct cloche_err *e) = {
+        [OPERATION_HELLO] = hello,
+        [OPERATION_LANGUAGES] = languages,
+        [OPERATION_GUARDS] = guards,
+        [OPERATION_CALL] = run_begin,
+        [OPERATION_SCRIPT] = run_begin,
+        [OPERATION_EVALUATE] = run_begin,
+        [OPERATION_CANCEL] = run_cancel,
+        [OPERATION_HOLD] = run_hold,
+        [OPERATION_PREFIX_CREATE] = prefix_create,
+        [OPERATION_PREFIX_LIST] = prefix_list,
+        [OPERATION_PREFIX_DISPOSE] = prefix_dispose,
+        [OPERATION_SYNC] = changes_sync,
+        [OPERATION_CHANGESET_DROP] = changes_drop,
+        [OPERATION_STATS] = stats,
+};
+
+int operation_permit(const struct ask *ask, struct cloche_err *e)
+{
+        if (!ask->client->is_greeted && ask->operation->symbol != OPERATION_HELLO)
+                return err_set(e, ask->client->needs_token ? CLOCHE_E_UNAUTHORIZED : CLOCHE_E_STATE,
+                               "the first request of a connection must be hello");
+        return 0;
+}
+
+int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        int r = operation_permit(ask, e);
+
+        if (r == 0)
+                r = operation_check(ask->operation, ask->params, e);
+        return r < 0 ? r : handlers[ask->operation->symbol](ask, ret, e);
+}

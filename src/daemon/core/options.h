@@ -1,0 +1,56 @@
+/* Options from the command line and the environment. */
+#ifndef CLOCHE_DAEMON_CORE_OPTIONS_H
+#define CLOCHE_DAEMON_CORE_OPTIONS_H
+
+#include "log.h"
+
+#include <cloche/cloche.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define OPTIONS_LIST_MAX 64
+#define TOKEN_BYTES_MAX 256
+
+struct daemon_options {
+        struct cloche_engine_options engine;
+        const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
+        int connect_fd; /* of a private daemon; -1: none */
+        int has_state;  /* sandboxes are saved; in a restarted engine at first: the engine before saved them */
+        int link_fd;    /* to the supervisor that started this process; -1: none */
+        struct {
+                long ids[OPTIONS_LIST_MAX];
+                unsigned count;
+        } uids, gids;
+        struct {
+                const char *names[OPTIONS_LIST_MAX];
+                unsigned count;
+        } hosts, origins;
+        const char *mount_roots[OPTIONS_LIST_MAX]; /* for engine, like mount_root_uids */
+        int64_t mount_root_uids[OPTIONS_LIST_MAX];
+        const char *state_dir;    /* NULL: the default; "": none */
+        const char *preview_host; /* HOST or HOST:PORT */
+        struct container_listen {
+                const char *address; /* HOST:PORT=SANDBOX */
+                size_t size;         /* of HOST:PORT */
+        } containers[OPTIONS_LIST_MAX];
+        unsigned container_count;
+        const char *contexts; /* languages, with commas; NULL: option absent; "": none */
+        const char *network;  /* rules, with commas; NULL: none */
+        unsigned long save_every_ms, sandboxes_max, saved_max;
+        unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
+        unsigned long exit_when_idle_ms; /* 0: never */
+        unsigned long hang_ms;           /* 0: never */
+        int is_on_demand;
+        struct {
+                char *socket_path; /* owned; NULL: not a daemon on demand */
+                int ready_fd, lock_fd;
+        } on_demand;
+        enum level level;
+        char token[TOKEN_BYTES_MAX]; /* read before privileges are dropped */
+        char *tls_certificate, *tls_key;
+};
+
+/* Read the options. 0: continue. 1: exit with *ret_code; the messages are printed. */
+int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_code);
+
+#endif

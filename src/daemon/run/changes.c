@@ -1,0 +1,363 @@
+#include "changes.h"
+#include "bridge.h"
+#include "run.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "engine/mounts/changeset.h"
+#include "wire/value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT_MAX 1000 /* per caller */
+#define IDLE_NS UINT64_C(600000000000)
+
+struct sync_job {
+        TAILQ_ENTRY(sync_job) link;
+        struct daemon *daemon;
+        struct client *client; /* NULL: the client is gone */
+        json_t *id;
+        cloche_sync *sync;
+        struct kept_changeset *kept; /* the changes: this set, or */
+        cloche_changeset *own;
+        unsigned open; /* unanswered questions */
+        int is_over;
+};
+
+/* -- mounts --------------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *name, *method;
+} events[] = {
+        [CLOCHE_FILE_DENIED] = {"permissionDenied", "permissionDenied"},
+        [CLOCHE_SYNC_BEFORE] = {"beforeSync", "sync.before"},
+        [CLOCHE_SYNC_AFTER] = {"afterSync", "sync.after"},
+        [CLOCHE_SYNC_ERROR] = {"syncError", "sync.error"},
+};
+#define EVENTS (sizeof(events) / sizeof(events[0]))
+
+static int read_events(const json_t *list, unsigned *ret, struct cloche_err *e)
+{
+        *ret = 0;
+        if (list && !json_is_array(list))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.events must be an array of names of events");
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const char *name = json_string_value(json_array_get(list, i));
+                size_t event = 0;
+
+                while (event < EVENTS && (!name || strcmp(events[event].name, name) != 0))
+                        event++;
+                if (event == EVENTS)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "mount.events[%zu] must be beforeSync, afterSync, syncError or "
+                                       "permissionDenied, not \"%.40s\"",
+                                       i, name ? name : "");
+                *ret |= 1u << event;
+        }
+        return 0;
+}
+
+int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events,
+                       struct cloche_err *e)
+{
+        int r = read_events(json_object_get(mount, "events"), ret_events, e);
+
+        if (r < 0)
+                return r;
+        if (d->options.engine.mount_root_count == 0)
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "no directory may be mounted here: cloched was started without --mount-root");
+        *ret_mount = json_copy((json_t *)mount);
+        if (!*ret_mount)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mount");
+        json_object_del(*ret_mount, "events"); /* the daemon reads it, not the engine */
+        return 0;
+}
+
+/* -- events --------------------------------------------------------------------------------------------------- */
+
+static void happened(struct client *client, const json_t *id, void *owner, unsigned *open, enum cloche_file_event event,
+                     const char *about, cloche_sync_question *question)
+{
+        if (event == CLOCHE_SYNC_BEFORE)
+                bridge_ask_sync(client, id, owner, open, about, question);
+        else if (client)
+                client->face->tell(client, id, events[event].method, about);
+}
+
+void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                    cloche_sync_question *question)
+{
+        struct job *job = data;
+
+        (void)run;
+        happened(job->client, job->id, job, &job->asks_open, event, about, question);
+}
+
+static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                    cloche_sync_question *question)
+{
+        struct sync_job *job = data;
+
+        (void)run;
+        happened(job->client, job->id, job, &job->open, event, about, question);
+}
+
+/* -- change sets ---------------------------------------------------------------------------------------------- */
+
+static int is_visible(const struct client *client, const struct kept_changeset *k)
+{
+        return k->client ? k->client == client : k->principal == client->principal;
+}
+
+static void kept_free(struct daemon *d, struct kept_changeset *k)
+{
+        TAILQ_REMOVE(&d->changesets, k, link);
+        cloche_changeset_free(k->set);
+        free(k);
+}
+
+static void kept_drop(struct daemon *d, struct kept_changeset *k)
+{
+        k->is_dropped = 1;
+        if (k->syncs == 0)
+                kept_free(d, k);
+}
+
+int changes_keep(struct client *client, cloche_changeset *set, const char **ret_id, struct cloche_err *e)
+{
+        struct kept_changeset *k;
+        unsigned count = 0;
+
+        *ret_id = NULL;
+        if (!set)
+                return 0;
+        TAILQ_FOREACH (k, &client->daemon->changesets, link)
+                count += is_visible(client, k);
+        k = count < KEPT_MAX ? calloc(1, sizeof(*k)) : NULL;
+        if (!k) {
+                cloche_changeset_free(set);
+                return count < KEPT_MAX ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the changes")
+                                        : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                                  "%u change sets are kept already; drop some (changeset.drop)", count);
+        }
+        *k = (struct kept_changeset){
+                .client = client->face->has_bridge ? client : NULL,
+                .principal = client->principal,
+                .set = set,
+                .used_ns = clock_now_ns(),
+        };
+        snprintf(k->id, sizeof(k->id), "c%llu", (unsigned long long)++client->daemon->next_changeset);
+        TAILQ_INSERT_TAIL(&client->daemon->changesets, k, link);
+        *ret_id = k->id;
+        return 0;
+}
+
+static int find(const struct client *client, const char *id, struct kept_changeset **ret, struct cloche_err *e)
+{
+        struct kept_changeset *k;
+
+        TAILQ_FOREACH (k, &client->daemon->changesets, link)
+                if (!k->is_dropped && is_visible(client, k) && strcmp(k->id, id) == 0) {
+                        *ret = k;
+                        return 0;
+                }
+        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no change set \"%.60s\"", id);
+}
+
+int changes_drop(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        struct kept_changeset *k;
+        int r = find(ask->client, json_string_value(json_object_get(ask->params, "changeset")), &k, e);
+
+        if (r < 0)
+                return r;
+        kept_drop(ask->client->daemon, k);
+        *ret = json_object();
+        return 0;
+}
+
+/* -- syncs ---------------------------------------------------------------------------------------------------- */
+
+static void sync_job_free(struct sync_job *job)
+{
+        bridge_owner_over(job->client, job);
+        cloche_sync_free(job->sync);
+        cloche_changeset_free(job->own);
+        if (job->kept) {
+                job->kept->syncs--;
+                job->kept->used_ns = clock_now_ns();
+                if (job->kept->is_dropped && job->kept->syncs == 0)
+                        kept_free(job->daemon, job->kept);
+        }
+        TAILQ_REMOVE(&job->daemon->syncs, job, link);
+        json_decref(job->id);
+        free(job);
+}
+
+static void on_end(void *data, cloche_sync *sync)
+{
+        struct sync_job *job = data;
+        struct cloche_err e = {0};
+        json_t *result = NULL;
+        int r = sync_result(sync, &result, &e);
+
+        job->is_over = 1; /* freed by changes_look, when nothing on the stack uses it */
+        if (job->client && r == 0)
+                job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
+        else if (job->client)
+                job->client->face->fail(job->client, job->id, &e, NULL);
+        json_decref(result);
+}
+
+/* Get the changes: a kept set, or the list in the request. */
+static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *ret_events, struct cloche_err *e)
+{
+        const json_t *changeset = json_object_get(ask->params, "changeset"),
+                     *changes = json_object_get(ask->params, "changes");
+        const json_t *mount = json_object_get(ask->params, "mount");
+        json_t *plain = NULL;
+        char *changes_text, *mount_text;
+        int r;
+
+        *ret_events = 0;
+        if (!changeset == !changes || !changes != !mount)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "sync needs either the field \"changeset\", or \"changes\" and \"mount\"");
+        if (changeset)
+                return find(ask->client, json_string_value(changeset), &job->kept, e);
+        r = changes_read_mount(ask->client->daemon, mount, &plain, ret_events, e);
+        if (r < 0)
+                return r;
+        changes_text = value_dump(changes, JSON_COMPACT);
+        mount_text = value_dump(plain, JSON_COMPACT);
+        r = changes_text && mount_text
+                    ? cloche_changeset_from_json(job->daemon->engine, changes_text, mount_text, &job->own, e)
+                    : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
+        free(changes_text);
+        free(mount_text);
+        json_decref(plain);
+        return r;
+}
+
+static int sync_start(const struct ask *ask, struct sync_job *job, struct cloche_err *e)
+{
+        const json_t *list = json_object_get(ask->params, "events");
+        unsigned wanted, more;
+        int r = read_changes(ask, job, &wanted, e);
+
+        if (r == 0)
+                r = read_events(list, &more, e);
+        if (r < 0)
+                return r;
+        if (job->kept)
+                job->kept->syncs++;
+        return cloche_sync_start(job->daemon->engine,
+                                 &(struct cloche_sync_options){
+                                         .changes = job->kept ? job->kept->set : job->own,
+                                         .on_error = json_string_value(json_object_get(ask->params, "onError")),
+                                         .conflict = json_string_value(json_object_get(ask->params, "conflict")),
+                                         .links = json_string_value(json_object_get(ask->params, "links")),
+                                         .dry_run = json_is_true(json_object_get(ask->params, "dryRun")),
+                                         .on_event = of_sync,
+                                         .event_data = job,
+                                         .events = wanted | more,
+                                         .on_end = on_end,
+                                         .data = job,
+                                         .has_caller = ask->client->peer_fd >= 0,
+                                         .caller_fd = ask->client->peer_fd,
+                                 },
+                                 &job->sync, e);
+}
+
+int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        struct sync_job *job;
+        int r;
+
+        (void)ret;
+        if (ask->client->daemon->is_stopping)
+                return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        job = calloc(1, sizeof(*job));
+        if (!job)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
+        *job = (struct sync_job){.daemon = ask->client->daemon,
+                                 .client = ask->client,
+                                 .id = json_incref((json_t *)ask->id)};
+        TAILQ_INSERT_TAIL(&job->daemon->syncs, job, link);
+        r = sync_start(ask, job, e);
+        if (r < 0) {
+                if (job->kept && job->kept->syncs == 0)
+                        job->kept = NULL;
+                sync_job_free(job);
+                return r;
+        }
+        return 1;
+}
+
+/* -- ends ----------------------------------------------------------------------------------------------------- */
+
+int changes_cancel(struct client *client, const json_t *id)
+{
+        struct cloche_err e = {0};
+        struct sync_job *job;
+
+        TAILQ_FOREACH (job, &client->daemon->syncs, link)
+                if (job->client == client && !job->is_over && json_equal(job->id, id)) {
+                        err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
+                        client->face->fail(client, job->id, &e, NULL);
+                        sync_job_free(job);
+                        return 1;
+                }
+        return 0;
+}
+
+void changes_look(struct daemon *d)
+{
+        struct sync_job *job, *next;
+
+        for (job = TAILQ_FIRST(&d->syncs); job; job = next) {
+                next = TAILQ_NEXT(job, link);
+                if (job->is_over)
+                        sync_job_free(job);
+        }
+}
+
+void changes_tidy(struct daemon *d, uint64_t now_ns)
+{
+        struct kept_changeset *k, *next;
+
+        for (k = TAILQ_FIRST(&d->changesets); k; k = next) {
+                next = TAILQ_NEXT(k, link);
+                if (!k->client && k->syncs == 0 && now_ns - k->used_ns > IDLE_NS)
+                        kept_free(d, k);
+        }
+}
+
+void changes_client_over(struct client *client)
+{
+        struct sync_job *job, *next_job;
+        struct kept_changeset *k, *next;
+
+        for (job = TAILQ_FIRST(&client->daemon->syncs); job; job = next_job) {
+                next_job = TAILQ_NEXT(job, link);
+                if (job->client == client)
+                        sync_job_free(job);
+        }
+        for (k = TAILQ_FIRST(&client->daemon->changesets); k; k = next) {
+                next = TAILQ_NEXT(k, link);
+                if (k->client == client)
+                        kept_drop(client->daemon, k);
+        }
+}
+
+void changes_drop_all(struct daemon *d)
+{
+        while (!TAILQ_EMPTY(&d->syncs))
+                sync_job_free(TAILQ_FIRST(&d->syncs));
+        while (!TAILQ_EMPTY(&d->changesets))
+                kept_free(d, TAILQ_FIRST(&d->changesets));
+}

@@ -1,0 +1,291 @@
+#include "run.h"
+#include "bridge.h"
+#include "changes.h"
+#include "daemon/core/log.h"
+#include "daemon/core/sandbox-request.h"
+#include "prefix.h"
+#include "request.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "engine/loop/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void job_free(struct job *job)
+{
+        struct daemon *d = job->daemon;
+
+        if (job->asks_open > 0)
+                bridge_owner_over(job->client, job);
+        TAILQ_REMOVE(&d->jobs, job, link);
+        d->stats.runs_now--;
+        d->request_bytes -= job->bytes;
+        if (job->client) {
+                TAILQ_REMOVE(&job->client->jobs, job, client_link);
+                job->client->jobs_count--;
+        }
+        json_decref(job->id);
+        free(job);
+}
+
+/* -- the end -------------------------------------------------------------------------------------------------- */
+
+static void tell_result(struct job *job, cloche_result *result)
+{
+        struct cloche_err e = {0};
+        const char *id;
+        int r = changes_keep(job->client, cloche_result_take_changeset(result), &id, &e);
+
+        if (r == 0 && id && json_object_set_new(result_root(result), "changeset", json_string(id)) < 0)
+                r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write a result");
+        if (r == 0)
+                job->client->face->result(job->client, job->operation, job->id, result_root(result));
+        else
+                job->client->face->fail(job->client, job->id, &e, NULL);
+}
+
+static void tell(struct job *job, cloche_result *result, const struct cloche_err *e)
+{
+        if (job->client && result)
+                tell_result(job, result);
+        else if (job->client)
+                job->client->face->fail(job->client, job->id, e, NULL);
+}
+
+static void log_end(const struct job *job, const char *status, uint64_t duration_ns)
+{
+        if (log_has_level(LEVEL_DEBUG))
+                log_event(LEVEL_DEBUG, "run", "{s:s, s:s, s:I, s:f}", "operation", job->operation->method, "status",
+                          status, "client", (json_int_t)(job->client ? job->client->number : 0), "ms",
+                          (double)duration_ns / 1e6);
+}
+
+static void on_end(void *data, cloche_run *run)
+{
+        struct job *job = data;
+        struct daemon *d = job->daemon;
+        uint64_t duration_ns = clock_now_ns() - job->started_ns;
+        cloche_result *result = NULL;
+        struct cloche_err e = {0};
+        int r = cloche_run_wait(run, &result, &e);
+
+        if (job->asks_open > 0)
+                bridge_owner_over(job->client, job);
+        if (r == 0)
+                stats_run(&d->stats, cloche_result_status(result), duration_ns);
+        else
+                log_event(LEVEL_WARNING, "run-failed", "{s:s, s:s}", "error", cloche_code_name(e.code), "message",
+                          e.msg);
+        log_end(job, r == 0 ? cloche_status_name(cloche_result_status(result)) : cloche_code_name(e.code), duration_ns);
+        tell(job, r == 0 ? result : NULL, &e);
+        cloche_result_free(result);
+        cloche_run_free(run);
+        job_free(job);
+        daemon_look(d);
+}
+
+static void on_output(void *data, cloche_run *run, int stream, const void *bytes, size_t size)
+{
+        struct job *job = data;
+
+        (void)run;
+        if (job->client)
+                job->client->face->output(job->client, job->id, stream, bytes, size);
+}
+
+/* -- the beginning -------------------------------------------------------------------------------------------- */
+
+int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e)
+{
+        const struct job *job;
+
+        if (client->daemon->request_bytes + bytes > REQUESTS_BYTES_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "the runs under way were asked with %llu bytes, %llu are the most",
+                               (unsigned long long)client->daemon->request_bytes,
+                               (unsigned long long)REQUESTS_BYTES_MAX);
+        if (client->daemon->is_stopping)
+                return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        if (client->jobs_count >= CLIENT_JOBS_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "this connection has %u runs under way, at most %u may be",
+                               client->jobs_count, CLIENT_JOBS_MAX);
+        TAILQ_FOREACH (job, &client->jobs, client_link)
+                if (id && json_equal(job->id, id))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the id of this request is that of a run under way");
+        return 0;
+}
+
+static enum cloche_run_kind kind_of(const struct operation *operation)
+{
+        return operation->symbol == OPERATION_SCRIPT     ? CLOCHE_SCRIPT
+               : operation->symbol == OPERATION_EVALUATE ? CLOCHE_EVALUATE
+                                                         : CLOCHE_CALL;
+}
+
+static int find_prefix(const struct ask *ask, struct kept_prefix **ret, const char **ret_language, struct cloche_err *e)
+{
+        const char *name = json_string_value(json_object_get(ask->params, "prefix"));
+        int r;
+
+        *ret_language = json_string_value(json_object_get(ask->params, "language"));
+        if (!name && !*ret_language)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"language\", or a prefix",
+                               ask->operation->method);
+        if (!name)
+                return 0;
+        if (json_is_true(json_object_get(ask->params, "warm")))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "warm is of runs without a prefix, which are warm anyway");
+        r = prefix_find(ask->client, name, ret, e);
+        if (r == 0 && !*ret_language)
+                *ret_language = (*ret)->language;
+        return r;
+}
+
+static struct job *job_new(const struct ask *ask)
+{
+        struct job *job = calloc(1, sizeof(*job));
+
+        if (!job)
+                return NULL;
+        *job = (struct job){
+                .daemon = ask->client->daemon,
+                .client = ask->client,
+                .operation = ask->operation,
+                .id = json_incref((json_t *)ask->id),
+                .started_ns = clock_now_ns(),
+                .bytes = ask->bytes,
+        };
+        job->daemon->request_bytes += job->bytes;
+        TAILQ_INSERT_TAIL(&job->daemon->jobs, job, link);
+        TAILQ_INSERT_TAIL(&job->client->jobs, job, client_link);
+        job->client->jobs_count++;
+        job->daemon->stats.runs_now++;
+        return job;
+}
+
+static int start(const struct ask *ask, struct kept_prefix *prefix, const char *language, struct job *job,
+                 struct cloche_err *e)
+{
+        struct request request;
+        int r = request_run(job->daemon, kind_of(ask->operation), ask->params, language, prefix != NULL, &request, e);
+
+        request.run.prefix = prefix ? prefix->prefix : NULL;
+        request.run.tenant = ask->client->principal;
+        request.run.on_bridge = bridge_asked;
+        request.run.bridge_data = request.run.data = job;
+        request.run.has_caller = ask->client->peer_fd >= 0;
+        request.run.caller_fd = ask->client->peer_fd;
+        request.run.on_file_event = changes_of_job;
+        request.run.file_event_data = job;
+        request.run.on_end = on_end;
+        request.run.on_output = json_is_true(json_object_get(ask->params, "stream")) ? on_output : NULL;
+        if (r == 0)
+                r = engine_run_start(job->daemon->engine, &request.run, &request.values, &job->run, e);
+        request_done(&request);
+        return r;
+}
+
+int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        struct kept_prefix *prefix = NULL;
+        const char *language = NULL;
+        struct job *job;
+        int r = run_check_room(ask->client, ask->id, ask->bytes, e);
+
+        (void)ret;
+        if (r == 0)
+                r = find_prefix(ask, &prefix, &language, e);
+        if (r < 0)
+                return r;
+        job = job_new(ask);
+        if (!job)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
+        r = start(ask, prefix, language, job, e);
+        if (r < 0) {
+                job->daemon->stats.runs_refused++;
+                job_free(job);
+                return r;
+        }
+        if (prefix) {
+                prefix->runs++;
+                prefix->used_ns = job->started_ns;
+        }
+        if (ask->client->is_held)
+                cloche_run_hold_output(job->run, 1);
+        return 1;
+}
+
+/* -- cancelling ----------------------------------------------------------------------------------------------- */
+
+static void cancel(struct job *job)
+{
+        if (!job->is_cancelled)
+                cloche_run_cancel(job->run);
+        job->is_cancelled = 1;
+}
+
+/* Cancelling a run that has just ended is no error. */
+int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        const json_t *id = json_object_get(ask->params, "id");
+        int found =
+                prefix_cancel(ask->client, id) || changes_cancel(ask->client, id) || sandbox_cancel(ask->client, id);
+        struct job *job;
+
+        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
+                if (json_equal(job->id, id)) {
+                        cancel(job);
+                        found = 1;
+                }
+        *ret = json_pack("{s:b}", "found", found);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "cancel");
+}
+
+void run_client_over(struct client *client)
+{
+        struct job *job;
+
+        while ((job = TAILQ_FIRST(&client->jobs))) {
+                TAILQ_REMOVE(&client->jobs, job, client_link);
+                job->client = NULL;
+                cancel(job);
+        }
+        client->jobs_count = 0;
+}
+
+void run_client_hold(struct client *client, int hold)
+{
+        struct job *job;
+
+        TAILQ_FOREACH (job, &client->jobs, client_link)
+                cloche_run_hold_output(job->run, hold || job->is_held);
+}
+
+int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        const json_t *id = json_object_get(ask->params, "id");
+        int hold = json_is_true(json_object_get(ask->params, "hold")), found = sandbox_hold(ask->client, id, hold);
+        struct job *job;
+
+        TAILQ_FOREACH (job, &ask->client->jobs, client_link)
+                if (json_equal(job->id, id)) {
+                        job->is_held = hold;
+                        cloche_run_hold_output(job->run, hold || ask->client->is_held);
+                        found = 1;
+                }
+        *ret = json_pack("{s:b}", "found", found);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold");
+}
+
+void run_cancel_all(struct daemon *d)
+{
+        struct job *job;
+
+        TAILQ_FOREACH (job, &d->jobs, link)
+                cancel(job);
+}

@@ -1,0 +1,199 @@
+#include "socket.h"
+#include "daemon/core/client.h"
+#include "daemon/core/log.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "daemon/http/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_OVERHEAD (1u << 20)
+#define STRANGER_BYTES_MAX (64u << 10)
+#define SECOND_NS UINT64_C(1000000000)
+#define HELLO_NS (30 * SECOND_NS)
+#define STALL_NS (60 * SECOND_NS)
+
+struct web_socket {
+        TAILQ_ENTRY(web_socket) link;
+        struct client client;
+        uint64_t opened_ns;
+        struct websocket *socket; /* NULL before it is open, and after it is closed */
+        struct frame_reader reader;
+        size_t sending; /* bytes of client.out that are being sent */
+};
+
+/* -- writing: each frame in a message ------------------------------------------------------------------------- */
+
+static size_t next_frame(const struct client *client)
+{
+        const unsigned char *b = (const unsigned char *)client->out.data + client->out_at;
+
+        return 4 + ((size_t)b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24);
+}
+
+static void carrier_flush(struct client *client)
+{
+        struct web_socket *s = client->data;
+        int r = 1;
+
+        while (r > 0 && s->socket && s->sending == 0 && client_unwritten(client) > 0) {
+                s->sending = next_frame(client);
+                r = websocket_send(s->socket, client->out.data + client->out_at, s->sending);
+                if (r > 0) {
+                        client_written(client, s->sending);
+                        s->sending = 0;
+                }
+        }
+}
+
+static void on_sent(void *data)
+{
+        struct web_socket *s = data;
+        size_t size = s->sending;
+
+        s->sending = 0;
+        client_written(&s->client, size);
+        carrier_flush(&s->client);
+}
+
+static void carrier_hold(struct client *client, int hold)
+{
+        struct web_socket *s = client->data;
+
+        if (s->socket)
+                websocket_hold(s->socket, hold);
+}
+
+static void carrier_close(struct client *client, const char *why)
+{
+        struct web_socket *s = client->data;
+
+        log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)client->number, "why", why);
+        carrier_flush(client); /* sends the reason for closing */
+        if (s->socket)
+                websocket_close(s->socket, 1008, "");
+}
+
+void web_sockets_sweep(struct daemon *d, uint64_t now_ns)
+{
+        struct web_socket *s;
+
+        TAILQ_FOREACH (s, &d->web_sockets, link) {
+                int is_mute = !s->client.is_greeted && now_ns > s->opened_ns + HELLO_NS;
+
+                if (s->socket && (is_mute || (s->sending > 0 && now_ns > websocket_progress_ns(s->socket) + STALL_NS)))
+                        websocket_abort(s->socket);
+        }
+}
+
+static const struct carrier carrier = {
+        .flush = carrier_flush,
+        .hold = carrier_hold,
+        .close = carrier_close,
+};
+
+/* -- reading: each message holds a frame ---------------------------------------------------------------------- */
+
+static int fill(struct frame_reader *reader, const char *bytes, size_t size)
+{
+        while (size > 0) {
+                size_t room;
+                char *to = frame_reader_room(reader, &room);
+
+                if (!to)
+                        return -ENOMEM;
+                room = room < size ? room : size;
+                memcpy(to, bytes, room);
+                frame_reader_filled(reader, room);
+                bytes += room;
+                size -= room;
+        }
+        return 0;
+}
+
+static int read_frame(struct web_socket *s, const char *bytes, size_t size, struct frame *ret, struct cloche_err *e)
+{
+        size_t max =
+                s->client.is_greeted ? s->client.daemon->options.body_bytes_max + FRAME_OVERHEAD : STRANGER_BYTES_MAX;
+        int r;
+
+        if (size > max + 4)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a message of %zu bytes, at most %zu are taken", size, max + 4);
+        frame_reader_done(&s->reader);
+        frame_reader_init(&s->reader, max);
+        if (fill(&s->reader, bytes, size) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a message of %zu bytes", size);
+        r = frame_reader_next(&s->reader, ret, e);
+        if (r < 0)
+                return r;
+        if (r == 0 || s->reader.given != size)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a message of %zu bytes is not one whole frame", size);
+        return 0;
+}
+
+static void on_message(void *data, char *bytes, size_t size)
+{
+        struct web_socket *s = data;
+        struct cloche_err e = {0};
+        struct frame frame;
+
+        s->client.daemon->stats.bytes_read += size;
+        if (read_frame(s, bytes, size, &frame, &e) < 0) {
+                s->client.face->fail(&s->client, NULL, &e, NULL);
+                carrier_close(&s->client, e.msg);
+        } else {
+                client_receive(&s->client, &frame);
+        }
+        frame_reader_done(&s->reader);
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+static void on_open(void *data, struct websocket *socket)
+{
+        struct web_socket *s = data;
+
+        s->socket = socket;
+}
+
+static void on_closed(void *data)
+{
+        struct web_socket *s = data;
+
+        s->socket = NULL;
+        TAILQ_REMOVE(&s->client.daemon->web_sockets, s, link);
+        client_done(&s->client);
+        frame_reader_done(&s->reader);
+        free(s);
+}
+
+static const struct websocket_handler handler = {
+        .on_open = on_open,
+        .on_message = on_message,
+        .on_sent = on_sent,
+        .on_closed = on_closed,
+};
+
+int web_socket_open(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, int needs_token,
+                    struct cloche_err *e)
+{
+        struct web_socket *s = calloc(1, sizeof(*s));
+        int r;
+
+        if (!s)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a WebSocket");
+        client_init(&s->client, d, &client_frames, principal, peer_fd);
+        s->client.carrier = &carrier;
+        s->client.data = s;
+        s->client.connection = http_request_socket_data(request);
+        s->client.needs_token = needs_token;
+        s->opened_ns = clock_now_ns();
+        TAILQ_INSERT_TAIL(&d->web_sockets, s, link);
+        r = http_upgrade(request, &handler, s, d->options.body_bytes_max + FRAME_OVERHEAD + 4, e);
+        if (r < 0)
+                on_closed(s);
+        return r;
+}

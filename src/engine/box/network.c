@@ -1,0 +1,314 @@
+#include "network.h"
+#include "engine/loop/channel.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/egress/read/policy.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FRAME_MAX (1u << 20)
+#define SERVERS_MAX 8
+#define SERVERS_BYTES 512
+#define LOOK_MS 5000  /* between checks of the host's name servers */
+#define START_LOOKS 4 /* the gate must be ready by then: it waits for its box, and may be stopped */
+
+enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
+
+struct network {
+        struct channel channel;
+        uv_timer_t timer; /* freed when it is closed */
+        struct network_face face;
+        struct network_stats stats;
+        char servers[SERVERS_BYTES];
+        struct timespec servers_of;
+        int is_asking;  /* the keeper was asked to start the gate */
+        unsigned looks; /* while it is not ready */
+        int is_ready;
+        int is_stopped, is_ended, is_closed;
+};
+
+int network_policy_check(const json_t *policy, struct cloche_err *e)
+{
+        struct policy *loaded = NULL;
+        int r = policy_load(policy, &loaded, e);
+
+        if (r == 0)
+                policy_free(loaded);
+        return r;
+}
+
+/* -- the host's name servers -------------------------------------------------------------------------------------- */
+
+/* Like resolver(3), ignore an address that the gate could not parse. */
+static void add_server(char list[SERVERS_BYTES], const char *address)
+{
+        struct in6_addr bytes;
+        size_t size = strlen(list);
+        const char *comma = size > 0 ? "," : "";
+
+        if (inet_pton(AF_INET, address, &bytes) == 1)
+                snprintf(list + size, SERVERS_BYTES - size, "%s%s", comma, address);
+        else if (inet_pton(AF_INET6, address, &bytes) == 1)
+                snprintf(list + size, SERVERS_BYTES - size, "%s[%s]", comma, address);
+}
+
+/* resolv.conf(5). Without the file, or a server in it, use this machine's. -1: it cannot be
+ * read. */
+static int read_servers(char list[SERVERS_BYTES])
+{
+        FILE *file = fopen(NETWORK_SERVERS_FILE, "re");
+        char line[256], address[64];
+        unsigned count = 0;
+        int r = file || errno == ENOENT ? 0 : -1;
+
+        list[0] = '\0';
+        while (file && count < SERVERS_MAX && fgets(line, sizeof(line), file))
+                if (sscanf(line, " nameserver %63s", address) == 1) {
+                        add_server(list, address);
+                        count++;
+                }
+        if (file)
+                fclose(file);
+        if (!list[0])
+                strcpy(list, "127.0.0.1");
+        return r;
+}
+
+/* Read the name servers again. 1: they have changed. */
+static int renew_servers(struct network *network)
+{
+        char now[SERVERS_BYTES];
+        struct stat st = {.st_mtim = {.tv_sec = 0}};
+
+        if (stat(NETWORK_SERVERS_FILE, &st) < 0)
+                st.st_mtim.tv_sec = 1; /* differs from the time of every existing file */
+        if (memcmp(&st.st_mtim, &network->servers_of, sizeof(st.st_mtim)) == 0)
+                return 0;
+        if (read_servers(now) < 0 && network->servers[0])
+                return 0;
+        network->servers_of = st.st_mtim;
+        if (strcmp(now, network->servers) == 0)
+                return 0;
+        strcpy(network->servers, now);
+        return 1;
+}
+
+/* -- messages of the gate ----------------------------------------------------------------------------------------- */
+
+static void fail(struct network *network, const struct cloche_err *e)
+{
+        if (network->is_ended || network->is_stopped)
+                return;
+        network->is_ended = 1;
+        uv_timer_stop(&network->timer);
+        network->face.on_end(network->face.data, e);
+}
+
+static uint64_t count_of(const json_t *params, const char *name)
+{
+        json_int_t value = json_integer_value(json_object_get(params, name));
+
+        return value > 0 ? (uint64_t)value : 0;
+}
+
+static void keep_stats(struct network *network, const json_t *params)
+{
+        network->stats = (struct network_stats){
+                .connections = count_of(params, "connections"),
+                .connections_total = count_of(params, "connectionsTotal"),
+                .bytes_in = count_of(params, "bytesIn"),
+                .bytes_out = count_of(params, "bytesOut"),
+                .queries = count_of(params, "queries"),
+                .lost = count_of(params, "lost"),
+        };
+}
+
+static int take_notification(struct network *network, const struct rpc_message *m, struct cloche_err *e)
+{
+        if (!json_is_object(m->params))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s' without parameters", m->method);
+        if (strcmp(m->method, "stats") == 0)
+                keep_stats(network, m->params);
+        else if (strcmp(m->method, "decision") == 0) {
+                if (network->face.on_decision)
+                        network->face.on_decision(network->face.data, m->params);
+        } else
+                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s'", m->method);
+        return 0;
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct network *network = data;
+
+        (void)f;
+        if (m->kind == RPC_NOTIFICATION)
+                return take_notification(network, m, e);
+        if (m->kind == RPC_ERROR)
+                return err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message);
+        if (m->kind != RPC_RESULT)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate asked '%.40s'", m->method);
+        if (json_integer_value(m->id) == ASK_START) {
+                network->is_ready = 1;
+                if (network->face.on_ready)
+                        network->face.on_ready(network->face.data);
+        }
+        return 0;
+}
+
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct network *network = data;
+        struct cloche_err gone = {0};
+
+        if (!e) {
+                err_set(&gone, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+                e = &gone;
+        }
+        fail(network, e);
+}
+
+/* -- life --------------------------------------------------------------------------------------------------------- */
+
+static void free_if_done(struct network *network)
+{
+        if (!network->is_asking && network->is_closed)
+                free(network);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct network *network = handle->data;
+
+        network->is_closed = 1;
+        free_if_done(network);
+}
+
+static void on_served(void *data, struct keeper_reply *reply)
+{
+        struct network *network = data;
+
+        network->is_asking = 0;
+        if (reply->error) {
+                struct cloche_err e = *reply->error;
+
+                err_wrap(&e, "start the network");
+                fail(network, &e);
+        }
+        free_if_done(network);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+        struct network *network = timer->data;
+        struct cloche_err e = {0};
+
+        if (!network->is_ready && ++network->looks == START_LOOKS) {
+                err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
+                fail(network, &e);
+        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
+                                                             json_pack("{s:s}", "servers", network->servers), &e) < 0)
+                fail(network, &e);
+}
+
+static int serve(struct network *network, struct keeper *keeper, uint32_t box, int gate_fd, struct cloche_err *e)
+{
+        struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
+        int r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
+        spec->service = KEEPER_SERVICE_NET;
+        r = keeper_serve_later(keeper, box, spec, &gate_fd, 1, on_served, network, e);
+        network->is_asking = r == 0;
+        free(spec);
+        return r;
+}
+
+static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_fd, struct cloche_err *e)
+{
+        int r = channel_open(&network->channel, FRAME_MAX, ret_gate_fd, e);
+
+        if (r < 0)
+                return r;
+        network->channel.on_message = on_message;
+        network->channel.on_end = on_end;
+        network->channel.data = network;
+        return channel_watch(&network->channel, loop, e);
+}
+
+static int begin(struct network *network, struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                 struct cloche_err *e)
+{
+        _cleanup_fd_ int gate_fd = -EBADF;
+        int r = open_channel(network, loop, &gate_fd, e);
+
+        if (r == 0)
+                r = serve(network, keeper, box, gate_fd, e);
+        renew_servers(network);
+        if (r == 0)
+                r = channel_request(&network->channel, ASK_START, "start",
+                                    json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
+        if (r == 0)
+                uv_timer_start(&network->timer, on_timer, LOOK_MS, LOOK_MS);
+        return r;
+}
+
+int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                  const struct network_face *face, struct network **ret, struct cloche_err *e)
+{
+        int r = network_policy_check(policy, e);
+        struct network *network = r == 0 ? calloc(1, sizeof(*network)) : NULL;
+
+        if (r < 0)
+                return r;
+        if (!network)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
+        network->face = *face;
+        network->channel.fd = -EBADF;
+        uv_timer_init(loop, &network->timer);
+        network->timer.data = network;
+        r = begin(network, keeper, box, loop, policy, e);
+        if (r < 0)
+                network_stop(network);
+        else
+                *ret = network;
+        return r;
+}
+
+int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e)
+{
+        int r = network_policy_check(policy, e);
+
+        if (r < 0)
+                return r;
+        if (network->is_ended)
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
+        return channel_request(&network->channel, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
+}
+
+struct network_stats network_stats(const struct network *network)
+{
+        return network->stats;
+}
+
+void network_drain(struct network *network)
+{
+        if (!network->is_ended)
+                channel_drain(&network->channel);
+}
+
+void network_stop(struct network *network)
+{
+        if (!network || network->is_stopped)
+                return;
+        network->is_stopped = 1;
+        channel_close(&network->channel);
+        uv_close((uv_handle_t *)&network->timer, on_closed);
+}

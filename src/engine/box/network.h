@@ -1,0 +1,60 @@
+/* The network of a box, a sandbox's or a run's: the keeper starts cloche-gate (spec/gate.md) for
+ * it; this sends the policy and receives the decisions. Runs on the engine's loop, in one thread,
+ * and never waits.
+ *
+ * Life cycle: network_start(); on_ready once, or on_end; then any number of on_decision;
+ * network_stop(). on_end comes at most once, never from network_start, and is the last callback:
+ * the box has no network then, but the owner must still call network_stop(). A box without a
+ * network gets one at any time; a policy that allows nothing takes it away. */
+#ifndef CLOCHE_ENGINE_BOX_NETWORK_H
+#define CLOCHE_ENGINE_BOX_NETWORK_H
+
+#include "keeper-client.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+#include <uv.h>
+
+/* The host's name servers, read again if the file has changed. resolv.conf(5). */
+#define NETWORK_SERVERS_FILE "/etc/resolv.conf"
+
+struct network; /* opaque */
+
+struct network_face {
+        /* The policy is in force: programs started from now on have its network. May be NULL. */
+        void (*on_ready)(void *data);
+        /* {host?, address?, port, verdict, rule?, why, kind, count}; count: equal decisions since
+         * the last report. Borrowed. May be NULL. The receiver adds number and time. */
+        void (*on_decision)(void *data, const json_t *decision);
+        /* The network could not be started, or has ended: the box ended, or its memory ran out. */
+        void (*on_end)(void *data, const struct cloche_err *e);
+        void *data;
+};
+
+struct network_stats {
+        uint64_t connections, connections_total; /* open now; since the start */
+        uint64_t bytes_in, bytes_out;            /* to the guest, from the guest */
+        uint64_t queries;                        /* name queries */
+        uint64_t lost;                           /* decisions dropped because they came too fast */
+};
+
+/* Check {allow: [rule, …], deny: [rule, …], dns?: boolean} as in spec/sandbox.md.
+ * -CLOCHE_E_INVALID_ARGUMENT names the rule: "network.allow[2]: …". */
+CLOCHE_MUST_CHECK int network_policy_check(const json_t *policy, struct cloche_err *e);
+
+/* policy: checked here, borrowed. keeper, loop: borrowed until network_stop. box: alive, made with
+ * is_sandbox. Returns -CLOCHE_E_INVALID_ARGUMENT, _RESOURCE, _KEEPER; refusals of the keeper come
+ * by on_end. */
+CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+                                    const struct network_face *face, struct network **ret, struct cloche_err *e);
+/* Replace the policy at once; also before on_ready. Open connections that it does not allow are
+ * cut. */
+CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);
+/* Return the last report (one a second while there are changes). */
+struct network_stats network_stats(const struct network *network);
+/* Read the messages that the gate has sent so far. */
+void network_drain(struct network *network);
+/* End the gate and drop the callbacks. Accepts NULL. */
+void network_stop(struct network *network);
+
+#endif

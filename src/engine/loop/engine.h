@@ -1,0 +1,327 @@
+/* Types and functions that the files of the engine share. */
+#ifndef CLOCHE_ENGINE_LOOP_ENGINE_H
+#define CLOCHE_ENGINE_LOOP_ENGINE_H
+
+#include "engine/box/files.h"
+#include "engine/box/limits.h"
+#include "engine/box/place.h"
+#include "engine/mounts/changeset.h"
+#include "engine/mounts/mount.h"
+#include "engine/run/bridge.h"
+#include "engine/run/run-network.h"
+#include "engine/run/signature.h"
+#include "engine/run/values.h"
+#include "engine/warm/artifact.h"
+#include "engine/warm/build.h"
+#include "engine/warm/runtime.h"
+#include "engine/warm/template.h"
+#include "jail/cgroup/cgroup.h"
+#include "output.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+TAILQ_HEAD(cold_runs, cloche_run);
+
+struct cloche_engine {
+        struct keeper *keeper;
+        struct runtimes runtimes;
+        char *image, *libexec_dir;
+        /* Opened at start-up: the user that the caller becomes may not reach the tree, below /root
+         * for example. */
+        int probe_fd; /* cloche-probe, for the selftest */
+        int libexec_fd;
+        int artifacts_fd; /* -errno: builds are not cached */
+        struct mount_roots mount_roots;
+        uint32_t optional_guards;
+        uv_loop_t loop;
+        uv_poll_t keeper_poll;
+        uv_check_t ended_check; /* finishes and reports ended runs, with nothing else on the stack */
+        unsigned runs;          /* not yet freed */
+        struct {
+                unsigned runs_max, queue_max, base_forks, spares;
+                uint64_t templates_bytes;
+        } options;
+        TAILQ_HEAD(templates, template) templates;
+        uint64_t turns;
+        unsigned running, waiting;                 /* runs from templates */
+        struct cold_runs cold_waiting, cold_asked; /* waiting for a box; the keeper is making their box */
+        unsigned cold_waiting_count;
+        uv_timer_t refill_timer, held_timer, tidy_timer;
+        int lacks_seats; /* seats were wanted while too many boxes were being made */
+        int dispatching, dispatch_again, is_watching;
+        int is_over;           /* the keeper is gone, or timed out */
+        int is_pinging;        /* a ping is unanswered */
+        unsigned silent_turns; /* ticks of the tidy timer since that ping */
+        TAILQ_HEAD(ended_runs, cloche_run) ended;
+};
+
+/* Limits of a base template; a prefix has those of its set-up. */
+#define TEMPLATE_MEMORY_BYTES (512u << 20)
+#define TEMPLATE_CHILDREN_BYTES (UINT64_C(2) << 30) /* about 0.4 MB a child */
+#define TEMPLATE_DISK_BYTES (64u << 20)
+#define TEMPLATE_DISK_INODES 4096
+#define TEMPLATE_PIDS 4096 /* a child counts here until it is in its box */
+
+/* Make spares later, not on the path of the run that took one. */
+void engine_refill_later(struct cloche_engine *engine);
+/* Call it when a seat was wanted while too many boxes were being made; dispatch runs again when
+ * there is room. */
+void engine_lacks_seats(struct cloche_engine *engine);
+/* Boxes being made may be stuck: runs_start_cold is called again in that case. */
+void engine_awaits_boxes(struct cloche_engine *engine);
+
+/* CLOCHE_E_QUEUE_FULL: the queue of waiting runs, warm and cold, is full. */
+CLOCHE_MUST_CHECK int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e);
+
+/* Read a box's usage from its control groups. 0: this process may not read all of them, so the
+ * keeper has to. */
+int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
+
+/* Fill in the image, runtime and guards of this engine's boxes. */
+int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
+                    struct cloche_err *e);
+
+/* The reason why the engine ended a run. */
+enum run_end {
+        RUN_END_NONE,
+        RUN_END_WALL,
+        RUN_END_CPU,
+        RUN_END_CANCELLED,
+        RUN_END_PROTOCOL,
+        RUN_END_BRIDGE,
+        RUN_END_FAILED
+};
+
+enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
+
+/* Steps between a run's end and its result: compare its files, collect the changes of its mounts if
+ * it has any, measure it, write the mounts' changes. */
+enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_MEASURING, BOOKS_SYNCING, BOOKS_READY };
+
+struct cloche_run {
+        TAILQ_ENTRY(cloche_run) link, ended_link; /* link: in a list of its template, or of cold runs */
+        struct cloche_engine *engine;
+        const struct runtime *runtime;
+        enum cloche_run_kind kind;
+        struct cloche_limits limits;
+        int omit_changes, omit_contents, omit_denied;
+        struct box box;
+        uint64_t started_ns, ended_ns;
+        void (*on_end)(void *data, cloche_run *run);
+        void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
+        void *data;
+        int output_held;
+        int is_live; /* its program was started and is watched; before, there is nothing to compare */
+        int is_queued, is_concluded, waited, is_freed;
+        int code; /* these three are valid once is_concluded */
+        cloche_result *result;
+        struct cloche_err error;
+
+        char **collect; /* paths to read back */
+        size_t collect_count;
+        json_t *collected;
+
+        /* Start (run-start.c). */
+        enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* the engine's list that holds it */
+        int64_t tenant;
+        uint64_t asked_ns; /* when its box was requested */
+        struct placing placing;
+        struct buf strings; /* of its program, if the run has a box of its own */
+        uint32_t argc, envc;
+        int before_fd; /* a list of the box's files before the run; -EBADF: there were none */
+
+        /* End. */
+        struct aside *aside; /* thread that compares files, or NULL */
+        struct cloche_err aside_error;
+        enum run_books books;
+        json_t *own_changes; /* changes of the box's own files */
+        struct init_answer quiet;
+        struct keeper_usage usage;
+        struct cloche_err usage_error; /* of measuring or of comparing files: the run has no result then */
+
+        /* Only of a run with mounts. */
+        struct mounts *mounts; /* NULL: no mounts */
+        cloche_file_handler on_file_event;
+        void *file_event_data;
+        unsigned file_events;
+        cloche_changeset *changeset;
+        cloche_sync *sync;
+        int may_sync;
+        json_t *synced; /* the sync's result */
+
+        struct run_network network;
+
+        /* Only of a run forked from a template. */
+        int is_forked;
+        int is_output_lost; /* writing to the caller's descriptor failed, and not by EPIPE */
+        int has_texts;      /* the caller reads JSON text of bridge calls and of the result */
+        struct template *template;
+        enum run_place place;
+        struct trunk *trunk;
+        uint32_t fork;
+        struct keeper_usage before;
+        int in_used_box;
+        struct kept_files own_files; /* to place in its box */
+
+        /* The channel to the agent. */
+        struct channel channel;
+        struct buf request;
+        struct build build; /* of a compiled language, cold */
+        struct bridge bridge;
+
+        struct stream {
+                struct cloche_run *run;
+                int fd;      /* read end of the guest's pipe, nonblocking */
+                int relayed; /* to sink_fd, our copy of the caller's; else captured */
+                int sink_fd; /* -EBADF once it fails; fd is closed then, too */
+                int sink_pollable;
+                uint64_t relay_bytes_max;
+                struct output kept;
+                struct buf pending; /* read, but not yet written to the sink */
+                uv_poll_t poll, sink_poll;
+        } streams[2];
+        struct {
+                int source_fd; /* our copy of the caller's descriptor */
+                int guest_fd;  /* write end of the guest's stdin, nonblocking */
+                int pollable;
+                struct buf pending;
+                uv_poll_t source_poll, guest_poll;
+        } input;
+
+        uv_timer_t wall_timer, cpu_timer, exit_timer;
+        uv_async_t cancel_async;
+        atomic_int cancelled;
+        atomic_int signal; /* to send to its program; 0: none */
+        int has_terminal;
+        _Atomic uint32_t terminal_size; /* columns and rows, 16 bits each */
+        unsigned handles;               /* open on the loop */
+        int ended;                      /* ignore further events */
+        enum run_end end;
+
+        const struct values *values; /* only while it starts */
+        json_t *schema;              /* from the caller, or NULL */
+        json_t *answer;              /* the result or error member of the agent's answer, values held */
+        int answer_is_error;
+        struct cloche_err problem; /* the error of RUN_END_PROTOCOL, _BRIDGE, _FAILED */
+        json_t *warnings;
+        struct {
+                json_t *lines;
+                uint64_t total, kept, memory;
+        } console[2];            /* only CLOCHE_EVALUATE */
+        json_int_t lines_number; /* of the last message with many lines */
+        double began_cpu_ms;     /* agent's CPU time when its code began; 0: it did not begin */
+};
+
+#define REQUEST_CALL_ID 1 /* a run sends its agent one request */
+
+/* Fail if a guard is missing; the error names all of them and the option that permits it. */
+int engine_check_guards(const struct cloche_engine *engine, struct cloche_err *e);
+
+/* request.c: a source without its byte order mark. */
+struct source {
+        const char *text; /* borrowed */
+        size_t size;
+};
+struct source request_source(const char *code, size_t size); /* size 0: strlen(code) */
+
+/* request.c: check all options before a box is made. */
+int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  struct cloche_err *e);
+/* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
+int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e);
+/* Make the request to the agent, as a frame. arguments: only of a call. */
+int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                  const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
+                  struct cloche_err *e);
+/* Make the `prepare` request, as a frame. function: the one that runs will call, or NULL. */
+int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
+                    const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
+/* Make the strings for control_spawn. */
+int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret,
+                    uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e);
+/* Return the name of the code in stacks: its own, or main.<extension> written to ret. */
+const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,
+                             size_t size);
+/* Write the script's path in the box. */
+void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
+
+/* result.c: makes results of runs whose box is quiet or gone. */
+/* Convert a denial of cloche-fs to the contract's form. */
+json_t *result_denial(const struct changeset_row *row, const json_t *denial);
+enum cloche_status result_status(const struct cloche_run *run, const struct keeper_usage *usage);
+int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet,
+                json_t *changes, cloche_result **ret, struct cloche_err *e);
+
+/* Return the object whose text cloche_result_json returns, held (wire/value.h); borrowed. */
+json_t *result_root(cloche_result *result);
+
+/* run.c, prefix.c: start with held values instead of the texts of opt, which are ignored. Bridge
+ * calls and the result have no texts then: use bridge_call_args, bridge_call_kwargs and
+ * result_root. */
+int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values,
+                     cloche_run **ret, struct cloche_err *e);
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                        cloche_prefix **ret, struct cloche_err *e);
+
+/* stream.c */
+/* Copy the caller's descriptors, before there is a box. */
+int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Take our ends of the guest's pipes. */
+void streams_take(struct cloche_run *run, struct stdio *stdio);
+/* Take our end of the guest's terminal instead of pipes. Takes master_fd, also on failure. */
+int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e);
+void stream_size(const struct cloche_run *run, uint32_t *ret_cols, uint32_t *ret_rows);
+void stream_resize(struct cloche_run *run); /* to terminal_size */
+int streams_start(struct cloche_run *run, struct cloche_err *e);
+/* Stop events after the program has ended, and read the rest in the pipes. */
+void streams_stop(struct cloche_run *run);
+void streams_done(struct cloche_run *run);
+
+/* run.c: open a handle on the engine's loop. Its data is the run, which counts it until it is
+ * closed. */
+int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+/* Call it before closing the descriptor, or libuv would drop the next user of that number. */
+void loop_poll_close(uv_poll_t *poll);
+/* Finish a run that has ended: make its result, release its place and its box. run_tell also calls
+ * on_end, once. */
+void run_conclude(struct cloche_run *run);
+void run_tell(struct cloche_run *run);
+void run_warn(struct cloche_run *run, const char *text);
+/* Continue the conclusion after a step that was waited for. */
+void run_end_again(struct cloche_run *run);
+/* Watch the run: its program runs, or its child waits for the call. Events count from now on. */
+int run_watch(struct cloche_run *run, struct cloche_err *e);
+uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
+/* Measure the box, in which nothing runs any more. With mounts run_start_sync follows, then
+ * run_end_again. */
+void run_measure(struct cloche_run *run);
+/* run-start.c */
+void run_go_on(struct cloche_run *run); /* start its program; all the rest is in place */
+int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Request boxes for the next cold runs in turn. */
+void runs_start_cold(struct cloche_engine *engine);
+/* Cancel all requests made for its start. */
+void run_stop_start(struct cloche_run *run);
+int run_is_root_mounted(const struct cloche_run *run);
+/* run-mounts.c */
+int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Collect the changes of the mounts, after the run's own files were compared. run_measure follows,
+ * perhaps from here. */
+void run_collect_mounts(struct cloche_run *run);
+/* Write the changes if the run succeeded and the caller does not decide about them. 1:
+ * run_end_again follows. */
+int run_start_sync(struct cloche_run *run);
+void run_cancel_sync(struct cloche_run *run);
+/* Callbacks of a template. */
+void run_seated(struct cloche_run *run, struct seat *seat); /* takes seat */
+void run_exited(struct cloche_run *run, const struct init_answer *exit);
+void run_failed(struct cloche_run *run, const struct cloche_err *e);
+void run_out_of_memory(struct cloche_run *run);
+void run_template_died(struct cloche_run *run);
+/* Called when a limit of the bridge was crossed. */
+void run_broke_bridge(struct cloche_run *run, const struct cloche_err *e);
+
+#endif

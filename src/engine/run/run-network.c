@@ -1,0 +1,138 @@
+/* A run's network: starts cloche-gate for its box before its program, and adds its decisions to the
+ * result. Runs in: the engine, on its loop. */
+#include "run-network.h"
+
+#include "base/err.h"
+#include "engine/box/network.h"
+#include "engine/loop/engine.h"
+#include "wire/json.h"
+
+#include <string.h>
+
+#define DENIED_MAX 100 /* rows; repeated denials are counted */
+
+int run_take_network(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r = json_load_text(opt->network, strlen(opt->network), &run->network.policy, e);
+
+        if (r < 0)
+                return err_wrap(e, "network");
+        if (opt->prefix || opt->warm)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "network: a run that is forked from a template has none: leave out %s",
+                               opt->prefix ? "the prefix" : "'warm'");
+        run->network.denied = json_array();
+        return network_policy_check(run->network.policy, e);
+}
+
+/* -- decisions ------------------------------------------------------------------------------------------------- */
+
+static int is_same(const json_t *row, const json_t *decision)
+{
+        static const char *const names[] = {"host", "address", "port", "kind", "why", "rule"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const json_t *a = json_object_get(row, names[i]), *b = json_object_get(decision, names[i]);
+
+                if (a != b && !json_equal(a, b))
+                        return 0;
+        }
+        return 1;
+}
+
+static void on_decision(void *data, const json_t *decision)
+{
+        struct cloche_run *run = data;
+        const char *verdict = json_string_value(json_object_get(decision, "verdict"));
+        json_t *row, *copy;
+        size_t i;
+
+        if (!verdict || strcmp(verdict, "denied") != 0)
+                return;
+        json_array_foreach (run->network.denied, i, row)
+                if (is_same(row, decision)) {
+                        json_int_t count = json_integer_value(json_object_get(row, "count")) +
+                                           json_integer_value(json_object_get(decision, "count"));
+
+                        json_object_set_new(row, "count", json_integer(count));
+                        return;
+                }
+        if (json_array_size(run->network.denied) >= DENIED_MAX) {
+                run->network.lost += (uint64_t)json_integer_value(json_object_get(decision, "count"));
+                return;
+        }
+        copy = json_copy((json_t *)decision);
+        json_object_del(copy, "verdict");
+        json_array_append_new(run->network.denied, copy);
+}
+
+/* -- life ------------------------------------------------------------------------------------------------------ */
+
+static void on_ready(void *data)
+{
+        struct cloche_run *run = data;
+
+        run->network.is_ready = 1;
+        if (run->network.is_awaited)
+                run_go_on(run);
+}
+
+/* Without its gate the box's network leads nowhere: connections fail at once. */
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+
+        if (run->network.is_ready)
+                run_warn(run, e->msg);
+        else
+                run_failed(run, e);
+}
+
+int run_start_network(struct cloche_run *run, struct cloche_err *e)
+{
+        const struct network_face face = {.on_ready = on_ready,
+                                          .on_decision = on_decision,
+                                          .on_end = on_end,
+                                          .data = run};
+
+        return network_start(run->engine->keeper, run->box.id, &run->engine->loop, run->network.policy, &face,
+                             &run->network.gate, e);
+}
+
+int run_awaits_network(struct cloche_run *run)
+{
+        run->network.is_awaited = run->network.policy && !run->network.is_ready;
+        return run->network.is_awaited;
+}
+
+void run_stop_network(struct cloche_run *run)
+{
+        if (run->network.gate && run->network.is_ready)
+                network_drain(run->network.gate);
+        network_stop(run->network.gate);
+        run->network.gate = NULL;
+}
+
+static int has_words(const json_t *text)
+{
+        return json_is_string(text) && network_words_find(json_string_value(text), json_string_length(text));
+}
+
+void run_explain_network(struct cloche_run *run)
+{
+        const json_t *failure = run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
+
+        if (run->network.policy || run->kind == CLOCHE_EVALUATE)
+                return;
+        if (run->network.words.is_found || has_words(json_object_get(failure, "message")) ||
+            has_words(json_object_get(failure, "stack")))
+                run_warn(run, "this run has no network, which its code asked for: rules permit connections (network; "
+                              "--network HOST:PORT on the command line)");
+}
+
+void run_network_done(struct cloche_run *run)
+{
+        run_stop_network(run);
+        json_decref(run->network.policy);
+        json_decref(run->network.denied);
+}

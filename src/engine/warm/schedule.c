@@ -1,0 +1,375 @@
+/* Scheduling of runs to seats: seats are made, kept and given out here. Templates take turns, up to
+ * the limit of concurrent runs. */
+#include "template.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "engine/loop/engine.h"
+
+#include <string.h>
+
+#define SPARES_IDLE_NS UINT64_C(30000000000)
+#define BASE_AGE_NS (UINT64_C(1800) * 1000000000)
+
+/* -- seats ---------------------------------------------------------------------------------------------------- */
+
+void template_drop_seats(struct template *t)
+{
+        struct seat *seat;
+
+        while ((seat = TAILQ_FIRST(&t->seats))) {
+                TAILQ_REMOVE(&t->seats, seat, link);
+                t->seat_count--;
+                seat_free(seat);
+        }
+}
+
+static int same_limits(const struct keeper_box_limits *a, const struct keeper_box_limits *b)
+{
+        return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* mounts: those of the seat's one run, or NULL for a seat of any run. */
+static int fits(const struct seat *seat, const struct keeper_box_limits *limits, const struct mounts *mounts)
+{
+        return seat->mounts == mounts && same_limits(&seat->limits, limits);
+}
+
+static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits, const struct mounts *mounts)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                if (seat->state == SEAT_READY && fits(seat, limits, mounts))
+                        return seat;
+        return NULL;
+}
+
+static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits,
+                            const struct mounts *mounts)
+{
+        const struct seat *seat;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                count += fits(seat, limits, mounts);
+        return count;
+}
+
+/* Drop a seat with other limits to make room. */
+static void drop_other_seat(struct template *t, const struct keeper_box_limits *limits)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                if (!seat->mounts && !same_limits(&seat->limits, limits)) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
+static int fits_who_waits(const struct template *t, const struct seat *seat)
+{
+        const struct cloche_run *run;
+
+        TAILQ_FOREACH (run, &t->waiting, link) {
+                struct keeper_box_limits limits = limits_of_box(&run->limits);
+
+                if (fits(seat, &limits, run->mounts))
+                        return 1;
+        }
+        return 0;
+}
+
+int template_has_seat_to_come(const struct template *t)
+{
+        const struct seat *seat;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                if (seat->state != SEAT_READY || fits_who_waits(t, seat))
+                        return 1;
+        return 0;
+}
+
+/* Add a seat unless the keeper is making as many boxes as it can; then this is retried when one is
+ * made, or takes too long. */
+static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
+{
+        struct cloche_err e = {0};
+        struct seat *seat;
+        int r;
+
+        if (!keeper_may_make(t->engine->keeper)) {
+                engine_lacks_seats(t->engine);
+                return -1;
+        }
+        if (t->seat_count >= t->engine->options.spares + t->waiting_count)
+                drop_other_seat(t, limits);
+        r = seat_new(t, limits, mounts, KEEPER_NO_BOX, 0, &seat, &e);
+        if (r < 0) {
+                if (!template_has_seat_to_come(t))
+                        template_tell_waiting(t, &e);
+                return r;
+        }
+        TAILQ_INSERT_TAIL(&t->seats, seat, link);
+        t->seat_count++;
+        return 0;
+}
+
+/* Make a seat for each waiting run with mounts. */
+static void make_mounted_seats(struct template *t, unsigned free_runs)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH (run, &t->waiting, link) {
+                struct keeper_box_limits limits = limits_of_box(&run->limits);
+
+                if (free_runs-- == 0)
+                        return;
+                if (run->mounts && count_seats(t, &limits, run->mounts) == 0 && add_seat(t, &limits, run->mounts) < 0)
+                        return;
+        }
+}
+
+/* Make as many seats as waiting runs could start. */
+static void make_seats(struct template *t, const struct keeper_box_limits *limits)
+{
+        unsigned free_runs = t->engine->options.runs_max - t->engine->running;
+        unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
+
+        for (unsigned have = count_seats(t, limits, NULL); have < wanted; have++)
+                if (add_seat(t, limits, NULL) < 0)
+                        return;
+}
+
+/* Make the spares, while no run waits for a seat. Boxes of active runs usually come back, so they
+ * count. */
+void templates_refill(struct cloche_engine *engine)
+{
+        struct template *t;
+
+        if (engine->dispatching)
+                return;
+        engine->dispatching = 1;
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->state == TEMPLATE_READY && t->has_spare_limits)
+                        for (unsigned have = count_seats(t, &t->spare_limits, NULL) + t->active_count;
+                             have < engine->options.spares; have++)
+                                if (add_seat(t, &t->spare_limits, NULL) < 0)
+                                        break;
+        engine->dispatching = 0;
+        if (engine->dispatch_again)
+                templates_dispatch(engine);
+}
+
+static struct template *longest_unused(struct cloche_engine *engine, uint64_t *ret_bytes)
+{
+        struct template *t, *found = NULL;
+
+        *ret_bytes = 0;
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->users == 0 && t->state == TEMPLATE_READY) {
+                        *ret_bytes += t->memory_bytes;
+                        if (!found || t->used_ns < found->used_ns)
+                                found = t;
+                }
+        return found;
+}
+
+void templates_evict(struct cloche_engine *engine)
+{
+        struct template *t;
+        uint64_t bytes;
+
+        while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
+                template_free(t);
+}
+
+/* Free the templates that have been broken for a while; until then their program is not compiled
+ * again. */
+static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct template *t = TAILQ_FIRST(&engine->templates), *next;
+
+        for (; t; t = next) {
+                next = TAILQ_NEXT(t, link);
+                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > SPARES_IDLE_NS)
+                        template_free(t);
+        }
+}
+
+/* Runs forked from one base share its addresses and seeds, so code that learned them in one run can
+ * use them in the next; replacing the base bounds that time. A prefix keeps its base: its caller's
+ * set-up code must not run again because of age. */
+static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct template *t = TAILQ_FIRST(&engine->templates), *next;
+
+        for (; t; t = next) {
+                next = TAILQ_NEXT(t, link);
+                if (t->is_retired && t->users == 0)
+                        template_free(t);
+                else if (!t->setup && !t->is_retired && t->state == TEMPLATE_READY && t->forks > 0 &&
+                         (t->forks >= engine->options.base_forks || now_ns - t->ready_ns > BASE_AGE_NS)) {
+                        template_replace(t);
+                        return; /* the call may have freed others; they are checked next time */
+                }
+        }
+}
+
+void templates_tidy(struct cloche_engine *engine)
+{
+        uint64_t now_ns = clock_now_ns();
+        struct template *t;
+
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
+                        template_drop_seats(t);
+                        t->has_spare_limits = 0;
+                }
+        templates_evict(engine);
+        drop_broken(engine, now_ns);
+        renew_bases(engine, now_ns);
+}
+
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
+{
+        struct seat *seat;
+
+        if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
+            t->seat_count >= t->engine->options.spares + t->waiting_count) {
+                (void)box_drop(box, NULL, NULL);
+                trunk_unref(trunk);
+        } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
+                TAILQ_INSERT_TAIL(&t->seats, seat, link);
+                t->seat_count++;
+        }
+}
+
+static void seat_first(struct template *t, struct seat *seat)
+{
+        struct cloche_run *run = TAILQ_FIRST(&t->waiting);
+
+        TAILQ_REMOVE(&t->waiting, run, link);
+        t->waiting_count--;
+        t->engine->waiting--;
+        TAILQ_REMOVE(&t->seats, seat, link);
+        t->seat_count--;
+        TAILQ_INSERT_TAIL(&t->active, run, link);
+        t->active_count++;
+        t->engine->running++;
+        t->crashes = 0;
+        run->place = RUN_ACTIVE;
+        run_seated(run, seat);
+}
+
+/* -- turns ---------------------------------------------------------------------------------------------------- */
+
+static struct template *next_in_turn(const struct cloche_engine *engine, uint64_t after)
+{
+        struct template *t, *next = NULL;
+
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->waiting_count > 0 && t->state == TEMPLATE_READY && t->turn > after &&
+                    (!next || t->turn < next->turn))
+                        next = t;
+        return next;
+}
+
+/* Dispatch for the least recently served template first. It keeps a free place while its seat is
+ * being made; else a template whose boxes come back at once would take all places. 1: one run
+ * started. */
+static int dispatch_one(struct cloche_engine *engine)
+{
+        struct template *t = next_in_turn(engine, 0);
+
+        for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
+                struct mounts *mounts = TAILQ_FIRST(&t->waiting)->mounts;
+                struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
+                struct seat *seat = find_seat(t, &limits, mounts);
+
+                if (!mounts) {
+                        t->spare_limits = limits;
+                        t->has_spare_limits = 1;
+                }
+                if (seat) {
+                        t->turn = ++engine->turns;
+                        seat_first(t, seat);
+                }
+                if (mounts)
+                        make_mounted_seats(t, engine->options.runs_max - engine->running);
+                else
+                        make_seats(t, &limits);
+                engine_refill_later(engine);
+                if (seat)
+                        return 1;
+                t = next_in_turn(engine, t->turn);
+        }
+        return 0;
+}
+
+void templates_dispatch(struct cloche_engine *engine)
+{
+        int moved;
+
+        if (engine->dispatching) {
+                engine->dispatch_again = 1; /* called from within: the outer call goes on */
+                return;
+        }
+        engine->dispatching = 1;
+        do {
+                moved = engine->dispatch_again;
+                engine->dispatch_again = 0;
+                moved |= dispatch_one(engine);
+        } while (moved || engine->dispatch_again);
+        engine->dispatching = 0;
+}
+
+void template_seat_run(struct template *t, struct cloche_run *run)
+{
+        t->used_ns = clock_now_ns();
+        TAILQ_INSERT_TAIL(&t->waiting, run, link);
+        t->waiting_count++;
+        t->engine->waiting++;
+        run->place = RUN_WAITING;
+        if (!t->setup || template_failed_by_host(t))
+                template_forget_failure(t); /* a lack of memory, processes or time may have passed */
+        if (t->state == TEMPLATE_BROKEN)
+                template_tell_waiting(t, &t->error);
+        template_start(t);
+        templates_dispatch(t->engine);
+}
+
+/* Drop the seat made for these mounts: no other run can use it. */
+static void drop_seat_of(struct template *t, const struct mounts *mounts)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                if (mounts && seat->mounts == mounts) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
+void template_leave(struct template *t, struct cloche_run *run)
+{
+        if (run->place == RUN_ACTIVE) {
+                TAILQ_REMOVE(&t->active, run, link);
+                t->active_count--;
+                t->engine->running--;
+        } else if (run->place == RUN_WAITING) {
+                TAILQ_REMOVE(&t->waiting, run, link);
+                t->waiting_count--;
+                t->engine->waiting--;
+                drop_seat_of(t, run->mounts);
+        }
+        run->place = RUN_NOWHERE;
+        templates_dispatch(t->engine);
+        if (t->engine->waiting == 0)
+                templates_refill(t->engine);
+}

@@ -1,0 +1,781 @@
+#include "template.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/loop/engine.h"
+#include "engine/loop/handle.h"
+#include "wire/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
+#define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
+#define PREPARE_ID 1
+#define FREEZE_ID 2
+
+static void advance(struct template *t);
+
+/* -- the list ------------------------------------------------------------------------------------------------- */
+
+void setup_free(struct setup *setup)
+{
+        if (!setup || --setup->refs > 0)
+                return;
+        kept_files_done(&setup->files);
+        buf_done(&setup->prepare);
+        build_done(&setup->build);
+        free(setup->key);
+        free(setup);
+}
+
+static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
+                             const struct setup *setup)
+{
+        struct template *t;
+
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->runtime == runtime && t->tenant == tenant && !t->is_retired && !t->setup == !setup &&
+                    (!setup || strcmp(t->setup->key, setup->key) == 0))
+                        return t;
+        return NULL;
+}
+
+static int add(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
+               struct cloche_err *e)
+{
+        struct template *t = calloc(1, sizeof(*t));
+
+        if (!t)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        t->engine = engine;
+        t->runtime = runtime;
+        t->tenant = tenant;
+        t->channel.fd = -EBADF;
+        t->used_ns = clock_now_ns();
+        t->turn = ++engine->turns;
+        TAILQ_INIT(&t->seats);
+        TAILQ_INIT(&t->waiting);
+        TAILQ_INIT(&t->active);
+        TAILQ_INIT(&t->waits);
+        TAILQ_INIT(&t->children);
+        TAILQ_INSERT_TAIL(&engine->templates, t, link);
+        *ret = t;
+        return 0;
+}
+
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
+                  struct cloche_err *e)
+{
+        *ret = find(engine, runtime, tenant, NULL);
+        return *ret ? 0 : add(engine, runtime, tenant, ret, e);
+}
+
+/* Until it is retired, lookups find the old base, which is first in the list. */
+void template_replace(struct template *base)
+{
+        struct template *next = TAILQ_NEXT(base, link);
+
+        while (next && (next->runtime != base->runtime || next->tenant != base->tenant || next->setup))
+                next = TAILQ_NEXT(next, link);
+        if (!next && add(base->engine, base->runtime, base->tenant, &next, NULL) == 0)
+                template_start(next);
+        if (!next || next->state != TEMPLATE_READY)
+                return; /* the old one stays in use if the new one cannot be started */
+        next->spare_limits = base->spare_limits;
+        next->has_spare_limits = base->has_spare_limits;
+        base->is_retired = 1;
+        template_drop_seats(base);
+        engine_refill_later(base->engine);
+}
+
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
+                    struct template **ret, struct cloche_err *e)
+{
+        struct template *base;
+        int r;
+
+        *ret = find(engine, runtime, tenant, setup);
+        if (*ret) {
+                setup_free(setup);
+                return 0;
+        }
+        r = template_base(engine, runtime, tenant, &base, e);
+        if (r == 0)
+                r = add(engine, runtime, tenant, ret, e);
+        if (r < 0) {
+                setup_free(setup);
+                return r;
+        }
+        (*ret)->setup = setup;
+        (*ret)->parent = base;
+        base->users++;
+        return 0;
+}
+
+static void stop_timer(struct template *t);
+
+void template_free(struct template *t)
+{
+        TAILQ_REMOVE(&t->engine->templates, t, link);
+        if (t->parent)
+                t->parent->users--;
+        (void)keeper_detach(t->engine->keeper, t);
+        stop_timer(t);
+        template_drop_seats(t);
+        seat_free(t->own_seat);
+        channel_close(&t->channel);
+        trunk_unref(t->trunk);
+        json_decref(t->failure);
+        setup_free(t->setup);
+        free(t);
+}
+
+/* -- failure -------------------------------------------------------------------------------------------------- */
+
+static void tell_waits(struct template *t, const struct cloche_err *e)
+{
+        struct template_wait *wait;
+
+        while ((wait = TAILQ_FIRST(&t->waits))) {
+                template_await_no_more(wait);
+                wait->told(wait, e);
+        }
+}
+
+/* The template ends, in any state. Forked runs go on: they hold the trunk. */
+static void take_down(struct template *t)
+{
+        t->is_frozen = 0;
+        (void)keeper_detach(t->engine->keeper, t);
+        stop_timer(t);
+        template_drop_seats(t);
+        seat_free(t->own_seat);
+        t->own_seat = NULL;
+        channel_close(&t->channel);
+        if (t->trunk)
+                t->trunk->is_dead = 1;
+        trunk_unref(t->trunk);
+        t->trunk = NULL;
+        while (!TAILQ_EMPTY(&t->children))
+                template_unfollow(TAILQ_FIRST(&t->children));
+}
+
+void template_tell_waiting(struct template *t, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        while ((run = TAILQ_FIRST(&t->waiting))) {
+                TAILQ_REMOVE(&t->waiting, run, link);
+                t->waiting_count--;
+                t->engine->waiting--;
+                run->place = RUN_NOWHERE;
+                run_failed(run, e);
+        }
+}
+
+static void tell_beneath(struct template *t)
+{
+        struct template *other;
+
+        TAILQ_FOREACH (other, &t->engine->templates, link)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->trunk)
+                        advance(other);
+}
+
+static int is_waited_for(const struct template *t)
+{
+        const struct template *other;
+
+        TAILQ_FOREACH (other, &t->engine->templates, link)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->trunk)
+                        return 1;
+        return 0;
+}
+
+/* Mark the template broken: its set-up failed, or the host lacks something. */
+static void break_down(struct template *t, const struct cloche_err *e)
+{
+        take_down(t);
+        t->state = TEMPLATE_BROKEN;
+        t->error = *e;
+        template_tell_waiting(t, e);
+        tell_waits(t, e);
+        tell_beneath(t);
+}
+
+/* The template died after it was ready, or while only our code ran in it. Restart it if runs or
+ * others wait for it. */
+static void crash(struct template *t, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        if (++t->crashes >= CRASHES_MAX) {
+                break_down(t, e);
+                return;
+        }
+        take_down(t);
+        TAILQ_FOREACH (run, &t->active, link)
+                run_template_died(run);
+        t->state = TEMPLATE_IDLE;
+        if (t->waiting_count > 0 || is_waited_for(t) || !TAILQ_EMPTY(&t->waits))
+                template_start(t);
+}
+
+void template_forget_failure(struct template *t)
+{
+        if (t->state != TEMPLATE_BROKEN)
+                return;
+        t->state = TEMPLATE_IDLE;
+        t->crashes = 0;
+        json_decref(t->failure);
+        t->failure = NULL;
+}
+
+/* CLOCHE_E_TEMPLATE: its interpreter ended, which its own code caused. */
+int template_failed_by_host(const struct template *t)
+{
+        return t->state == TEMPLATE_BROKEN && t->error.code != CLOCHE_E_TEMPLATE &&
+               cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
+}
+
+/* -- messages of a template ----------------------------------------------------------------------------------- */
+
+static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
+{
+        const json_t *data = json_object_get(m->error, "data");
+        const char *type = json_string_value(json_object_get(data, "type")),
+                   *code = json_string_value(json_object_get(data, "code"));
+        struct cloche_err e = {0};
+
+        t->failure = value_failure_read(json_is_object(data) ? data : m->error, VALUE_FRAME, f->attachments,
+                                        f->attachments_size);
+        json_object_del(t->failure, "cpuMs");
+        json_object_del(t->failure, "heapBytes");
+        err_set(&e, CLOCHE_E_PREFIX, "%s%s%.200s",
+                type   ? type
+                : code ? code
+                       : "",
+                type || code ? ": " : "", m->error_message);
+        break_down(t, &e);
+}
+
+static void become_ready(struct template *t)
+{
+        t->state = TEMPLATE_READY;
+        t->ready_ns = clock_now_ns();
+        t->users++; /* do not evict this one, whose channel may be being read */
+        templates_evict(t->engine);
+        t->users--;
+        tell_beneath(t);
+        templates_dispatch(t->engine);
+        tell_waits(t, NULL);
+}
+
+static void on_usage(void *data, struct keeper_reply *reply)
+{
+        struct template *t = data;
+
+        t->memory_bytes = reply->error ? 0 : reply->answer->usage.memory_peak_bytes;
+        become_ready(t);
+}
+
+static void measure(struct template *t)
+{
+        struct keeper_usage usage;
+        struct cloche_err e;
+
+        if (engine_read_usage(t->engine, t->trunk->box.id, &usage)) {
+                t->memory_bytes = usage.memory_peak_bytes;
+                become_ready(t);
+        } else if (keeper_box_usage_later(t->engine->keeper, t->trunk->box.id, on_usage, t, &e) < 0) {
+                break_down(t, &e);
+        }
+}
+
+static void on_limit(void *data, struct keeper_reply *reply)
+{
+        (void)reply; /* after an error there is still room for some hundred children */
+        measure(data);
+}
+
+/* From now on the template only forks. Its children's page tables count to it, so its memory limit
+ * is raised. The state stays STARTING until the keeper has answered. */
+static void on_frozen(struct template *t)
+{
+        uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+        const struct keeper_box_limits limits = {.memory_bytes = own + TEMPLATE_CHILDREN_BYTES};
+        struct cloche_err e;
+
+        stop_timer(t);
+        t->is_frozen = 1;
+        if (own == CLOCHE_UNLIMITED)
+                measure(t);
+        else if (keeper_box_limit_later(t->engine->keeper, t->trunk->box.id, &limits, on_limit, t, &e) < 0)
+                break_down(t, &e);
+}
+
+static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        json_int_t id = json_integer_value(m->id);
+        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
+
+        if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        if (m->kind == RPC_ERROR) {
+                fail_with_answer(t, m, f);
+                return 0;
+        }
+        if (is_build)
+                return build_hear(t->engine, &t->setup->build, m, f, e);
+        if (id == PREPARE_ID)
+                return channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), e);
+        on_frozen(t);
+        return 0;
+}
+
+static struct cloche_run *find_run(struct template *t, json_int_t fork)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH (run, &t->active, link)
+                if (run->fork == fork)
+                        return run;
+        return NULL;
+}
+
+/* A child died before a run used it: drop its seat. */
+static void lose_seat(struct template *t, json_int_t fork)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH (seat, &t->seats, link)
+                if (seat->fork == fork) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
+static uint64_t number(const json_t *params, const char *name)
+{
+        json_int_t value = json_integer_value(json_object_get(params, name));
+
+        return value < 0 ? 0 : (uint64_t)value;
+}
+
+static struct template_child *find_child(struct template *t, uint64_t fork)
+{
+        struct template_child *child;
+
+        TAILQ_FOREACH (child, &t->children, link)
+                if (child->fork == fork)
+                        return child;
+        return NULL;
+}
+
+static void on_exited(struct template *t, const json_t *params)
+{
+        struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
+        struct init_answer exit = {
+                .op = INIT_EXITED,
+                .wait_status = (int32_t)number(params, "status"),
+                .user_us = number(params, "userUs"),
+                .system_us = number(params, "systemUs"),
+                .max_rss_bytes = number(params, "maxRssBytes"),
+        };
+
+        struct template_child *child = run ? NULL : find_child(t, number(params, "fork"));
+
+        if (run)
+                run_exited(run, &exit);
+        else if (child)
+                child->exited(child, &exit);
+        else
+                lose_seat(t, (json_int_t)number(params, "fork"));
+}
+
+static void on_failed(struct template *t, const json_t *params)
+{
+        struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
+        const char *message = json_string_value(json_object_get(params, "message"));
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_TEMPLATE, "fork the template: %.180s", message ? message : "?");
+        if (run)
+                run_failed(run, &e);
+        else
+                lose_seat(t, (json_int_t)number(params, "fork"));
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct template *t = data;
+
+        if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
+                return on_answer(t, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "exited") == 0)
+                on_exited(t, m->params);
+        else if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "failed") == 0)
+                on_failed(t, m->params);
+        else if (m->kind == RPC_REQUEST)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a template asked for \"%.60s\"", m->method);
+        return 0;
+}
+
+static void end_setup(struct template *t, const struct keeper_usage *usage)
+{
+        struct cloche_err e = {0};
+
+        if (usage && usage->oom_kills > 0)
+                err_set(&e, CLOCHE_E_PREFIX, "the set-up ran out of memory; the limit is %llu bytes",
+                        (unsigned long long)t->setup->limits.memory_bytes);
+        else
+                err_set(&e, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        break_down(t, &e);
+}
+
+static void on_last_usage(void *data, struct keeper_reply *reply)
+{
+        end_setup(data, reply->error ? NULL : &reply->answer->usage);
+}
+
+/* The interpreter ended in the set-up's code, and would do so again. The box's usage shows whether
+ * memory ran out. */
+static void on_setup_end(struct template *t)
+{
+        struct keeper_usage usage;
+        uint32_t box = t->trunk->box.id;
+
+        channel_close(&t->channel);
+        if (engine_read_usage(t->engine, box, &usage))
+                end_setup(t, &usage);
+        else if (keeper_box_usage_later(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
+                end_setup(t, NULL);
+}
+
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct template *t = data;
+        struct cloche_err gone = {0};
+
+        if (!e)
+                err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->trunk)
+                on_setup_end(t);
+        else if (t->state == TEMPLATE_STARTING && t->setup)
+                break_down(t, e ? e : &gone);
+        else
+                crash(t, e ? e : &gone);
+}
+
+/* -- starting ------------------------------------------------------------------------------------------------- */
+
+static void stop_timer(struct template *t)
+{
+        handle_close(t->timer);
+        t->timer = NULL;
+}
+
+static void on_slow(uv_timer_t *timer)
+{
+        struct template *t = timer->data;
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms", (unsigned long long)t->setup->limits.wall_ms);
+        break_down(t, &e);
+}
+
+static int start_timer(struct template *t, struct cloche_err *e)
+{
+        if (!t->setup || t->setup->limits.wall_ms == CLOCHE_UNLIMITED)
+                return 0;
+        t->timer = handle_timer(&t->engine->loop, t);
+        if (!t->timer)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch the set-up");
+        uv_timer_start(t->timer, on_slow, t->setup->limits.wall_ms, 0);
+        return 0;
+}
+
+static struct keeper_box_limits template_limits(const struct template *t)
+{
+        struct keeper_box_limits limits;
+
+        memset(&limits, 0xff, sizeof(limits)); /* unlimited: runs can lower inherited limits, but not raise them */
+        limits.memory_bytes = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+        limits.pids = TEMPLATE_PIDS;
+        limits.disk_bytes = t->setup ? t->setup->limits.disk_bytes : TEMPLATE_DISK_BYTES;
+        limits.disk_inodes = t->setup ? t->setup->limits.disk_inodes : TEMPLATE_DISK_INODES;
+        return limits;
+}
+
+static int watch(struct template *t, struct cloche_err *e)
+{
+        t->channel.on_message = on_message;
+        t->channel.on_end = on_end;
+        t->channel.data = t;
+        t->channel.reader.max_bytes =
+                t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX : TEMPLATE_FRAME_MAX;
+        return channel_watch(&t->channel, &t->engine->loop, e);
+}
+
+static void on_agent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
+{
+        struct template *t = data;
+        struct cloche_err e = {0};
+        int r;
+
+        fd_close(&fd);
+        if (error) {
+                break_down(t, error);
+                return;
+        }
+        t->trunk->box.pid = answer->pid;
+        r = watch(t, &e);
+        if (r == 0)
+                r = channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), &e);
+        if (r < 0)
+                break_down(t, &e);
+}
+
+static int spawn_agent(struct template *t, struct cloche_err *e)
+{
+        static const struct cloche_run_options agent = {.kind = CLOCHE_CALL};
+        _cleanup_buf_ struct buf strings = {0};
+        struct init_request request = {.op = INIT_SPAWN};
+        struct runtime runtime = *t->runtime;
+        struct box *box = &t->trunk->box;
+        struct stdio stdio = STDIO_NONE;
+        int agent_fd = -EBADF, r;
+
+        runtime.agent = runtime.template;
+        r = request_strings(&agent, &runtime, &strings, &request.argc, &request.envc, e);
+        if (r == 0)
+                r = stdio_open_null(&stdio, e);
+        if (r == 0)
+                r = channel_open(&t->channel, TEMPLATE_FRAME_MAX, &agent_fd, e);
+        if (r == 0) {
+                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd, box->fork_fd};
+
+                r = control_spawn(box->control, &request, strings.data, strings.size, fds, 5, on_agent, t, e);
+        }
+        fd_close(&agent_fd);
+        fd_close(&box->fork_fd);
+        stdio_close(&stdio);
+        return r;
+}
+
+static void on_trunk(void *data, struct keeper_reply *reply)
+{
+        struct template *t = data;
+        struct cloche_err e = {0};
+        struct box box;
+        int r;
+
+        if (reply->error) {
+                break_down(t, reply->error);
+                return;
+        }
+        r = box_adopt(&box, t->engine->keeper, reply, &t->engine->loop, &e);
+        if (r == 0 && !(t->trunk = trunk_new(&box))) {
+                (void)box_drop(&box, NULL, NULL);
+                r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        }
+        if (r == 0)
+                r = spawn_agent(t, &e);
+        if (r < 0)
+                break_down(t, &e);
+}
+
+/* Make its box, start its program, and wait until it reports that it is frozen. */
+static int start_base(struct template *t, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r = spec ? engine_box_spec(t->engine, t->runtime, spec, e)
+                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+
+        if (r == 0) {
+                spec->limits = template_limits(t);
+                spec->is_template = 1;
+                r = keeper_box_make_later(t->engine->keeper, spec, on_trunk, t, e);
+        }
+        free(spec);
+        return r;
+}
+
+/* Turn the seat forked from the base into this template. */
+static int start_prefix(struct template *t, struct cloche_err *e)
+{
+        struct seat *seat = t->own_seat;
+        int r;
+
+        t->own_seat = NULL;
+        t->trunk = trunk_new(&seat->box);
+        if (!t->trunk) {
+                seat_free(seat);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        }
+        t->trunk->beneath = trunk_ref(seat->trunk);
+        t->channel = seat->channel;
+        seat->channel = (struct channel){.fd = -EBADF};
+        seat_free(seat);
+        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, &t->channel.out, e) : 0;
+        if (r == 0 && buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
+        if (r == 0)
+                r = watch(t, e);
+        if (r == 0)
+                r = start_timer(t, e);
+        if (r == 0)
+                channel_flush(&t->channel);
+        return r;
+}
+
+/* Take the next step that the state of its parent permits. */
+static void advance(struct template *t)
+{
+        struct keeper_box_limits limits = template_limits(t);
+        struct cloche_err e = {0};
+        int r = 0;
+
+        if (!t->parent) {
+                r = start_base(t, &e);
+        } else if (t->parent->state == TEMPLATE_BROKEN) {
+                e = t->parent->error;
+                r = -1;
+        } else if (t->parent->state == TEMPLATE_READY) {
+                r = seat_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_seat, &e);
+        } else {
+                template_start(t->parent);
+        }
+        if (r < 0)
+                break_down(t, &e);
+}
+
+void template_start(struct template *t)
+{
+        if (t->state != TEMPLATE_IDLE)
+                return;
+        t->state = TEMPLATE_STARTING;
+        if (t->parent)
+                template_forget_failure(t->parent);
+        advance(t);
+}
+
+/* -- users ---------------------------------------------------------------------------------------------------- */
+
+void template_await(struct template *t, struct template_wait *wait)
+{
+        wait->of = t;
+        TAILQ_INSERT_TAIL(&t->waits, wait, link);
+        template_forget_failure(t);
+        template_start(t);
+}
+
+void template_await_no_more(struct template_wait *wait)
+{
+        if (wait->of)
+                TAILQ_REMOVE(&wait->of->waits, wait, link);
+        wait->of = NULL;
+}
+
+void template_follow(struct template *t, struct template_child *child, uint32_t fork)
+{
+        child->of = t;
+        child->fork = fork;
+        TAILQ_INSERT_TAIL(&t->children, child, link);
+}
+
+void template_unfollow(struct template_child *child)
+{
+        if (child->of)
+                TAILQ_REMOVE(&child->of->children, child, link);
+        child->of = NULL;
+}
+
+/* -- seats ---------------------------------------------------------------------------------------------------- */
+
+/* Find the prefix that requested a template seat, which belongs to the base. */
+static struct template *find_by_own_seat(struct cloche_engine *engine, const struct seat *seat)
+{
+        struct template *t;
+
+        TAILQ_FOREACH (t, &engine->templates, link)
+                if (t->own_seat == seat)
+                        return t;
+        return NULL;
+}
+
+/* The files of a prefix are placed for its set-up and for every run. */
+struct setup *template_furniture(const struct template *of, const struct seat *seat)
+{
+        const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+
+        if (!t || !t->setup || t->setup->files.count == 0)
+                return NULL;
+        t->setup->refs++;
+        return t->setup;
+}
+
+void template_seat_ready(struct template *of, struct seat *seat)
+{
+        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : NULL;
+        struct cloche_err e = {0};
+
+        if (!seat->is_template) {
+                templates_dispatch(of->engine);
+                engine_refill_later(of->engine);
+                return;
+        }
+        if (start_prefix(t, &e) < 0)
+                break_down(t, &e);
+}
+
+/* The seat was for one run, whose mounts may be the cause. */
+static void fail_mounted(struct template *t, const struct mounts *mounts, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH (run, &t->waiting, link)
+                if (run->mounts == mounts) {
+                        TAILQ_REMOVE(&t->waiting, run, link);
+                        t->waiting_count--;
+                        t->engine->waiting--;
+                        run->place = RUN_NOWHERE;
+                        run_failed(run, mounts->error.code ? &mounts->error : e);
+                        break;
+                }
+        templates_dispatch(t->engine);
+}
+
+void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
+{
+        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+        int was_used = seat->is_used;
+
+        if (seat->is_template) {
+                t->own_seat = NULL;
+                seat_free(seat);
+                break_down(t, e);
+                return;
+        }
+        TAILQ_REMOVE(&t->seats, seat, link);
+        t->seat_count--;
+        if (seat->mounts) {
+                fail_mounted(t, seat->mounts, e);
+                seat_free(seat);
+                return;
+        }
+        seat_free(seat);
+        if (was_used) {
+                templates_dispatch(t->engine);
+                engine_refill_later(t->engine);
+        } else if (!template_has_seat_to_come(t)) {
+                /* Fail the waiting runs if no seat is being made: seats with other limits do not
+                 * fit them. */
+                template_tell_waiting(t, e);
+        }
+}

@@ -1,0 +1,425 @@
+#include "connection.h"
+
+#include "helpers/egress/read/address.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <linux/netfilter_ipv4.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SECOND UINT64_C(1000000000)
+#define CONNECT_NS (15 * SECOND) /* from the guest's first byte to an answer */
+#define TRY_NS (5 * SECOND)      /* per address while there are others */
+#define HELD_NS (30 * SECOND)    /* for a request head or a ClientHello */
+#define WORD_NS (3 * SECOND)     /* for bytes after a lone first word */
+#define IDLE_NS (1800 * SECOND)
+#define HALF_IDLE_NS (300 * SECOND) /* after one side has ended */
+#define ACCEPTS_A_TURN 32
+
+static void on_guest(uv_poll_t *poll, int status, int events);
+static void on_host(uv_poll_t *poll, int status, int events);
+static void on_connecting(uv_poll_t *poll, int status, int events);
+static void accept_again(struct gate *gate);
+
+/* -- ending ------------------------------------------------------------------------------------------------------- */
+
+void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
+                       const char *rule, const char *why)
+{
+        report_decision(&c->gate->report, &(struct decision){.kind = kind,
+                                                             .host = host,
+                                                             .address = address,
+                                                             .rule = rule,
+                                                             .why = why,
+                                                             .port = c->inner_port,
+                                                             .allowed = allowed});
+}
+
+/* Its memory is freed later: a caller may still use it. */
+static void end(struct connection *c, int is_cut)
+{
+        struct gate *gate = c->gate;
+
+        if (c->state == CONNECTION_OVER)
+                return;
+        c->state = CONNECTION_OVER;
+        lookup_forget(c->lookup);
+        end_close(&c->guest, is_cut);
+        end_close(&c->host, is_cut);
+        gate->bytes_out += c->out.total;
+        gate->bytes_in += c->in.total;
+        flow_done(&c->out);
+        flow_done(&c->in);
+        if (c->name[0])
+                names_release(&gate->names, c->asked);
+        TAILQ_REMOVE(&gate->connections, c, link);
+        TAILQ_INSERT_TAIL(&gate->ended, c, link);
+        gate->count--;
+        accept_again(gate);
+}
+
+static void bury_ended(struct gate *gate)
+{
+        struct connection *c;
+
+        while ((c = TAILQ_FIRST(&gate->ended))) {
+                TAILQ_REMOVE(&gate->ended, c, link);
+                free(c);
+        }
+}
+
+/* -- open --------------------------------------------------------------------------------------------------------- */
+
+/* Read from one side only while the other side keeps reading. */
+static void watch(struct connection *c)
+{
+        end_watch(&c->guest, (flow_has_room(&c->out) ? UV_READABLE : 0) | (c->in.passed > 0 ? UV_WRITABLE : 0));
+        end_watch(&c->host, (flow_has_room(&c->in) ? UV_READABLE : 0) | (c->out.passed > 0 ? UV_WRITABLE : 0));
+}
+
+static void look_whether_held(struct connection *c)
+{
+        if (flow_held_size(&c->out) == 0 || c->http.state == HTTP_IS_SWITCHING)
+                c->held_ns = 0;
+        else if (c->held_ns == 0)
+                c->held_ns = clock_now_ns();
+}
+
+/* Inspect the received bytes and forward those that may pass. */
+static void move(struct connection *c)
+{
+        int r = inspect(c);
+
+        c->moved_ns = clock_now_ns();
+        if (r == 0)
+                r = flow_drain(&c->out, c->host.fd);
+        if (r == 0)
+                r = flow_drain(&c->in, c->guest.fd);
+        if (r < 0) {
+                end(c, 1);
+                return;
+        }
+        look_whether_held(c);
+        if (c->out.is_closed && c->in.is_closed)
+                end(c, 0);
+        else
+                watch(c);
+}
+
+static void on_guest(uv_poll_t *poll, int status, int events)
+{
+        struct connection *c = poll->data;
+
+        if (status < 0 || ((events & UV_READABLE) && flow_fill(&c->out, c->guest.fd) < 0)) {
+                end(c, 1);
+                return;
+        }
+        move(c);
+}
+
+static void on_host(uv_poll_t *poll, int status, int events)
+{
+        struct connection *c = poll->data;
+
+        int r = (events & UV_READABLE) || status < 0 ? flow_fill(&c->in, c->host.fd) : 0;
+
+        if (c->in.size > 0)
+                inspect_answer(c);
+        if (r == 0 && status == 0) {
+                move(c);
+                return;
+        }
+        (void)flow_drain(&c->in, c->guest.fd); /* bytes received before the failure */
+        end(c, 1);
+}
+
+/* -- connecting --------------------------------------------------------------------------------------------------- */
+
+static void report_connected(struct connection *c, const char *why)
+{
+        connection_report(c, 1, "tcp", c->name, c->candidates[c->candidate].text, c->rule, why);
+}
+
+static void open_both(struct connection *c)
+{
+        int fd = TAKE_FD(c->host.fd), one = 1;
+
+        end_close(&c->host, 0);
+        c->state = CONNECTION_OPEN;
+        c->moved_ns = clock_now_ns();
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        setsockopt(c->guest.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        if (end_open(&c->host, &c->gate->loop, fd, on_host, c) < 0) {
+                end(c, 1);
+                return;
+        }
+        report_connected(c, "a rule allows it");
+        watch(c);
+}
+
+/* Try the next candidate, or end the connection. */
+static void try_next(struct connection *c, int error)
+{
+        end_close(&c->host, 1);
+        for (; c->candidate < c->candidate_count; c->candidate++) {
+                int fd = dial_next(c);
+
+                c->tried_ns = clock_now_ns();
+                error = fd < 0 ? -fd : 0;
+                if (fd >= 0 && end_open(&c->host, &c->gate->loop, fd, on_connecting, c) == 0) {
+                        end_watch(&c->host, UV_WRITABLE);
+                        return;
+                }
+        }
+        c->candidate = 0;
+        report_connected(c, error == ECONNREFUSED ? "allowed, but the host refused it"
+                            : error == ETIMEDOUT  ? "allowed, but the host did not answer"
+                                                  : "allowed, but the host was not reached");
+        end(c, 1);
+}
+
+static void on_connecting(uv_poll_t *poll, int status, int events)
+{
+        struct connection *c = poll->data;
+        socklen_t size = sizeof(int);
+        int error = 0;
+
+        (void)events;
+        getsockopt(c->host.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        if (status == 0 && error == 0) {
+                open_both(c);
+                return;
+        }
+        c->candidate++;
+        try_next(c, error);
+}
+
+static void begin_connecting(struct connection *c)
+{
+        c->state = CONNECTION_CONNECTING;
+        try_next(c, 0);
+}
+
+static void on_looked_up(void *data, const struct lookup_result *result)
+{
+        struct connection *c = data;
+
+        c->lookup = NULL;
+        if (dial_names(c, result) < 0)
+                end(c, 1);
+        else
+                begin_connecting(c);
+}
+
+/* -- accepting ---------------------------------------------------------------------------------------------------- */
+
+static void begin_name(struct connection *c, const char *name)
+{
+        struct policy_verdict verdict = policy_name(c->gate->policy, name, c->port);
+
+        strcpy(c->name, name);
+        names_hold(&c->gate->names, c->asked);
+        c->rule = verdict.rule;
+        if (!verdict.allowed)
+                connection_report(c, 0, "tcp", name, NULL, verdict.rule, verdict.why);
+        if (!verdict.allowed || lookup_start(c->gate->lookups, name, on_looked_up, c, &c->lookup) < 0)
+                end(c, 1);
+}
+
+static void begin(struct connection *c)
+{
+        const char *name = names_find(&c->gate->names, c->asked);
+
+        c->accepted_ns = clock_now_ns();
+        if (name)
+                begin_name(c, name);
+        else if (dial_address(c) == 0)
+                begin_connecting(c);
+        else
+                end(c, 1);
+}
+
+/* Find the original destination, from before the box's kernel redirected the connection here. */
+static int find_asked(int fd, struct connection *c)
+{
+        struct sockaddr_in address;
+        socklen_t size = sizeof(address);
+
+        if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &address, &size) < 0 || address.sin_family != AF_INET)
+                return -1;
+        c->asked = ntohl(address.sin_addr.s_addr);
+        c->port = c->inner_port = ntohs(address.sin_port);
+        return c->asked >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
+}
+
+static void take(struct gate *gate, int fd)
+{
+        struct connection *c = calloc(1, sizeof(*c));
+
+        if (!c || find_asked(fd, c) < 0) {
+                free(c);
+                close(fd);
+                return;
+        }
+        c->gate = gate;
+        c->host = END_NONE;
+        if (end_open(&c->guest, &gate->loop, fd, on_guest, c) < 0) {
+                free(c);
+                return;
+        }
+        TAILQ_INSERT_TAIL(&gate->connections, c, link);
+        gate->count++;
+        gate->accepted++;
+        begin(c);
+}
+
+static void tell_crowded(struct gate *gate)
+{
+        if (!gate->is_crowded)
+                report_decision(&gate->report,
+                                &(struct decision){
+                                        .kind = "tcp",
+                                        .why = "256 connections are open; others wait until some have ended"});
+        gate->is_crowded = 1;
+}
+
+static void stop_accepting(struct gate *gate)
+{
+        uv_poll_stop(&gate->listener);
+        gate->is_accepting = 0;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+        struct gate *gate = poll->data;
+
+        (void)status;
+        (void)events;
+        for (int i = 0; i < ACCEPTS_A_TURN && gate->count < CONNECTIONS_MAX; i++) {
+                int fd = accept4(gate->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+                if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+                        return;
+                if (fd < 0) { /* the host lacks a resource: the next tick tries again */
+                        stop_accepting(gate);
+                        return;
+                }
+                take(gate, fd);
+        }
+        if (gate->count == CONNECTIONS_MAX) {
+                tell_crowded(gate);
+                stop_accepting(gate);
+        }
+}
+
+static void accept_again(struct gate *gate)
+{
+        if (!gate->is_accepting)
+                uv_poll_start(&gate->listener, UV_READABLE, on_listener);
+        gate->is_accepting = 1;
+}
+
+int connections_listen(struct gate *gate, struct cloche_err *e)
+{
+        int r = uv_poll_init(&gate->loop, &gate->listener, gate->listener_fd);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the box's connections");
+        gate->listener.data = gate;
+        accept_again(gate);
+        return 0;
+}
+
+/* -- timers ------------------------------------------------------------------------------------------------------- */
+
+static int is_late(const struct connection *c, uint64_t now)
+{
+        if (c->state != CONNECTION_OPEN)
+                return now - c->accepted_ns > CONNECT_NS;
+        return now - c->moved_ns > (c->out.is_ended || c->in.is_ended ? HALF_IDLE_NS : IDLE_NS);
+}
+
+static void look_at_time(struct connection *c, uint64_t now)
+{
+        if (c->held_ns && now - c->held_ns > HELD_NS) {
+                connection_report(c, 0, c->protocol == PROTOCOL_TLS ? "tls" : "http", c->name, NULL, NULL,
+                                  "it did not come to the end of a greeting or a request's head");
+                end(c, 1);
+        } else if (is_late(c, now)) {
+                if (c->state == CONNECTION_CONNECTING)
+                        report_connected(c, "allowed, but the host did not answer");
+                end(c, 1);
+        } else if (c->state == CONNECTION_CONNECTING && now - c->tried_ns > TRY_NS &&
+                   c->candidate + 1 < c->candidate_count) {
+                c->candidate++;
+                try_next(c, ETIMEDOUT);
+        } else if (c->held_ns && now - c->held_ns > WORD_NS && inspect_word(c))
+                move(c);
+}
+
+void connections_tick(struct gate *gate)
+{
+        uint64_t now = clock_now_ns();
+        struct connection *c, *next;
+
+        for (c = TAILQ_FIRST(&gate->connections); c; c = next) {
+                next = TAILQ_NEXT(c, link);
+                look_at_time(c, now);
+        }
+        bury_ended(gate);
+        if (gate->control.server.is_open && gate->count < CONNECTIONS_MAX)
+                accept_again(gate);
+        gate->is_crowded = gate->is_crowded && gate->count >= CONNECTIONS_MAX / 2;
+}
+
+/* Check against the present policy. */
+static int is_allowed(struct connection *c)
+{
+        const struct candidate *to = &c->candidates[c->candidate];
+        struct policy_verdict verdict = c->name[0] ? policy_name(c->gate->policy, c->name, c->port)
+                                                   : policy_address(c->gate->policy, c->asked, c->port, 0);
+        int is_own =
+                c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
+
+        c->rule = verdict.rule;
+        if (verdict.allowed && c->state == CONNECTION_OPEN && to->address.ss_family == AF_INET)
+                verdict = c->name[0] ? policy_leads(c->gate->policy,
+                                                    ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr),
+                                                    c->port, is_own)
+                                     : policy_address(c->gate->policy, c->asked, c->port, is_own);
+        if (verdict.allowed && c->said[0])
+                verdict = policy_name(c->gate->policy, c->said, c->said_port);
+        if (!verdict.allowed)
+                connection_report(c, 0, "tcp", c->name, c->state == CONNECTION_OPEN ? to->text : NULL, verdict.rule,
+                                  "it is open, and another policy does not allow it");
+        return verdict.allowed;
+}
+
+/* Connections that are not open yet start over. */
+void connections_check(struct gate *gate)
+{
+        struct connection *c, *next;
+
+        for (c = TAILQ_FIRST(&gate->connections); c; c = next) {
+                next = TAILQ_NEXT(c, link);
+                if (!is_allowed(c) || c->state == CONNECTION_CONNECTING)
+                        end(c, 1);
+        }
+}
+
+void connections_stats(const struct gate *gate, uint64_t *ret_in, uint64_t *ret_out)
+{
+        const struct connection *c;
+
+        *ret_in = gate->bytes_in;
+        *ret_out = gate->bytes_out;
+        TAILQ_FOREACH (c, &gate->connections, link) {
+                *ret_in += c->in.total;
+                *ret_out += c->out.total;
+        }
+}

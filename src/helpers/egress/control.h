@@ -1,0 +1,28 @@
+/* The control socket to the engine: spec/gate.md. */
+#ifndef CLOCHE_HELPERS_EGRESS_CONTROL_H
+#define CLOCHE_HELPERS_EGRESS_CONTROL_H
+
+#include "wire/server.h"
+
+#include <uv.h>
+
+struct gate;
+
+struct control {
+        struct gate *gate;
+        uv_poll_t poll;
+        struct server server;
+        uint64_t sent[5]; /* the last statistics sent */
+};
+
+int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
+/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
+int gate_control_notify(struct control *control, const char *method, json_t *params);
+/* Called once a second. */
+void gate_control_tick(struct control *control);
+
+/* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and
+ * "seccomp", or NULL. *ret: the protections in force. */
+int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e);
+
+#endif

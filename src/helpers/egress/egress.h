@@ -1,0 +1,44 @@
+/* Shared state of cloche-gate: the network of one box. One thread, one loop. */
+#ifndef CLOCHE_HELPERS_EGRESS_EGRESS_H
+#define CLOCHE_HELPERS_EGRESS_EGRESS_H
+
+#include "control.h"
+#include "helpers/egress/read/names.h"
+#include "helpers/egress/read/policy.h"
+#include "helpers/egress/read/report.h"
+#include "lookup.h"
+#include "resolver.h"
+
+#include <sys/queue.h>
+#include <uv.h>
+
+#define CONNECTIONS_MAX 256 /* at once; more wait in the box's kernel queue */
+
+struct connection;
+TAILQ_HEAD(connections, connection);
+
+struct gate {
+        uv_loop_t loop;
+        struct control control;
+        struct lookups *lookups;
+        struct policy *policy; /* NULL until the engine has sent one */
+        struct names names;
+        struct report report;
+        struct resolver resolver;
+        uv_poll_t listener;
+        int listener_fd, is_accepting;
+        struct connections connections, ended; /* ended connections are freed when no callback uses them */
+        unsigned count;
+        uint64_t accepted, bytes_in, bytes_out; /* by closed connections */
+        int is_crowded;                         /* the crowding has been reported */
+};
+
+/* connection.c */
+int connections_listen(struct gate *gate, struct cloche_err *e);
+/* After a change of policy: close the connections that it does not allow. */
+void connections_check(struct gate *gate);
+/* A few times a second. */
+void connections_tick(struct gate *gate);
+void connections_stats(const struct gate *gate, uint64_t *ret_in, uint64_t *ret_out);
+
+#endif

@@ -1,0 +1,223 @@
+/* The guest's first bytes select the protocol. TLS names a server, each HTTP request a host; both
+ * names are checked. Other protocols pass, since their host was allowed on that port. No byte
+ * passes before inspection. */
+#include "connection.h"
+
+#include "helpers/egress/read/address.h"
+
+#include <string.h>
+
+#define TOLD "" /* the reason is already reported */
+
+static int cut(struct connection *c, const char *kind, const char *why)
+{
+        connection_report(c, 0, kind, c->name, NULL, NULL, why);
+        return -1;
+}
+
+static void pass(struct connection *c, size_t size)
+{
+        c->out.passed += size;
+}
+
+/* Check a name used inside the connection. -1: not allowed, reported. */
+static int ask_name(struct connection *c, const char *kind, const char *name, unsigned port)
+{
+        struct policy_verdict verdict = policy_name(c->gate->policy, name, port);
+
+        connection_report(c, verdict.allowed, kind, name, NULL, verdict.rule, verdict.why);
+        if (!verdict.allowed)
+                return -1;
+        strcpy(c->said, name);
+        c->said_port = port;
+        return 0;
+}
+
+/* -- TLS --------------------------------------------------------------------------------------------------------- */
+
+static int read_hello(struct connection *c)
+{
+        size_t size = flow_held_size(&c->out), used;
+
+        switch (client_hello_read((const unsigned char *)flow_held(&c->out), size, c->hello.name, &used)) {
+        case CLIENT_HELLO_MORE:
+                return size < FLOW_BYTES ? 0 : cut(c, "tls", "a greeting of TLS that is too long");
+        case CLIENT_HELLO_MALFORMED:
+                return cut(c, "tls", "a malformed greeting of TLS");
+        case CLIENT_HELLO_NAMED:
+                if (ask_name(c, "tls", c->hello.name, c->inner_port) < 0)
+                        return -1;
+                break;
+        case CLIENT_HELLO_NAMELESS: /* the name or address of the connection itself then decides */
+                break;
+        }
+        pass(c, used);
+        c->protocol = PROTOCOL_TLS_NAMED;
+        return 1;
+}
+
+static int follow_tls(struct connection *c)
+{
+        ssize_t n = client_hello_follow(&c->hello, (const unsigned char *)flow_held(&c->out), flow_held_size(&c->out));
+
+        if (n < 0 || (n == 0 && flow_held_size(&c->out) == FLOW_BYTES))
+                return cut(c, "tls", "a second greeting of TLS names another server");
+        pass(c, (size_t)n);
+        return 0;
+}
+
+/* -- HTTP -------------------------------------------------------------------------------------------------------- */
+
+static int ask_address(struct connection *c, uint32_t address, unsigned port)
+{
+        struct sockaddr_in in = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr.s_addr = htonl(address)};
+        struct policy_verdict verdict =
+                policy_address(c->gate->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
+        char text[ADDRESS_TEXT_MAX];
+
+        address_print(address, text);
+        connection_report(c, verdict.allowed, "http", NULL, text, verdict.rule, verdict.why);
+        return verdict.allowed ? 0 : -1;
+}
+
+static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)
+{
+        struct connection *c = data;
+        unsigned port = is_tunnel ? host->port : c->inner_port;
+
+        if (!is_tunnel && host->port && host->port != c->inner_port) {
+                *ret_why = "a request names another port than it goes to";
+                return -1;
+        }
+        *ret_why = TOLD;
+        return host->is_name ? ask_name(c, "http", host->name, port) : ask_address(c, host->address, port);
+}
+
+static int read_http(struct connection *c)
+{
+        const struct http_face face = {.ask = on_host, .data = c};
+        const char *why = TOLD;
+        ssize_t n = http_read(&c->http, flow_held(&c->out), flow_held_size(&c->out), &face, &why);
+
+        if (n < 0)
+                return strcmp(why, TOLD) == 0 ? -1 : cut(c, "http", why);
+        if (n > 0)
+                c->held_ns = 0; /* each head has its own timeout */
+        pass(c, (size_t)n);
+        return 0;
+}
+
+/* -- the first bytes --------------------------------------------------------------------------------------------- */
+
+/* Classify the held bytes, preceded by those already passed. */
+static enum http_looks look(const struct connection *c)
+{
+        char bytes[WORD_MAX + FLOW_BYTES];
+
+        memcpy(bytes, c->word, c->word_size);
+        memcpy(bytes + c->word_size, flow_held(&c->out), flow_held_size(&c->out));
+        return http_looks(bytes, c->word_size + flow_held_size(&c->out), c->out.is_ended);
+}
+
+/* A server that speaks first serves neither TLS nor HTTP. */
+static int recognize(struct connection *c)
+{
+        if (c->host_spoke)
+                c->protocol = PROTOCOL_OTHER;
+        else if (c->word_size == 0 &&
+                 client_hello_begins((const unsigned char *)flow_held(&c->out), flow_held_size(&c->out)))
+                c->protocol = PROTOCOL_TLS;
+        else
+                switch (look(c)) {
+                case HTTP_LOOKS_OPEN:
+                        return 0;
+                case HTTP_LOOKS_OTHER:
+                        c->protocol = PROTOCOL_OTHER;
+                        break;
+                case HTTP_LOOKS_HTTP:
+                        if (c->word_size > 0)
+                                return cut(c, "http", "a request whose first word came long before the rest");
+                        c->protocol = PROTOCOL_HTTP;
+                        break;
+                }
+        return 1;
+}
+
+int inspect_word(struct connection *c)
+{
+        const char *bytes = flow_held(&c->out);
+        size_t size = flow_held_size(&c->out);
+
+        if (c->protocol != PROTOCOL_OPEN || c->word_size + size > WORD_MAX)
+                return 0;
+        for (size_t i = 0; i < size; i++)
+                if (bytes[i] == ' ' || bytes[i] == '\t' || bytes[i] == '\r' || bytes[i] == '\n')
+                        return 0;
+        memcpy(c->word + c->word_size, bytes, size);
+        c->word_size += size;
+        pass(c, size);
+        return 1;
+}
+
+/* 1: call it again. */
+static int step(struct connection *c)
+{
+        switch (c->protocol) {
+        case PROTOCOL_OPEN:
+                return recognize(c);
+        case PROTOCOL_OTHER:
+                pass(c, flow_held_size(&c->out));
+                return 0;
+        case PROTOCOL_TLS:
+                return read_hello(c);
+        case PROTOCOL_TLS_NAMED:
+                return follow_tls(c);
+        case PROTOCOL_HTTP:
+                return read_http(c);
+        }
+        return -1;
+}
+
+int inspect(struct connection *c)
+{
+        int r = 1;
+
+        while (r > 0 && flow_held_size(&c->out) > 0)
+                r = step(c);
+        if (r == 0 && c->out.is_ended && flow_held_size(&c->out) > 0 && c->http.state != HTTP_IS_SWITCHING)
+                return cut(c, c->protocol == PROTOCOL_TLS ? "tls" : "http",
+                           "it ended in the middle of what was to be read");
+        return r < 0 ? -1 : 0;
+}
+
+/* After CONNECT inspection starts over, for the requested name. */
+static void begin_tunnel(struct connection *c)
+{
+        c->protocol = PROTOCOL_OPEN;
+        c->is_tunnel = 1;
+        c->inner_port = c->http.target.port;
+        c->http = (struct http){.state = HTTP_AT_HEAD};
+        c->hello = (struct client_hello_watch){.is_over = 0};
+}
+
+void inspect_answer(struct connection *c)
+{
+        int switched;
+
+        if (c->protocol == PROTOCOL_OPEN && !c->is_tunnel)
+                c->host_spoke = 1;
+        if (c->protocol != PROTOCOL_HTTP || c->http.state != HTTP_IS_SWITCHING) {
+                c->in.passed = c->in.size;
+                return;
+        }
+        switched = c->in.total > 0 ? 0 : gate_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
+        if (switched < 0 && !c->in.is_ended)
+                return;
+        if (c->in.total > 0)
+                c->http.state = HTTP_AT_HEAD;
+        c->in.passed = c->in.size;
+        if (switched > 0 && c->http.is_tunnel)
+                begin_tunnel(c);
+}

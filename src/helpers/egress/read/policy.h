@@ -1,0 +1,40 @@
+/* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed strictly
+ * and evaluated. Pure; runs in the gate and in the engine, which checks a policy before it sends
+ * it. Addresses are in host order, names in host_name() form. */
+#ifndef CLOCHE_HELPERS_EGRESS_READ_POLICY_H
+#define CLOCHE_HELPERS_EGRESS_READ_POLICY_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+#include <stdint.h>
+
+#define HOST_NAME_MAX_BYTES 253
+#define POLICY_RULES_MAX 1000 /* of each list */
+
+struct policy; /* opaque */
+
+/* rule: text of the deciding rule, valid as long as the policy, or NULL: none applies. why: static text. */
+struct policy_verdict {
+        int allowed;
+        const char *rule, *why;
+};
+
+/* Normalize a host name: lower case, no trailing dot, letters, digits, - and _ in labels of 1 to
+ * 63. Rejects forms that inet_aton(3) or a browser reads as an address (127.1, 0x7f.1, 2130706433).
+ * 0 or -1. */
+int host_name(const char *text, size_t size, char ret[HOST_NAME_MAX_BYTES + 1]);
+
+/* *ret is owned by the caller. -CLOCHE_E_INVALID_ARGUMENT names the rule; or -CLOCHE_E_RESOURCE. */
+CLOCHE_MUST_CHECK int policy_load(const json_t *json, struct policy **ret, struct cloche_err *e);
+void policy_free(struct policy *policy); /* accepts NULL */
+
+/* Check if a DNS query is answered: some port must be allowed for the name. */
+struct policy_verdict policy_resolves(const struct policy *policy, const char *name);
+/* Check a connection to a name. */
+struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port);
+/* Check a connection to an address. own: it belongs to this machine. */
+struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own);
+/* Check a connection to an address that an allowed name resolved to. */
+struct policy_verdict policy_leads(const struct policy *policy, uint32_t address, unsigned port, int own);
+
+#endif

@@ -1,0 +1,27 @@
+/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves the gate. */
+#ifndef CLOCHE_HELPERS_EGRESS_RESOLVER_H
+#define CLOCHE_HELPERS_EGRESS_RESOLVER_H
+
+#include <cloche/cloche.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define RESOLVER_STREAMS_MAX 8
+
+struct gate;
+struct resolver_stream; /* a query over TCP */
+
+struct resolver {
+        struct gate *gate;
+        int udp_fd, tcp_fd;
+        uv_poll_t udp, tcp;
+        struct resolver_stream *streams[RESOLVER_STREAMS_MAX];
+        unsigned budget; /* queries answered until the next tick */
+        uint64_t queries;
+};
+
+int resolver_listen(struct resolver *resolver, struct gate *gate, int udp_fd, int tcp_fd, struct cloche_err *e);
+/* Once a second. */
+void resolver_tick(struct resolver *resolver);
+
+#endif

@@ -1,0 +1,314 @@
+#include "control.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/fs/rules/reserved.h"
+#include "helpers/fs/tree/overlay.h"
+#include "seed.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUEST_MAX (16u << 20)
+#define NOTIFY_MAX (64u << 10)  /* bytes of unread notifications; beyond that they are dropped */
+#define ATTACHED_MAX (1u << 20) /* contents in one answer, plus one file: we share the box's memory limit */
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static int not_found(struct cloche_err *e, int r, const json_t *path)
+{
+        char *text = path_from_json(path);
+
+        err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "%.200s", text ? text : "path");
+        free(text);
+        return -CLOCHE_E_UNREADABLE_FILE;
+}
+
+static int find(struct control *control, const json_t *params, struct node **ret, struct cloche_err *e)
+{
+        const json_t *given = json_object_get(params, "path");
+        char *path = path_from_json(given);
+        int r = path ? overlay_walk(control->mount, path, ret) : 0;
+
+        if (!path)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
+        free(path);
+        return r < 0 ? not_found(e, r, given) : 0;
+}
+
+static int read_index(const json_t *params, const char *key, size_t *ret, struct cloche_err *e)
+{
+        const json_t *value = json_object_get(params, key);
+
+        if (!value || json_is_null(value))
+                return 0;
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected a whole number, not negative", key);
+        *ret = (size_t)json_integer_value(value);
+        return 0;
+}
+
+/* All pages show the list as of the first page's request. */
+static int prepare_list(struct control *control, size_t after, struct cloche_err *e)
+{
+        if (after == 0) {
+                changes_done(&control->list);
+                return changes_collect(control->mount, &control->list, e);
+        }
+        if (!control->listed || after > control->list.count)
+                return err_set(e, CLOCHE_E_STATE, "changes: after %zu there is nothing; the list begins with after 0",
+                               after);
+        return 0;
+}
+
+static void add_ledger(json_t *ret, const struct ledger *ledger)
+{
+        json_object_set_new(ret, "denials", ledger_denials_json(ledger));
+        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)ledger->denials_dropped));
+        json_object_set_new(ret, "warnings", ledger_warnings_json(ledger));
+        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
+}
+
+/* 0: attached. Otherwise the row goes without contents. */
+static int attach_contents(const struct control *control, const struct change *change, json_t *row,
+                           struct buf *attached)
+{
+        _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
+        size_t at = attached->size;
+        char *room = fd < 0 ? NULL : buf_reserve(attached, (size_t)change->size);
+
+        if (!room || fd_read_full(fd, room, (size_t)change->size) < 0)
+                return -1;
+        attached->size += (size_t)change->size;
+        return json_object_set_new(row, "bytes",
+                                   json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
+}
+
+/* Attach the contents of rows, at most file_max bytes each and all_max in total. The page of rows
+ * ends when the answer is large enough. */
+static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max,
+                        size_t *end, struct buf *attached)
+{
+        for (size_t i = from; i < *end; i++) {
+                const struct change *change = &control->list.rows[i];
+
+                if (attached->size >= ATTACHED_MAX) {
+                        *end = i;
+                        break;
+                }
+                if (change->kind == S_IFREG && change->content && change->size <= file_max &&
+                    change->size <= all_max - attached->size)
+                        (void)attach_contents(control, change, json_array_get(rows, i - from), attached);
+        }
+        while (json_array_size(rows) > *end - from)
+                json_array_remove(rows, json_array_size(rows) - 1);
+}
+
+static int do_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
+        int r = read_index(params, "after", &after, e);
+        json_t *rows;
+
+        if (r == 0)
+                r = read_index(params, "limit", &limit, e);
+        if (r == 0)
+                r = read_index(params, "fileBytes", &file_max, e);
+        if (r == 0)
+                r = read_index(params, "allBytes", &all_max, e);
+        if (r == 0 && limit == 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "limit: expected one at least");
+        if (r == 0)
+                r = prepare_list(control, after, e);
+        if (r < 0)
+                return r;
+        rows = changes_to_json(&control->list, after, limit, &end);
+        if (all_max > 0)
+                attach_page(control, rows, after, file_max, all_max, &end, &ret->attachments);
+        ret->result = json_pack("{s:o, s:I}", "changes", rows, "total", (json_int_t)control->list.count);
+        control->listed = end < control->list.count;
+        json_object_set_new(ret->result, "more", json_boolean(control->listed));
+        if (after == 0)
+                add_ledger(ret->result, &control->mount->ledger);
+        if (!control->listed)
+                changes_done(&control->list);
+        return 0;
+}
+
+static int do_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        (void)params;
+        ret->fd = fcntl(control->mount->upper.dir_fd, F_DUPFD_CLOEXEC, 0);
+        if (ret->fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "give the contents' directory");
+        return 0;
+}
+
+static int do_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        const char *kind = json_string_value(json_object_get(params, "kind"));
+        _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? server_take_fd(&control->server) : -EBADF;
+        int r = place(control->mount, params, fd, e);
+
+        (void)ret;
+        return r;
+}
+
+static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        struct node *node;
+        int r = find(control, params, &node, e);
+
+        if (r < 0)
+                return r;
+        ret->fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
+        r = ret->fd < 0 ? not_found(e, ret->fd, json_object_get(params, "path")) : 0;
+        if (r == 0)
+                ret->result = json_pack("{s:I, s:b}", "size",
+                                        (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
+                                        "changed", node->content != 0);
+        overlay_settle(control->mount, node);
+        return r;
+}
+
+/* Find a node by its path on the host, deleted ones included. */
+static struct node *find_gone(struct mount *mount, const char *path)
+{
+        struct node *node = mount->tree.root;
+        char part[NODE_NAME_MAX + 1];
+
+        while (node && *path) {
+                size_t size = strcspn(path, "/");
+                struct name *name;
+
+                if (size > NODE_NAME_MAX || size == 0)
+                        return NULL;
+                memcpy(part, path, size);
+                part[size] = '\0';
+                name = tree_find(&mount->tree, node, part);
+                node = name ? name->gone ? name->gone : name->node : NULL;
+                path += size + (path[size] == '/');
+        }
+        return node;
+}
+
+static int do_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        char *path = path_from_json(json_object_get(params, "path"));
+        bool by_host = json_is_true(json_object_get(params, "deleted"));
+        struct lower_identity identity;
+        struct node *node = NULL;
+        int r = 0;
+
+        if (by_host && path)
+                node = find_gone(control->mount, path);
+        else
+                r = find(control, params, &node, e);
+        free(path);
+        if (r < 0)
+                return r;
+        if (node && !node->has_lower)
+                overlay_settle(control->mount, node);
+        if (!node || !node->has_lower)
+                return err_set(e, CLOCHE_E_STATE, "origin: the host never had it");
+        lower_identify(&node->st, &identity);
+        path = node_lower_path(node, control->mount->path) ? strdup(node_lower_path(node, control->mount->path)) : NULL;
+        ret->result = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
+                                change_identity_json(node->own ? &node->copied : &identity));
+        free(path);
+        overlay_settle(control->mount, node);
+        return 0;
+}
+
+static int do_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        (void)params;
+        (void)ret;
+        (void)e;
+        control->frozen = true;
+        return 0;
+}
+
+static int do_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        (void)params;
+        (void)ret;
+        (void)e;
+        control->frozen = false;
+        return 0;
+}
+
+static int do_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        const struct mount *mount = control->mount;
+
+        (void)params;
+        (void)e;
+        ret->result =
+                json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count,
+                          "names", (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count,
+                          "handles", (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used,
+                          "passthrough", "opened", (json_int_t)mount->passthrough.opened, "refused",
+                          (json_int_t)mount->passthrough.refused);
+        return 0;
+}
+
+static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+
+        return control->configure(control, params, &ret->result, e);
+}
+
+/* Check for an unfinished sync. Its journal is read by cloche-sync only. */
+static int do_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        (void)params;
+        (void)e;
+        ret->result =
+                json_pack("{s:b}", "journal",
+                          faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        return 0;
+}
+
+static const struct server_method methods[] = {
+        {"journal", SERVER_ALWAYS, do_journal},
+        {"configure", SERVER_OPENS, do_configure},
+        {"changes", SERVER_AFTER, do_changes},
+        {"open", SERVER_AFTER, do_open},
+        {"origin", SERVER_AFTER, do_origin},
+        {"freeze", SERVER_AFTER, do_freeze},
+        {"thaw", SERVER_AFTER, do_thaw},
+        {"usage", SERVER_AFTER, do_usage},
+        {"contents", SERVER_AFTER, do_contents},
+        {"place", SERVER_AFTER, do_place},
+        {NULL, SERVER_ALWAYS, NULL},
+};
+
+void fs_control_init(struct control *control, int fd, struct mount *mount)
+{
+        const struct server_options options = {.methods = methods,
+                                               .argument = control,
+                                               .request_bytes_max = REQUEST_MAX,
+                                               .reply_bytes_max = FRAME_BYTES_MAX,
+                                               .notify_bytes_max = NOTIFY_MAX};
+
+        *control = (struct control){.mount = mount};
+        server_init(&control->server, fd, &options);
+}
+
+void fs_control_done(struct control *control)
+{
+        changes_done(&control->list);
+        server_done(&control->server);
+}

@@ -1,0 +1,152 @@
+#include "access.h"
+
+#include <string.h>
+
+#define READING (1u << RULES_READ | 1u << RULES_LIST)
+
+static unsigned decide(const struct mount *mount, const char *path, size_t *ret_rule)
+{
+        if (path)
+                return rules_decide(mount->settings.rules, path, ret_rule);
+        if (ret_rule)
+                *ret_rule = RULES_DEFAULT;
+        return 0; /* too long to check */
+}
+
+/* The path on the host if it differs from the guest's. */
+static const char *former_path(struct mount *mount, const struct node *node, const char *path)
+{
+        const char *lower;
+
+        if (!mount->tree.moved || !node->has_lower)
+                return NULL;
+        lower = node_lower_path(node, mount->lower_path);
+        return lower && path && strcmp(lower, path) == 0 ? NULL : lower ? lower : "";
+}
+
+static unsigned compute(struct mount *mount, const struct node *node)
+{
+        unsigned rights = ~0u;
+        const char *path = "", *former;
+
+        for (const struct name *name = node->names; name; name = name->same_next) {
+                path = name_path(name, mount->path);
+                if (!name->placed)
+                        rights &= decide(mount, path, NULL);
+        }
+        if (node == mount->tree.root)
+                rights = decide(mount, "", NULL);
+        former = former_path(mount, node, path);
+        if (former)
+                rights &= decide(mount, former, NULL) | ~READING;
+        return rights;
+}
+
+unsigned permit_rights(struct mount *mount, struct node *node)
+{
+        if (node->placed_at)
+                return ~0u;
+        if (mount->settings.all_alike && !(node->names && node->names->placed))
+                return decide(mount, "", NULL);
+        if (node->rights_epoch != mount->tree.epoch && (node->names || node == mount->tree.root)) {
+                node->rights = compute(mount, node);
+                node->rights_epoch = mount->tree.epoch;
+        }
+        return node->rights;
+}
+
+bool permit_allows(struct mount *mount, struct node *node, enum rules_action action)
+{
+        return permit_rights(mount, node) & 1u << action;
+}
+
+bool permit_veils(struct mount *mount, struct node *node)
+{
+        return (permit_rights(mount, node) & READING) == 0;
+}
+
+bool permit_veils_name(struct mount *mount, const struct node *parent, const char *name)
+{
+        const struct name *entry = tree_find(&mount->tree, parent, name);
+        unsigned rights =
+                decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
+
+        if (entry && entry->node)
+                return permit_veils(mount, entry->node);
+        if (mount->tree.moved && parent->has_lower)
+                rights &= decide(mount, node_child_lower_path(parent, name, mount->lower_path), NULL);
+        return (rights & READING) == 0;
+}
+
+enum permit permit_refusal(const struct mount *mount, enum rules_action action)
+{
+        /* A read cannot be pretended. */
+        if (action == RULES_READ || action == RULES_LIST || mount->settings.on_denied == DENIED_THROW)
+                return PERMIT_NO;
+        return mount->settings.on_denied == DENIED_IGNORE ? PERMIT_DROP : PERMIT_VIRTUAL;
+}
+
+enum permit permit_worse(enum permit a, enum permit b)
+{
+        static const int order[] = {[PERMIT_YES] = 0, [PERMIT_VIRTUAL] = 1, [PERMIT_DROP] = 2, [PERMIT_NO] = 3};
+
+        return order[a] > order[b] ? a : b;
+}
+
+static void record(struct mount *mount, const char *path, enum rules_action action, size_t rule)
+{
+        ledger_deny(&mount->ledger, path, action, rules_pattern(mount->settings.rules, rule));
+}
+
+/* Record the refusing path of the node and its rule. */
+static void record_node(struct mount *mount, const struct node *node, enum rules_action action)
+{
+        const char *path = "", *former;
+        size_t rule;
+
+        for (const struct name *name = node->names; name; name = name->same_next) {
+                path = name_path(name, mount->path);
+                if (path && !name->placed && !(decide(mount, path, &rule) & 1u << action)) {
+                        record(mount, path, action, rule);
+                        return;
+                }
+        }
+        if (node == mount->tree.root) {
+                decide(mount, "", &rule);
+                record(mount, "", action, rule);
+                return;
+        }
+        former = former_path(mount, node, path);
+        if (former && node->names) {
+                decide(mount, former, &rule);
+                record(mount, path ? path : former, action, rule);
+        }
+}
+
+enum permit permit_node(struct mount *mount, struct node *node, enum rules_action action)
+{
+        if (permit_allows(mount, node, action))
+                return PERMIT_YES;
+        record_node(mount, node, action);
+        return permit_refusal(mount, action);
+}
+
+bool permit_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
+{
+        return decide(mount, path, ret_rule) & 1u << action;
+}
+
+enum permit permit_name(struct mount *mount, const struct node *parent, const char *name, enum rules_action action)
+{
+        const char *path = node_child_path(parent, name, mount->path);
+        const struct name *entry = tree_find(&mount->tree, parent, name);
+        size_t rule;
+
+        if (entry && entry->placed)
+                return PERMIT_VIRTUAL; /* placed by the caller, and so are its replacements */
+        if (permit_path(mount, path, action, &rule))
+                return PERMIT_YES;
+        if (path)
+                record(mount, path, action, rule);
+        return permit_refusal(mount, action);
+}

@@ -1,0 +1,34 @@
+/* The few mount calls of the jail. Their errors name the path or the file system. */
+#ifndef CLOCHE_JAIL_ROOT_MOUNT_H
+#define CLOCHE_JAIL_ROOT_MOUNT_H
+
+#include <cloche/cloche.h>
+#include <stdint.h>
+
+/* A detached copy of the mount tree at name below dir_fd (no symbolic link followed), with these MOUNT_ATTR_ flags set
+ * on every mount in it. *ret_fd is owned by the caller. */
+int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
+
+/* The same without the mounts below it, none of which may be locked (mount_namespaces(7)). */
+int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
+
+/* Attach a detached tree at target, a path below the current directory. */
+int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
+
+/* A file system of this kind that is attached nowhere. options: name, value, …, NULL; a value of NULL is for a flag.
+ * The descriptor of its root, owned by the caller, or -errno. */
+int mount_make(const char *type, const char *const *options, uint64_t attributes);
+
+/* Attach it at an open file or directory; the error names it /name. */
+int mount_attach_to(int tree_fd, int place_fd, const char *name, struct cloche_err *e);
+
+/* mount(2) of a file system without a device. */
+int mount_new(const char *type, const char *target, unsigned long flags, const char *options, struct cloche_err *e);
+
+/* Set MOUNT_ATTR_ flags on the one mount at target. */
+int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e);
+
+/* Make the mount in the current directory the root, and leave the old root. */
+int mount_turn(struct cloche_err *e);
+
+#endif

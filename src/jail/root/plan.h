@@ -1,0 +1,46 @@
+/* The plan of a box: filled by the keeper, read by every step of the jail. Plain data, nothing owned. */
+#ifndef CLOCHE_JAIL_ROOT_PLAN_H
+#define CLOCHE_JAIL_ROOT_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define JAIL_UID 1000 /* the one user of a box, and its group */
+#define JAIL_HOST_NAME "cloche"
+#define JAIL_MOUNTS_MAX 8
+#define JAIL_PLACES 5        /* writable places of a guest: root_places */
+#define JAIL_SHARED_PLACES 4 /* the places of a sandbox: the first of these */
+#define JAIL_GROUPS_FD 6     /* descriptors of the control groups in box-init of a sharing box, from here on */
+
+struct jail_plan {
+        const char *image;                   /* directory, or "" for the host's /usr */
+        const char *runtime_dir;             /* plain files copied to /run/cloche, or "" */
+        const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */
+        size_t mount_count;
+        unsigned file_mounts; /* a bit each: it is a file, not a directory */
+        int fuse_dir_fd;      /* a directory with the node "fuse" in it */
+        uint64_t disk_bytes, disk_inodes;
+        uint64_t file_bytes, open_files, pids, cpu_ms;
+        uint64_t data_bytes; /* RLIMIT_DATA where no control group limits memory; UINT64_MAX: no limit */
+        int is_template; /* its interpreter has CAP_SYS_ADMIN of its user namespace, under the template's filter; if not
+                            nested, it sends its root to the keeper */
+        unsigned depth;  /* templates above */
+        int nested;      /* beneath a template: born in a copy of its root */
+        int is_sandbox;  /* has terminals, and sends DNS queries to its loopback */
+        int is_sharing;  /* born in a sandbox's namespaces, except for pid and mount namespaces; if
+                          * nested: has its own namespaces, but the user, files and groups of the
+                          * sandbox */
+        int core_scheduling;   /* it shares no processor core with others */
+        const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
+        int own_groups;        /* the child may and must drop supplementary groups (root keeper) */
+        int guest_fd;          /* libcloche-guest, copied to /run/cloche of a template; -EBADF: none */
+        int init_fd;           /* sealed program of PID 1 */
+        int control_fd;        /* becomes descriptor 3 of PID 1 */
+        const int *tasks_fds;  /* files through which it enters its control groups (cgroup_enter) */
+        size_t tasks_count;
+        int birth_fd; /* its version 2 group, in which PID 1 is born (CLONE_INTO_CGROUP); -EBADF: none, or it enters by
+                         tasks_fds */
+};
+
+#endif

@@ -1,0 +1,536 @@
+#include "root.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "mount.h"
+#include "writable.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+#define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
+#define MS_NOEXEC_FLAG 8
+#define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
+/* A separate instance, so it shows no other box's terminals. All boxes together share
+ * kernel.pty.max (4096). */
+#define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
+
+#define RUNTIME_FILES_MAX 64
+#define RUNTIME_FILE_BYTES_MAX (4u << 20)
+
+static const struct {
+        const char *name;
+        const char *target;
+} dev_links[] = {
+        {"dev/fd", "/proc/self/fd"},
+        {"dev/stdin", "/proc/self/fd/0"},
+        {"dev/stdout", "/proc/self/fd/1"},
+        {"dev/stderr", "/proc/self/fd/2"},
+};
+
+/* Parts of /proc that show or change the host, covered by an empty directory or by /dev/null. */
+static const char *const masked_proc[] = {
+        "acpi",          "asound",     "bootconfig",    "buddyinfo",     "bus",        "cgroups",
+        "cmdline",       "config.gz",  "consoles",      "crypto",        "devices",    "diskstats",
+        "dma",           "driver",     "dynamic_debug", "execdomains",   "fb",         "fs",
+        "interrupts",    "iomem",      "ioports",       "irq",           "kallsyms",   "kcore",
+        "key-users",     "keys",       "kmsg",          "kpagecgroup",   "kpagecount", "kpageflags",
+        "latency_stats", "locks",      "mdstat",        "misc",          "modules",    "mtrr",
+        "pagetypeinfo",  "partitions", "pressure",      "sched_debug",   "schedstat",  "scsi",
+        "slabinfo",      "softirqs",   "swaps",         "sysrq-trigger", "sysvipc",    "timer_list",
+        "timer_stats",   "tty",        "vmallocinfo",   "vmstat",        "xen",        "zoneinfo",
+};
+
+/* Below /proc/sys, which stays readable for C libraries, except for these that show the host. */
+static const char *const masked_sysctl[] = {"dev",
+                                            "debug",
+                                            "fs/binfmt_misc",
+                                            "kernel/core_pattern",
+                                            "kernel/modprobe",
+                                            "kernel/random/boot_id",
+                                            "kernel/usermodehelper",
+                                            "kernel/hotplug"};
+
+#define RESOLV_CONF "etc/resolv.conf"
+
+static const struct {
+        const char *name, *text;
+} etc_files[] = {
+        {"etc/passwd", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+        {"etc/group", "cloche:x:1000:\nnogroup:x:65534:\n"},
+        {"etc/hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
+        {"etc/hostname", JAIL_HOST_NAME "\n"},
+        {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+        {RESOLV_CONF, ""},
+};
+/* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
+ * not wait for names. */
+static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME "
+                                       "--allow HOST, or cloched --network HOST.\n"
+                                       "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int root_makes(const char *name)
+{
+        for (size_t i = 0; i < COUNT(etc_files); i++)
+                if (strcmp(name, etc_files[i].name) == 0)
+                        return 1;
+        return 0;
+}
+
+/* -- building; the current directory is the new root ---------------------------------------------------------- */
+
+static int make_directory(const char *path, mode_t mode, struct cloche_err *e)
+{
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        return 0;
+}
+
+static int make_parents(const char *path, struct cloche_err *e)
+{
+        char part[512];
+
+        snprintf(part, sizeof(part), "%s", path);
+        for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+                int r;
+
+                *slash = '\0';
+                r = make_directory(part, 0755, e);
+                *slash = '/';
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int write_file(const char *path, const void *text, size_t size, mode_t mode, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        int r;
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        r = fd_write_full(fd, text, size);
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
+}
+
+static int attach_source(const struct root_source *source, struct cloche_err *e)
+{
+        struct stat st;
+        int r = make_parents(source->name, e);
+
+        if (r < 0)
+                return r;
+        if (source->target[0]) {
+                if (symlink(source->target, source->name) < 0)
+                        return err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", source->name);
+                return 0;
+        }
+        if (fstat(source->tree_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", source->name);
+        r = S_ISDIR(st.st_mode) ? make_directory(source->name, 0755, e) : write_file(source->name, "", 0, 0644, e);
+        return r < 0 ? r : mount_attach(source->tree_fd, source->name, e);
+}
+
+static int make_places(struct cloche_err *e)
+{
+        static const char *const directories[] = {"etc", "dev",        "dev/mqueue", "proc",
+                                                  "run", "run/cloche", ROOT_SCRATCH};
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
+                r = make_directory(directories[i], 0755, e);
+        for (size_t i = 0; r == 0 && i < JAIL_PLACES; i++) {
+                r = make_parents(root_places[i], e);
+                if (r == 0)
+                        r = make_directory(root_places[i], 0755, e);
+        }
+        return r;
+}
+
+/* Masks are copies of these two: one mount each, at half the cost of a new file system and its attributes. */
+#define MASK_DIRECTORY "run/.nothing"
+#define MASK_FILE "run/.null"
+#define MASK_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static int make_masks(struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = -EBADF;
+        int r = make_directory(MASK_DIRECTORY, 0555, e);
+
+        if (r == 0)
+                r = write_file(MASK_FILE, "", 0, 0444, e);
+        if (r == 0)
+                r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                                &null_fd, e);
+        return r < 0 ? r : mount_attach(null_fd, MASK_FILE, e);
+}
+
+static int mask(const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        struct stat st;
+        int r;
+
+        if (lstat(path, &st) < 0)
+                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
+        if ((st.st_mode & 07) == 0)
+                return 0; /* no user of the box can open it */
+        r = mount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, 0, &tree_fd, e);
+        return r < 0 ? r : mount_attach(tree_fd, path, e);
+}
+
+/* A box beneath a template mounts its own over this one: the kernel permits a new /proc in a user
+ * namespace only where one is fully visible already. */
+static int mount_proc(struct cloche_err *e)
+{
+        return mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+}
+
+static int mask_proc(struct cloche_err *e)
+{
+        char path[64];
+        _cleanup_fd_ int sys_fd = -EBADF;
+        int r = mount_clone(AT_FDCWD, "proc/sys", MASK_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
+
+        if (r == 0)
+                r = mount_attach(sys_fd, "proc/sys", e);
+        for (size_t i = 0; r == 0 && i < COUNT(masked_proc); i++) {
+                snprintf(path, sizeof(path), "proc/%s", masked_proc[i]);
+                r = mask(path, e);
+        }
+        for (size_t i = 0; r == 0 && i < COUNT(masked_sysctl); i++) {
+                snprintf(path, sizeof(path), "proc/sys/%s", masked_sysctl[i]);
+                r = mask(path, e);
+        }
+        return r;
+}
+
+static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
+{
+        _cleanup_fd_ int from_fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), to_fd = -EBADF;
+        char path[300];
+        struct stat st;
+
+        if (from_fd < 0 || fstat(from_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtime's file %s", name);
+        if (!S_ISREG(st.st_mode))
+                return 0;
+        if (st.st_size > RUNTIME_FILE_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the runtime's file %s has more than %u bytes", name,
+                               RUNTIME_FILE_BYTES_MAX);
+        snprintf(path, sizeof(path), "run/cloche/%s", name);
+        to_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0111 ? 0555 : 0444);
+        if (to_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        for (off_t left = st.st_size; left > 0;) {
+                ssize_t n = sendfile(to_fd, from_fd, NULL, (size_t)left);
+
+                if (n <= 0)
+                        return err_os(e, CLOCHE_E_MOUNT, n < 0 ? errno : EIO, "copy /%s", path);
+                left -= n;
+        }
+        return 0;
+}
+
+/* The files are copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
+static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
+{
+        int r = 0, files = 0, fd;
+        DIR *dir;
+
+        if (sources->runtime_fd < 0)
+                return 0;
+        fd = TAKE_FD(sources->runtime_fd);
+        dir = fdopendir(fd);
+        if (!dir) {
+                close(fd);
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "list the runtime");
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                if (entry->d_name[0] == '.' || entry->d_type == DT_DIR)
+                        continue;
+                if (++files > RUNTIME_FILES_MAX)
+                        r = err_set(e, CLOCHE_E_TOO_LARGE, "the runtime has more than %d files", RUNTIME_FILES_MAX);
+                else
+                        r = copy_file(dirfd(dir), entry->d_name, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+#define GUEST_LIBRARY "run/cloche/libcloche-guest.so"
+
+static int copy_guest(int guest_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int to_fd = -EBADF;
+        off_t at = 0;
+        ssize_t n;
+
+        if (guest_fd < 0)
+                return 0;
+        to_fd = open(GUEST_LIBRARY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        if (to_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /" GUEST_LIBRARY);
+        while ((n = sendfile(to_fd, guest_fd, &at, RUNTIME_FILE_BYTES_MAX)) > 0)
+                ;
+        return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
+}
+
+/* The text of one of etc_files. */
+static const char *etc_text(const struct jail_plan *plan, size_t file)
+{
+        return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver
+                                                                                  : etc_files[file].text;
+}
+
+/* root_furnish mounts here; the root is read-only by then. */
+static int make_terminal_places(struct cloche_err *e)
+{
+        if (symlink("pts/ptmx", "dev/ptmx") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "link /dev/ptmx");
+        return make_directory("dev/pts", 0755, e);
+}
+
+static int make_own_files(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int r = plan->is_sandbox ? make_terminal_places(e) : 0;
+
+        for (size_t i = 0; r == 0 && i < COUNT(dev_links); i++)
+                if (symlink(dev_links[i].target, dev_links[i].name) < 0)
+                        r = err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", dev_links[i].name);
+        for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++)
+                r = write_file(etc_files[i].name, etc_text(plan, i), strlen(etc_text(plan, i)), 0644, e);
+        return r;
+}
+
+static int has_mount_at_top(const struct jail_plan *plan, size_t before, const char *top)
+{
+        size_t size = strlen(top);
+
+        for (size_t i = 0; i < before; i++)
+                if (strncmp(plan->mounts[i] + 1, top, size) == 0 && strchr("/", plan->mounts[i][size + 1]))
+                        return 1;
+        return 0;
+}
+
+/* A box has only the directory of its own user in /home. */
+static int is_beside_home(const char *path)
+{
+        return strncmp(path, "home/", 5) == 0 && path[5];
+}
+
+/* One that lies in another of them: its place is none that can be made here. */
+static int is_inner(const struct jail_plan *plan, size_t mount)
+{
+        for (size_t i = 0; i < plan->mount_count; i++)
+                if (i != mount && path_is_at_or_below(plan->mounts[mount], plan->mounts[i]))
+                        return 1;
+        return 0;
+}
+
+/* The directory or file that a mount is attached to. */
+static int make_point(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
+{
+        const char *path = plan->mounts[mount] + 1;
+        int r = make_parents(path, e);
+
+        if (r < 0 || !(plan->file_mounts & 1u << mount))
+                return r < 0 ? r : make_directory(path, 0755, e);
+        return access(path, F_OK) == 0 ? 0 : write_file(path, "", 0, 0644, e);
+}
+
+/* The mount point of a mount outside of the writable places: below a directory at the top that
+ * holds only mounts, or a file at the top. */
+static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
+{
+        const char *path = plan->mounts[mount] + 1;
+        char top[256];
+
+        if (root_is_writable(path) || is_inner(plan, mount))
+                return 0;
+        snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
+        if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path,
+                               top);
+        return make_point(plan, mount, e);
+}
+
+static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
+{
+        int r = make_places(e);
+
+        for (unsigned i = 0; r == 0 && i < sources->count; i++)
+                r = attach_source(&sources->rows[i], e);
+        if (r == 0)
+                r = make_own_files(plan, e);
+        if (r == 0)
+                r = copy_runtime(sources, e);
+        if (r == 0)
+                r = copy_guest(plan->guest_fd, e);
+        if (r == 0)
+                r = make_masks(e);
+        if (r == 0)
+                r = mount_proc(e);
+        for (size_t i = 0; r == 0 && i < plan->mount_count; i++)
+                r = make_mount_place(plan, i, e);
+        return r;
+}
+
+static int leave_host_root(struct cloche_err *e)
+{
+        int r = mount_turn(e);
+
+        return r < 0 ? r : mount_restrict("/", MOUNT_ATTR_RDONLY, e);
+}
+
+int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
+{
+        int r;
+
+        umask(022);
+        /* Covers /tmp in our own mount namespace only. The size holds the runtime's copies and a few small files. */
+        r = mount_new("tmpfs", "/tmp", MS_FLAGS_NEW_ROOT, "mode=0755,size=64m,nr_inodes=1024", e);
+        if (r < 0)
+                return r;
+        if (chdir("/tmp") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
+        r = build(plan, sources, e);
+        return r < 0 ? r : leave_host_root(e);
+}
+
+/* Some random generators compare getpid() to detect a fork (OpenSSL's, Python's tempfile). They
+ * would miss ours if template and child had the same pid, each in its own namespace. So pids start
+ * at a random number, in another class modulo 4 than the template's. */
+static int seed_pids(unsigned depth, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open("proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
+        uint32_t chance;
+        char text[16];
+        int size;
+
+        if (fd < 0 || getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open ns_last_pid (CONFIG_CHECKPOINT_RESTORE)");
+        size = snprintf(text, sizeof(text), "%u", 64 + chance % 7000 * 4 + depth % 4 - 1);
+        return write(fd, text, (size_t)size) != size ? err_os(e, CLOCHE_E_NAMESPACE, errno, "set the first pid") : 0;
+}
+
+/* The kernel also counts these for the owner of the template's user namespace, over all boxes
+ * beneath it together (as a rule 128, user_namespaces(7)). So each box gets a share of its own. */
+static int bound_shared(struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open("proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        return fd < 0 || write(fd, "16", 2) != 2
+                       ? err_os(e, CLOCHE_E_NAMESPACE, errno, "bound the box's inotify instances")
+                       : 0;
+}
+
+int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
+{
+        _cleanup_fd_ int root_fd = -EBADF;
+        int r;
+
+        umask(022);
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
+        r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e)
+                             : root_make_writable(plan, &root_fd, e);
+        if (r == 0) /* makes the message queues of the box visible */
+                r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+        if (r == 0 && plan->is_sandbox)
+                r = mount_new("devpts", "dev/pts", MS_FLAGS_TERMINALS, TERMINAL_OPTIONS, e);
+        if (r == 0 && plan->nested)
+                r = mount_proc(e);
+        if (r == 0 && (plan->nested || plan->is_template))
+                r = seed_pids(plan->depth, e);
+        if (r == 0 && plan->nested)
+                r = bound_shared(e);
+        if (r == 0)
+                r = mask_proc(e);
+        return r < 0 || root_fd < 0 ? r : root_turn(root_fd, e);
+}
+
+int root_share(struct cloche_err *e)
+{
+        int r;
+
+        umask(022);
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
+        /* Mounted over the sandbox's: the kernel permits a new /proc only where another is visible
+         * (user_namespaces(7)). */
+        r = mount_proc(e);
+        return r < 0 ? r : mask_proc(e);
+}
+
+/* -- mounts of the engine ------------------------------------------------------------------------------------- */
+
+/* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
+static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
+{
+        char fd[12], id[12];
+        const char *const options[] = {
+                "source",
+                "fuse.cloche",
+                "subtype",
+                "cloche",
+                "fd",
+                fd,
+                "rootmode",
+                plan->file_mounts & 1u << mount ? "100000" : "40000",
+                "user_id",
+                id,
+                "group_id",
+                id,
+                "allow_other",
+                NULL,
+                "default_permissions",
+                NULL,
+                "max_read",
+                "1048576",
+                NULL,
+        };
+
+        snprintf(fd, sizeof(fd), "%d", fuse_fd);
+        snprintf(id, sizeof(id), "%d", JAIL_UID);
+        return mount_make("fuse", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
+                    struct cloche_err *e)
+{
+        _cleanup_fd_ int fuse_fd = -EBADF, tree_fd = -EBADF;
+        int r = is_inner(plan, mount) ? 0 : make_point(plan, mount, e);
+
+        if (r < 0)
+                return r;
+        fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
+        if (fuse_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
+        tree_fd = make_fuse(plan, mount, fuse_fd);
+        if (tree_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount fuse on %s", plan->mounts[mount]);
+        if (is_inner(plan, mount))
+                *ret_tree_fd = TAKE_FD(tree_fd);
+        else
+                r = mount_attach(tree_fd, plan->mounts[mount] + 1, e);
+        if (r == 0)
+                *ret_fuse_fd = TAKE_FD(fuse_fd);
+        return r;
+}

@@ -1,0 +1,288 @@
+#include "writable.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "mount.h"
+#include "root.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern int umount2(const char *target, int flags);
+/* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h>. */
+#define MS_FLAGS_QUOTA (2 | 4 | 1024)
+#define MNT_DETACH_FLAG 2
+#define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: only in sandboxes, whose home directory is in it */
+
+const char *const root_places[JAIL_PLACES] =
+        {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
+
+/* Directories of the tmpfs. */
+static const struct {
+        const char *name;
+        mode_t mode;
+} sources[JAIL_PLACES] = {
+        [ROOT] = {"root", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777},
+        [SHM] = {"shm", 01777},  [HOME] = {"home", 0755},
+};
+
+/* Directories at the top of a sandbox's root, unless the image has them: programs expect such paths. */
+static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", "src", "srv", "var"};
+
+/* Directories inside the tops. */
+static const struct {
+        const char *name;
+        mode_t mode;
+} below_tops[] = {{"home/cloche", 0755}, {"var/backups", 0755}, {"var/cache", 0755},
+                  {"var/lib", 0755},     {"var/log", 0755},     {"var/tmp", 01777}};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int root_is_writable(const char *path)
+{
+        for (size_t i = WORKSPACE; i < JAIL_PLACES; i++)
+                if (path_is_at_or_below(path, root_places[i]))
+                        return 1;
+        return 0;
+}
+
+static int show(size_t place, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), ROOT_SCRATCH "/%s", sources[place].name);
+        if (mkdir(path, 0700) < 0 || chmod(path, sources[place].mode) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        r = mount_clone(AT_FDCWD, path, ATTRIBUTES, &tree_fd, e);
+        return r < 0 ? r : mount_attach(tree_fd, root_places[place], e);
+}
+
+/* -- the root of a sandbox; the current directory is the root that root_build made ------------------------------- */
+
+/* Return whether the sandbox's root shows this entry of the built root. A top is the sandbox's own,
+ * unless the image has it: as a link, or as a mount, on another device. */
+static int is_shown(const char *name)
+{
+        struct stat root, st;
+
+        if (name[0] == '.' && (!name[1] || strcmp(name, "..") == 0))
+                return 0;
+        for (size_t i = 0; i < COUNT(tops); i++)
+                if (strcmp(name, tops[i]) == 0)
+                        return stat(".", &root) == 0 && lstat(name, &st) == 0 &&
+                               (st.st_dev != root.st_dev || S_ISLNK(st.st_mode));
+        return 1;
+}
+
+/* Return whether this path is below a top that the image does not have. */
+static int is_own_top(const char *path)
+{
+        char top[64];
+
+        snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
+        return faccessat(AT_FDCWD, top, F_OK, AT_SYMLINK_NOFOLLOW) < 0 || !is_shown(top);
+}
+
+/* Call visit for each entry that is shown, until a call fails. Return the number of entries. */
+static int each_shown(int (*visit)(void *data, const char *name, struct cloche_err *e), void *data,
+                      struct cloche_err *e)
+{
+        DIR *dir = opendir(".");
+        int r = dir ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "list the box's root"), count = 0;
+
+        for (struct dirent *entry; r == 0 && dir && (entry = readdir(dir));)
+                if (is_shown(entry->d_name)) {
+                        r = visit ? visit(data, entry->d_name, e) : 0;
+                        count++;
+                }
+        if (dir)
+                closedir(dir);
+        return r < 0 ? r : count;
+}
+
+/* Count the inodes that no guest makes: the root of the tmpfs, the places, and all entries that a
+ * sandbox's root has before its guest runs. */
+static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int count = plan->is_sandbox ? each_shown(NULL, NULL, e) : 0;
+
+        if (count < 0)
+                return count;
+        for (size_t i = 0; plan->is_sandbox && i < COUNT(tops); i++)
+                count += is_own_top(tops[i]);
+        for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
+                count += is_own_top(below_tops[i].name);
+        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted.
+         */
+        return JAIL_PLACES + count;
+}
+
+static int make_top(int root_fd, const char *name, mode_t mode, struct cloche_err *e)
+{
+        if (!is_own_top(name))
+                return 0;
+        if (mkdirat(root_fd, name, 0700) < 0 || fchmodat(root_fd, name, mode, 0) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", name);
+        return 0;
+}
+
+/* Make the place in which an entry of the built root will be shown; links are copied. */
+static int make_entry(void *data, const char *name, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        char target[PATH_MAX];
+        int root_fd = *(const int *)data, r;
+        struct stat st;
+        ssize_t n;
+
+        if (lstat(name, &st) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", name);
+        if (S_ISLNK(st.st_mode)) {
+                n = readlink(name, target, sizeof(target) - 1);
+                target[n < 0 ? 0 : n] = '\0';
+                r = n < 0 ? -1 : symlinkat(target, root_fd, name);
+        } else if (S_ISDIR(st.st_mode)) {
+                r = mkdirat(root_fd, name, 0755);
+        } else {
+                r = fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        }
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", name) : 0;
+}
+
+/* Make the directory that becomes the root of a sandbox. */
+static int make_root(int *ret_fd, struct cloche_err *e)
+{
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), ROOT_SCRATCH "/%s", sources[ROOT].name);
+        if (mkdir(path, 0700) < 0 || chmod(path, sources[ROOT].mode) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make the sandbox's root");
+        r = mount_clone(AT_FDCWD, path, ATTRIBUTES, ret_fd, e);
+        if (r == 0 && (r = each_shown(make_entry, ret_fd, e)) > 0)
+                r = 0;
+        for (size_t i = 0; r == 0 && i < COUNT(tops); i++)
+                r = make_top(*ret_fd, tops[i], 0755, e);
+        for (size_t i = 0; r == 0 && i < COUNT(below_tops); i++)
+                r = make_top(*ret_fd, below_tops[i].name, below_tops[i].mode, e);
+        return r;
+}
+
+int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e)
+{
+        int inodes = count_inodes(plan, e), r;
+        char options[128];
+
+        if (inodes < 0)
+                return inodes;
+        /* tmpfs takes 0 for no limit. */
+        snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
+                 plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
+                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + (unsigned)inodes);
+        /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
+        r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
+        if (r == 0 && plan->is_sandbox)
+                r = make_root(ret_root_fd, e);
+        for (size_t i = WORKSPACE; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
+                r = show(i, e);
+        if (r == 0 && umount2(ROOT_SCRATCH, MNT_DETACH_FLAG) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
+        return r;
+}
+
+int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
+{
+        int r = chdir("/") < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "enter the sandbox's root") : 0;
+        size_t i;
+
+        if (r == 0) /* without the mounts in it: the box shows its own there */
+                r = mount_clone_alone(AT_FDCWD, ".", ATTRIBUTES, &ret_fds[ROOT], e);
+        for (i = WORKSPACE; r == 0 && i < JAIL_SHARED_PLACES; i++)
+                r = mount_clone(AT_FDCWD, root_places[i], ATTRIBUTES, &ret_fds[i], e);
+        return r; /* the process ends when it failed, and its descriptors with it */
+}
+
+static int check_restricted(int fd, const char *path, struct cloche_err *e)
+{
+        struct statvfs fs;
+
+        if (fstatvfs(fd, &fs) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
+        if ((fs.f_flag & (ST_NOSUID | ST_NODEV)) != (ST_NOSUID | ST_NODEV))
+                return err_set(e, CLOCHE_E_MOUNT, "/%s came from the sandbox without nosuid or nodev", path);
+        return 0;
+}
+
+int root_attach_writable(const int *places_fds, int *ret_root_fd, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < JAIL_SHARED_PLACES; i++) {
+                r = check_restricted(places_fds[i], root_places[i], e);
+                if (r == 0 && i != ROOT)
+                        r = mount_attach(places_fds[i], root_places[i], e);
+        }
+        if (r == 0 && (*ret_root_fd = fcntl(places_fds[ROOT], F_DUPFD_CLOEXEC, 3)) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "copy a descriptor");
+        return r;
+}
+
+struct turn {
+        int root_fd, run_fd;
+};
+
+/* The guest of a sandbox may replace a link of the image by anything, and the sandbox may lack an
+ * entry that the host's root has by now: nothing is shown there then. No link is followed, and the
+ * mount is attached to the descriptor of the place that was checked. */
+static int show_entry(void *data, const char *name, struct cloche_err *e)
+{
+        struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                               .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        _cleanup_fd_ int tree_fd = -EBADF, place_fd = -EBADF;
+        struct stat entry, place;
+        struct turn *turn = data;
+        int r;
+
+        if (lstat(name, &entry) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", name);
+        if (S_ISLNK(entry.st_mode))
+                return 0;
+        place_fd = (int)syscall(SYS_openat2, turn->root_fd, name, &how, sizeof(how));
+        if (place_fd < 0 && errno != ENOENT && errno != ELOOP)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "open the place of /%s", name);
+        if (place_fd < 0 || fstat(place_fd, &place) < 0 || (place.st_mode & S_IFMT) != (entry.st_mode & S_IFMT))
+                return 0;
+        if (strcmp(name, "run") == 0)
+                return mount_attach_to(turn->run_fd, place_fd, name, e);
+        r = mount_clone(AT_FDCWD, name, 0, &tree_fd, e);
+        return r < 0 ? r : mount_attach_to(tree_fd, place_fd, name, e);
+}
+
+int root_turn(int root_fd, struct cloche_err *e)
+{
+        struct turn turn = {.root_fd = root_fd, .run_fd = -EBADF};
+        int r = mount_clone(AT_FDCWD, "run", 0, &turn.run_fd, e); /* before the new root stands in it */
+
+        if (r == 0)
+                r = mount_attach(root_fd, ROOT_SCRATCH, e);
+        if (r == 0 && (r = each_shown(show_entry, &turn, e)) > 0)
+                r = 0;
+        fd_close(&turn.run_fd);
+        if (r == 0 && fchdir(root_fd) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "enter the sandbox's root");
+        return r < 0 ? r : mount_turn(e);
+}

@@ -1,0 +1,180 @@
+/* Boxes that share with a sandbox's box: they have its user, files, network, ids and control
+ * groups, but their own processes.
+ *
+ *   keeper ── fork ──▶ helper ── joins the sandbox's namespaces; clone3: new pid and mount namespace ──▶ PID 1
+ *                      sends its pid, exits
+ *
+ * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces
+ * the other. The sandbox's user namespace owns it; otherwise its /proc could not be mounted there.
+ * Box-init itself enters the groups once it runs: a guest's actions in them, for example a fork
+ * bomb at one percent of a processor, delay no process that the keeper waits for.
+ *
+ * A box beneath a template (box-nested.c) can share as well, so that a child of that template works on
+ * the sandbox's files. It has the sandbox's user, control groups and writable places; everything
+ * else is its own, also its network. A helper in the sandbox's mount namespace copies the places,
+ * and PID 1 attaches them in its own: a detached tree of mounts may be attached anywhere (Linux
+ * 5.2), but an attached one can be copied only in its own namespace. */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helper.h"
+#include "jail/enter.h"
+#include "jail/root/root.h"
+#include "jail/userns.h"
+
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#define TAKE_TIMEOUT_S 5
+#define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
+
+static int deliver(const struct clone_order *order, int tell_fd, struct helper_told *told, int *ret_pidfd)
+{
+        struct clone_args args = {
+                .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_PIDFD | CLONE_PARENT,
+                .pidfd = (uintptr_t)ret_pidfd,
+        };
+        long pid;
+
+        /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails (Linux 5.8). */
+        if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
+                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
+        pid = syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0) {
+                close(tell_fd);
+                enter_shared_box(order->plan, order->go_fd, order->report_fd);
+        }
+        if (pid < 0) {
+                *ret_pidfd = -EBADF;
+                return userns_refused(errno, &told->err);
+        }
+        told->pid = (pid_t)pid;
+        return 0;
+}
+
+int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
+        int pair[2], pidfd = -EBADF, r = helper_open_pair(pair, e);
+        pid_t pid;
+
+        if (r < 0)
+                return r;
+        ours_fd = pair[0];
+        theirs_fd = pair[1];
+        pid = fork();
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (pid == 0) {
+                struct helper_told told = {0};
+                const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
+
+                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 &&
+                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
+                        (void)deliver(order, theirs_fd, &told, &pidfd);
+                helper_tell(theirs_fd, &told, pidfd);
+        }
+        ret->pids[0] = pid;
+        *ret_fd = TAKE_FD(ours_fd);
+        return 0;
+}
+
+static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct box *sandbox = data;
+
+        if (setns(sandbox->init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the sandbox's mount namespace");
+        return root_take_writable(ret_fds, e);
+}
+
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
+{
+        return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
+}
+
+/* -- the sandbox and the boxes that share with it --------------------------------------------------------------- */
+
+/* A user that belongs to a template is not mapped beneath it, except for that template's own child
+ * (userns.c). */
+static int check_user(const struct keeper_state *keeper, const struct box *sandbox, uint32_t parent,
+                      struct cloche_err *e)
+{
+        uid_t user = box_user(keeper, sandbox);
+
+        if (!keeper->is_root || parent == KEEPER_NO_BOX || box_user(keeper, &keeper->boxes[parent]) == user)
+                return 0;
+        for (uint32_t box = keeper->boxes[parent].parent; box != KEEPER_NO_BOX; box = keeper->boxes[box].parent)
+                if (box_user(keeper, &keeper->boxes[box]) == user)
+                        return err_set(e, CLOCHE_E_STATE,
+                                       "box %u shares with the sandbox already, and box %u beneath it with another: "
+                                       "from there is no way back",
+                                       box, parent);
+        return 0;
+}
+
+int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
+
+        /* A mount serves only the user namespace in which it was made and those beneath
+         * (fs/fuse/dir.c, fuse_allow_current_process). */
+        if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
+                return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share",
+                               spec->shared_with);
+        if (spec->shared_with == KEEPER_NO_BOX)
+                return 0;
+        if (row && row->is_sandbox)
+                return check_user(keeper, row, spec->parent, e);
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with)
+                   : -CLOCHE_E_STATE;
+}
+
+uint32_t share_groups(const struct keeper_state *keeper, uint32_t box)
+{
+        return keeper->boxes[box].shared_with == KEEPER_NO_BOX ? box : keeper->boxes[box].shared_with;
+}
+
+int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+{
+        uint32_t groups = share_groups(keeper, box);
+
+        return groups == box ? 0
+                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "box %u has the control groups of box %u: ask for that one", box, groups);
+}
+
+static int is_sharing(const struct box *row, uint32_t sandbox)
+{
+        return row->state != BOX_FREE && row->state != BOX_LEAVING && !row->has_lost_sandbox &&
+               row->shared_with == sandbox;
+}
+
+void share_kill(struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
+                if (is_sharing(&keeper->boxes[box], sandbox) && keeper->boxes[box].init_pid)
+                        kill(keeper->boxes[box].init_pid, SIGKILL);
+}
+
+int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
+                struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
+
+                if (polled.fd >= 0 && is_sharing(&keeper->boxes[box], sandbox) && poll(&polled, 1, 0) == 0)
+                        return polled.fd;
+        }
+        return keeper->boxes[sandbox].init_pidfd;
+}
+
+void share_lose(struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
+                if (is_sharing(&keeper->boxes[box], sandbox))
+                        keeper->boxes[box].has_lost_sandbox = 1;
+}

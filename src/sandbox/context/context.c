@@ -1,0 +1,570 @@
+/* The life of contexts: forked from a notebook's prefix, ended, started again. */
+#include "context.h"
+#include "prewarm.h"
+#include "sandbox/core/copy.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/peer.h"
+#include "base/utf8.h"
+#include "engine/loop/handle.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define END_PATIENCE_MS 200    /* from the end of its channel to the report of its exit status */
+#define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
+
+/* -- lookup, creation ----------------------------------------------------------------------------------------- */
+
+struct context *context_look_up(struct sandbox *s, const char *name)
+{
+        struct context *c;
+
+        TAILQ_FOREACH (c, &s->contexts, link)
+                if (!c->is_doomed && !c->of && strcmp(c->name, name) == 0)
+                        return c;
+        return NULL;
+}
+
+struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e)
+{
+        struct context *c = context_look_up(s, name);
+
+        if (!c)
+                err_set(e, CLOCHE_E_NOT_FOUND, "there is no context \"%.64s\" in this sandbox", name);
+        return c;
+}
+
+int context_name_check(const char *name, struct cloche_err *e)
+{
+        size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+        if (size == 0 || size >= SANDBOX_NAME_MAX || name[size])
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name,
+                               SANDBOX_NAME_MAX - 1);
+        return 0;
+}
+
+static struct context *make(struct sandbox *s, const char *name, const struct runtime *runtime, const char *cwd,
+                            json_t *env, struct cloche_err *e)
+{
+        struct context *c;
+
+        if (s->context_count >= CONTEXTS_MAX) {
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already", s->context_count);
+                return NULL;
+        }
+        c = calloc(1, sizeof(*c));
+        if (c && (c->cwd = strdup(cwd ? cwd : WORKSPACE)))
+                c->end_timer = handle_timer(&s->all->engine->loop, c);
+        if (!c || !c->end_timer) {
+                if (c)
+                        free(c->cwd);
+                free(c);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
+                return NULL;
+        }
+        c->sandbox = s;
+        strcpy(c->name, name);
+        c->runtime = runtime;
+        c->env = env ? json_incref(env) : json_object();
+        c->created_ms = c->used_ms = clock_real_ms();
+        control_init(&c->control, &control_of_context);
+        c->channel.fd = c->files_fd = -EBADF;
+        for (int i = 0; i < STREAMS; i++)
+                c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
+        TAILQ_INIT(&c->tasks);
+        TAILQ_INSERT_TAIL(&s->contexts, c, link);
+        s->context_count++;
+        return c;
+}
+
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
+                            struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *template;
+
+        if (context_name_check(name, e) < 0 ||
+            notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
+                return NULL;
+        return make(s, name, runtime, cwd, env, e);
+}
+
+struct context *context_like(const struct context *c, const char *name, struct cloche_err *e)
+{
+        struct context *like = make(c->sandbox, name, c->runtime, c->cwd, c->env, e);
+
+        if (!like)
+                return NULL;
+        like->timeout_ms = c->timeout_ms;
+        like->count = c->count;
+        memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
+        like->state = CONTEXT_STARTING;
+        return like;
+}
+
+/* -- the end -------------------------------------------------------------------------------------------------- */
+
+/* Release its parts of the box, which ends with them. */
+static void release(struct context *c)
+{
+        template_await_no_more(&c->wait);
+        template_unfollow(&c->child);
+        uv_timer_stop(c->end_timer);
+        context_streams_close(c);
+        channel_close(&c->channel);
+        control_close(&c->control);
+        seat_free(c->spare);
+        seat_free(c->seat);
+        c->spare = c->seat = NULL;
+        c->pid = 0;
+        c->has_status = 0;
+}
+
+void context_end(struct context *c, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        if (c->state == CONTEXT_LIVE)
+                context_streams_take(c);
+        c->state = CONTEXT_ENDED;
+        snprintf(c->why, sizeof(c->why), "%s", copy.msg);
+        release(c);
+        if (c->branching)
+                branching_abort(c->branching, c, &copy);
+        context_tasks_fail(c, &copy);
+}
+
+void context_free(struct context *c)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the context was deleted");
+        context_end(c, &e);
+        checkpoints_free(c);
+        TAILQ_REMOVE(&c->sandbox->contexts, c, link);
+        c->sandbox->context_count--;
+        for (int i = 0; i < STREAMS; i++)
+                spool_done(&c->streams[i].spool);
+        fd_close(&c->files_fd);
+        handle_close(c->end_timer);
+        json_decref(c->env);
+        free(c->cwd);
+        free(c);
+}
+
+void context_free_soon(struct context *c)
+{
+        c->is_doomed = 1;
+        sandbox_turn_soon(c->sandbox);
+}
+
+unsigned contexts_count(const struct sandbox *s)
+{
+        const struct context *c;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (c, &s->contexts, link)
+                count += !c->of && !c->is_doomed;
+        return count;
+}
+
+static struct context *doomed_one(const struct sandbox *s)
+{
+        struct context *c;
+
+        TAILQ_FOREACH (c, &s->contexts, link)
+                if (c->is_doomed)
+                        return c;
+        return NULL;
+}
+
+void contexts_turn(struct sandbox *s)
+{
+        struct context *c, *next;
+
+        for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
+                next = TAILQ_NEXT(c, link);
+                if (c->is_asked && c->state == CONTEXT_LIVE)
+                        context_tasks_begin(c);
+                c->is_asked = 0;
+        }
+        while ((c = doomed_one(s))) /* its checkpoints are freed with it, and any of them may be the next in the list */
+                context_free(c);
+}
+
+void contexts_gone(struct sandbox *s)
+{
+        ahead_gone(s);
+        while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
+                context_free(TAILQ_FIRST(&s->contexts));
+}
+
+static void say_status(int wait_status, char *to, size_t size)
+{
+        if (WIFSIGNALED(wait_status))
+                snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status),
+                         strsignal(WTERMSIG(wait_status)),
+                         WTERMSIG(wait_status) == SIGKILL ? ": out of memory, or from within" : "");
+        else
+                snprintf(to, size, "left with exit code %d", WEXITSTATUS(wait_status));
+}
+
+/* 0 if the engine may not read it. */
+static uint64_t count_oom_kills(const struct context *c)
+{
+        struct keeper_usage usage;
+
+        return engine_read_usage(c->sandbox->all->engine, c->sandbox->box, &usage) ? usage.oom_kills : 0;
+}
+
+void context_note_memory(struct context *c)
+{
+        c->oom_kills = count_oom_kills(c);
+}
+
+static int ran_out_of_memory(const struct context *c)
+{
+        return c->has_status && WIFSIGNALED(c->wait_status) && WTERMSIG(c->wait_status) == SIGKILL &&
+               count_oom_kills(c) > c->oom_kills;
+}
+
+static void end_by_itself(struct context *c)
+{
+        char how[128] = "has ended", limit[LIMITS_TEXT_BYTES];
+        struct cloche_err e;
+        int is_out_of_memory;
+
+        if (c->has_status)
+                say_status(c->wait_status, how, sizeof(how));
+        is_out_of_memory = ran_out_of_memory(c);
+        if (is_out_of_memory)
+                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
+                         limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
+        e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
+        context_end(c, &e);
+}
+
+static void on_no_status(uv_timer_t *timer)
+{
+        end_by_itself(timer->data);
+}
+
+static void on_exited(struct template_child *child, const struct init_answer *exit)
+{
+        struct context *c = (struct context *)((char *)child - offsetof(struct context, child));
+
+        c->has_status = 1;
+        c->wait_status = exit->wait_status;
+        template_unfollow(child);
+        if (c->state != CONTEXT_ENDED)
+                end_by_itself(c);
+}
+
+/* The channel or the box has ended; wait for the report of the exit status. */
+static void await_status(struct context *c)
+{
+        if (!c->child.of)
+                end_by_itself(c);
+        else
+                uv_timer_start(c->end_timer, on_no_status, END_PATIENCE_MS, 0);
+}
+
+/* -- the start ------------------------------------------------------------------------------------------------ */
+
+static void on_control_end(void *data, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        if (e->code == CLOCHE_E_TIMEOUT)
+                context_end(data, &copy);
+        else
+                await_status(data);
+}
+
+static void on_program_exit(void *data, const struct init_answer *exit)
+{
+        struct context *c = data;
+
+        copies_exited(c->sandbox, &c->control, exit);
+}
+
+static void on_channel_end(void *data, const struct cloche_err *e)
+{
+        struct context *c = data;
+        struct cloche_err copy;
+
+        if (!e) {
+                await_status(c);
+                return;
+        }
+        err_set(&copy, CLOCHE_E_CONTEXT_ENDED,
+                "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
+        context_end(c, &copy);
+}
+
+struct opening {
+        struct context_task task;
+        const char *method;
+};
+
+static json_t *open_params(struct context_task *task)
+{
+        const struct opening *opening = (struct opening *)task;
+        const struct context *c = task->context;
+        json_t *env = json_copy(c->sandbox->env);
+
+        if (strcmp(opening->method, "enter") == 0) {
+                json_decref(env);
+                return json_object();
+        }
+        if (env)
+                json_object_update(env, c->env);
+        return json_pack("{s:s, s:o*, s:s}", "cwd", c->cwd, "env", env, "language", c->runtime->name);
+}
+
+/* Copy guest text that clients see, cut between characters. A fork has that of its original. */
+static void take_interpreter(struct context *c, const struct rpc_message *m)
+{
+        const char *text = json_string_value(json_object_get(m->result, "interpreter"));
+        size_t n = text ? strlen(text) : 0;
+
+        if (!text)
+                return;
+        n = utf8_cut(text, n, sizeof(c->interpreter) - 1);
+        memcpy(c->interpreter, text, n);
+        c->interpreter[n] = '\0';
+}
+
+static void opened(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        struct context *c = task->context;
+        json_int_t pid = json_integer_value(json_object_get(m->result, "pid"));
+        struct cloche_err e;
+
+        (void)f;
+        if (m->kind == RPC_ERROR) {
+                context_read_error(m, &e);
+        } else if (pid <= 1 || pid > INT32_MAX) {
+                err_set(&e, CLOCHE_E_PROTOCOL, "the agent said no process id");
+        } else {
+                free(task);
+                uv_timer_stop(c->end_timer);
+                c->pid = (int32_t)pid;
+                take_interpreter(c, m);
+                c->state = CONTEXT_LIVE;
+                if (c->branching)
+                        branching_opened(c->branching, c);
+                return;
+        }
+        free(task);
+        context_end(c, &e);
+}
+
+static void not_opened(struct context_task *task, const struct cloche_err *e)
+{
+        struct context *c = task->context;
+
+        free(task);
+        if (c->state == CONTEXT_STARTING) /* the request could not be sent */
+                context_end(c, e);
+}
+
+static const struct context_task_kind opening_kinds[] = {
+        {"open", open_params, opened, not_opened, NULL},
+        {"enter", open_params, opened, not_opened, NULL},
+};
+
+static void on_not_opened(uv_timer_t *timer)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter did not begin within %d s", OPEN_PATIENCE_MS / 1000);
+        context_end(timer->data, &e);
+}
+
+/* Put the request in front of the tasks that wait. */
+static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
+{
+        struct opening *opening = calloc(1, sizeof(*opening));
+
+        if (!opening)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a context");
+        opening->method = method;
+        opening->task.context = c;
+        opening->task.kind = &opening_kinds[strcmp(method, "enter") == 0];
+        TAILQ_INSERT_HEAD(&c->tasks, &opening->task, link);
+        c->task_count++;
+        uv_timer_start(c->end_timer, on_not_opened, OPEN_PATIENCE_MS, 0);
+        context_tasks_begin(c);
+        return 0;
+}
+
+int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e)
+{
+        int fd;
+
+        box_take_control(&seat->box);
+        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the instance keeps its own descriptor for sending */
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
+        c->control.on_exit = on_program_exit;
+        c->control.on_end = on_control_end;
+        c->control.data = c;
+        c->control.is_copy = 1;
+        return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
+}
+
+int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e)
+{
+        int r;
+
+        c->state = CONTEXT_STARTING;
+        c->seat = seat;
+        c->channel = seat->channel;
+        seat->channel = (struct channel){.fd = -EBADF};
+        c->channel.reader.max_bytes = CONTEXT_FRAME_BYTES;
+        c->channel.on_end = on_channel_end;
+        r = c->control.fd >= 0 ? 0 : context_take_control(c, seat, e);
+        if (r == 0)
+                r = context_streams_open(c, &seat->stdio, e);
+        if (r == 0)
+                r = context_watch(c, e);
+        if (r == 0)
+                r = ask_to_open(c, method, e);
+        return r;
+}
+
+static void on_seat(struct seat *seat, const struct cloche_err *e)
+{
+        struct context *c = seat->owner;
+        struct cloche_err error;
+        int r = 0;
+
+        if (e) {
+                error = *e;
+                r = -1;
+        } else {
+                template_follow(seat->of, &c->child, seat->fork);
+                c->child.exited = on_exited;
+                r = context_adopt(c, seat, "open", &error);
+        }
+        if (r < 0)
+                context_end(c, &error);
+}
+
+static void make_seat(struct context *c, struct template *template)
+{
+        struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
+        struct seat *ahead = c->is_forkable ? NULL : ahead_take(c->sandbox, c->runtime);
+        struct cloche_err e;
+
+        if (!c->is_forkable)
+                ahead_want(c->sandbox, c->runtime);
+        if (ahead) {
+                c->seat = ahead;
+                ahead->told = on_seat;
+                ahead->owner = c;
+                on_seat(ahead, NULL);
+                return;
+        }
+        if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {
+                context_end(c, &e);
+                return;
+        }
+        c->seat->told = on_seat;
+        c->seat->owner = c;
+}
+
+static void on_template(struct template_wait *wait, const struct cloche_err *e)
+{
+        struct context *c = (struct context *)((char *)wait - offsetof(struct context, wait));
+        const struct runtime *runtime;
+        struct template *template;
+        struct cloche_err error;
+
+        if (e)
+                err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
+        if (e ||
+            notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
+                context_end(c, &error);
+        else
+                make_seat(c, template);
+}
+
+void context_start(struct context *c)
+{
+        const struct runtime *runtime;
+        struct template *template;
+        struct cloche_err e;
+
+        if (c->state != CONTEXT_ENDED)
+                return;
+        c->state = CONTEXT_STARTING;
+        c->count = 0;
+        c->wait.told = on_template;
+        if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)
+                context_end(c, &e);
+        else if (template->state == TEMPLATE_READY)
+                make_seat(c, template);
+        else
+                template_await(template, &c->wait);
+}
+
+/* -- signals, description ------------------------------------------------------------------------------------- */
+
+static void on_signal_sent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct context *c = data;
+
+        (void)answer, (void)e;
+        peer_discard_one(&fd);
+        c->signals_in_flight--;
+        if (c->state == CONTEXT_LIVE)
+                context_tasks_begin(c);
+}
+
+void context_signal(struct context *c)
+{
+        struct cloche_err e;
+
+        if (c->pid && c->control.fd >= 0 &&
+            kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
+                c->signals_in_flight++;
+}
+
+static const char *state_of(const struct context *c)
+{
+        if (c->state != CONTEXT_LIVE)
+                return c->state == CONTEXT_ENDED ? "ended" : "starting";
+        return TAILQ_EMPTY(&c->tasks) ? "idle" : "busy";
+}
+
+json_t *context_json(const struct context *c)
+{
+        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name,
+                                   "language", c->runtime->name, "cwd", c->cwd, "env", c->env, "state", state_of(c),
+                                   "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
+                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt",
+                                   time_json(c->used_ms), "checkpoints", (int)checkpoints_count(c));
+
+        if (object && c->pid)
+                json_object_set_new(object, "pid", json_integer(c->pid));
+        if (object && c->interpreter[0])
+                json_object_set_new(object, "interpreter", json_string(c->interpreter));
+        if (object && c->forked_from[0])
+                json_object_set_new(object, "forkedFrom", json_string(c->forked_from));
+        if (object && c->state == CONTEXT_ENDED && c->why[0])
+                json_object_set_new(object, "endedWhy", json_string(c->why));
+        return object;
+}

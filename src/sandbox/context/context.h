@@ -1,0 +1,169 @@
+/* Contexts: interpreters that stay, in boxes of their own that share the sandbox's files
+ * (spec/sandbox.md, spec/agent.md). Work for a context waits in a queue of tasks; the agent has one
+ * request at a time. */
+#ifndef CLOCHE_SANDBOX_CONTEXT_CONTEXT_H
+#define CLOCHE_SANDBOX_CONTEXT_CONTEXT_H
+
+#include "notebook.h"
+#include "sandbox/core/internal.h"
+
+#define CONTEXTS_MAX 256
+#define CONTEXT_TASKS_MAX 1000
+#define INTERPRETER_MAX 128
+#define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
+#define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; a larger one stays in a file of the sandbox */
+
+enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE };
+
+struct context_stream {
+        struct context *context;
+        int fd; /* -EBADF: at its end */
+        uv_poll_t *poll;
+        struct spool spool; /* output of the cell that runs, or for the next one */
+        uint64_t told;      /* bytes sent as events */
+};
+
+struct context {
+        TAILQ_ENTRY(context) link;
+        struct sandbox *sandbox;
+        char name[SANDBOX_NAME_MAX], forked_from[SANDBOX_NAME_MAX];
+        const struct runtime *runtime;
+        char *cwd;
+        json_t *env;
+        uint64_t timeout_ms, created_ms, used_ms;
+        uint64_t count; /* number of cells in this life */
+        int is_forkable, is_doomed, is_asked;
+        int is_apart;                /* forked, with files of its own */
+        int is_held;                 /* stopped while it is forked: its queue does not move */
+        struct branching *branching; /* the fork that uses or makes it, or NULL */
+        /* For a checkpoint: its context, and a copy of the workspace (-EBADF: not kept). A
+         * checkpoint is in no list of contexts. */
+        struct context *of;
+        int files_fd;
+        enum context_state state;
+        char why[256]; /* why it ended */
+        /* While it lives. */
+        struct template_wait wait;
+        struct template_child child;
+        struct seat *seat;
+        struct seat *spare;     /* a prewarmed box for its next fork, or NULL */
+        struct control control; /* of the PID 1 of its box */
+        struct channel channel;
+        struct context_stream streams[STREAMS];
+        int32_t pid;                       /* in its box, as the agent reported it */
+        char interpreter[INTERPRETER_MAX]; /* name and version, as the agent reported them; "": not reported */
+        int has_status;
+        int wait_status;    /* valid with has_status */
+        uint64_t oom_kills; /* of the sandbox, when the last cell began */
+        uv_timer_t *end_timer;
+        unsigned signals_in_flight; /* sent by context_signal, not yet answered by PID 1 */
+        json_int_t next_id;
+        struct context_task *current; /* the first of the queue, once it was sent to the agent */
+        TAILQ_HEAD(context_tasks, context_task) tasks;
+        unsigned task_count;
+        uint64_t next_checkpoint;
+};
+
+/* Call it when a cell begins: if the kernel kills a process for memory after this, it may be the
+ * interpreter. */
+void context_note_memory(struct context *c);
+
+/* A request for the agent. Exactly one of answered and failed is called; then the owner frees the
+ * task. */
+struct context_task {
+        TAILQ_ENTRY(context_task) link;
+        struct context *context; /* NULL: in no queue */
+        const struct context_task_kind *kind;
+        json_int_t id;
+        int is_abandoned; /* its owner has gone; kind->release is called instead */
+};
+
+struct context_task_kind {
+        const char
+                *method; /* NULL: the agent gets no request; answered is called when the task is first in the queue */
+        /* Make the parameters when the task is first in the queue; NULL: no memory. */
+        json_t *(*params)(struct context_task *task);
+        void (*answered)(struct context_task *task, const struct rpc_message *m, const struct frame *f);
+        void (*failed)(struct context_task *task, const struct cloche_err *e);
+        /* Free an abandoned task. */
+        void (*release)(struct context_task *task);
+        int is_short; /* runs no cell: the agent must answer within a time limit */
+};
+
+/* -- context.c: its life */
+
+/* Return NULL, with an error, if there is no context of that name. */
+struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e);
+struct context *context_look_up(struct sandbox *s, const char *name);
+/* Find the context that the request names. NULL with e. */
+struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e);
+/* Make a context that is not started; cwd NULL: /workspace. Returns NULL with e. */
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
+                            struct cloche_err *e);
+/* Make a context with the options of c, to be forked from it or from its checkpoint. */
+struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
+int context_name_check(const char *name, struct cloche_err *e);
+/* Start to use the control socket of the PID 1 of its box. */
+int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e);
+/* Start the interpreter; tasks wait until it lives, and fail if it cannot start. */
+void context_start(struct context *c);
+/* Kill the interpreter; tasks fail with e. The context may be started again. */
+void context_end(struct context *c, const struct cloche_err *e);
+void context_free(struct context *c); /* ends it */
+/* Free it in the next loop iteration; until then no lookup finds it. */
+void context_free_soon(struct context *c);
+json_t *context_json(const struct context *c);
+/* Send SIGINT to the interpreter. No task begins until the signal was delivered, or it could
+ * interrupt the next cell. */
+void context_signal(struct context *c);
+/* Use an instance that is ready: its agent gets a request of that method ("open", "enter"), and
+ * lives after the answer. */
+int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e);
+
+/* -- context-task.c: requests to the agent, and its messages */
+
+int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind,
+                struct cloche_err *e);
+/* Detach the task from its owner: it leaves the queue, or, if the agent has it, kind->release is
+ * called after the answer. */
+void context_task_abandon(struct context_task *task);
+void context_tasks_begin(struct context *c);
+/* Fail all tasks, also the current one. */
+void context_tasks_fail(struct context *c, const struct cloche_err *e);
+int context_watch(struct context *c, struct cloche_err *e);
+/* Convert the agent's error to one of ours. */
+void context_read_error(const struct rpc_message *m, struct cloche_err *ret);
+
+/* -- context-stream.c: its output */
+
+int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_err *e);
+/* Drop the kept output. */
+void context_stream_renew(struct context_stream *s);
+/* Read the bytes that are in the pipes now. */
+void context_streams_take(struct context *c);
+void context_streams_pause(struct context *c, int is_paused);
+void context_streams_close(struct context *c);
+
+/* -- cell.c: context.run */
+
+struct cell;
+/* Return the cell that runs, or NULL. */
+struct cell *cell_of(const struct context *c);
+void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size);
+/* Handle a notification or request of the agent while a cell runs. -CLOCHE_E_PROTOCOL. */
+int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+/* context.input: 0, or -CLOCHE_E_NOT_FOUND. value NULL: the caller has no input. */
+int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e);
+int cell_interrupt(struct cell *cell);
+
+/* -- fork.c: forks, checkpoints */
+
+/* A context of the fork lives, or has ended. */
+void branching_opened(struct branching *b, struct context *c);
+void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e);
+/* The context reported that it could not be forked. */
+void branching_failed(struct branching *b, const json_t *about);
+void checkpoints_free(struct context *c);
+unsigned checkpoints_count(const struct context *c);
+
+#endif

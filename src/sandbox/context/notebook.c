@@ -1,0 +1,138 @@
+#include "notebook.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/warm/prefix.h"
+#include "sandbox/core/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SETUP_WALL_MS 120000 /* for the first import of all modules, from a cold disk */
+#define SETUP_MEMORY_BYTES (UINT64_C(2) << 30)
+#define SETUP_FILE_BYTES (1u << 20)
+
+struct notebook {
+        SLIST_ENTRY(notebook) link;
+        const struct runtime *runtime;
+        int64_t principal;
+        cloche_prefix *prefix;
+};
+
+void notebooks_free(struct sandboxes *all)
+{
+        struct notebook *n;
+
+        while ((n = SLIST_FIRST(&all->notebooks))) {
+                SLIST_REMOVE_HEAD(&all->notebooks, link);
+                cloche_prefix_free(n->prefix);
+                free(n);
+        }
+}
+
+static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_size, struct cloche_err *e)
+{
+        char path[4200];
+        _cleanup_fd_ int fd = -EBADF;
+        struct stat st = {0};
+        int r;
+
+        snprintf(path, sizeof(path), "%s/%s", runtime->directory, runtime->notebook);
+        fd = openat(runtime->directory_fd, runtime->notebook, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SETUP_FILE_BYTES)
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, st.st_size ? EFBIG : errno,
+                              "read the set-up of contexts, %s", path);
+        *ret = malloc((size_t)st.st_size + 1);
+        r = *ret ? fd_read_full(fd, *ret, (size_t)st.st_size) : -ENOMEM;
+        if (r < 0) {
+                free(*ret);
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, -r, "read the set-up of contexts, %s", path);
+        }
+        *ret_size = (size_t)st.st_size;
+        return 0;
+}
+
+static int make(struct sandboxes *all, int64_t principal, const struct runtime *runtime, struct notebook **ret,
+                struct cloche_err *e)
+{
+        struct cloche_prefix_options opt = {
+                .language = runtime->name,
+                .filename = runtime->notebook,
+                .tenant = principal,
+                .limits = {.wall_ms = SETUP_WALL_MS, .cpu_ms = SETUP_WALL_MS, .memory_bytes = SETUP_MEMORY_BYTES},
+        };
+        struct notebook *n = calloc(1, sizeof(*n));
+        char *code = NULL;
+        int r = n ? read_setup(runtime, &code, &opt.code_size, e)
+                  : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
+
+        opt.code = code;
+        if (r == 0)
+                r = cloche_prefix_start(all->engine, &opt, &n->prefix, e);
+        free(code);
+        if (r < 0) {
+                free(n);
+                return r;
+        }
+        n->runtime = runtime;
+        n->principal = principal;
+        SLIST_INSERT_HEAD(&all->notebooks, n, link);
+        *ret = n;
+        return 0;
+}
+
+static int refuse(const struct sandboxes *all, const char *language, struct cloche_err *e)
+{
+        const struct runtimes *runtimes = &all->engine->runtimes;
+        char names[256] = "";
+
+        for (size_t i = 0; i < runtimes->count; i++)
+                if (runtimes->rows[i].notebook) {
+                        size_t used = strlen(names);
+
+                        snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", runtimes->rows[i].name);
+                }
+        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "there are no contexts of \"%.40s\"; there are of: %s", language,
+                       names);
+}
+
+int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime,
+                  struct template **ret, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct notebook *n;
+        int r;
+
+        if (runtimes_find(&all->engine->runtimes, language, &runtime, NULL) < 0 || !runtime->notebook)
+                return refuse(all, language, e);
+        SLIST_FOREACH (n, &all->notebooks, link)
+                if (n->runtime == runtime && n->principal == principal)
+                        break;
+        r = n ? 0 : make(all, principal, runtime, &n, e);
+        if (r < 0)
+                return r;
+        *ret_runtime = runtime;
+        *ret = n->prefix->template;
+        return 0;
+}
+
+int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *template;
+        char language[64];
+        int r = 0;
+
+        while (r == 0 && *languages) {
+                size_t size = strcspn(languages, ",");
+
+                snprintf(language, sizeof(language), "%.*s",
+                         (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
+                r = notebook_find(all, principal, language, &runtime, &template, e);
+                languages += size + (languages[size] == ',');
+        }
+        return r;
+}

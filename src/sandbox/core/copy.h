@@ -1,0 +1,27 @@
+/* Copy files out of one box, to keep them or to put them into another. The file program in the
+ * first box packs them into a memory file, and that in the second unpacks it. The box that packs is
+ * charged for the memory, so its limits bound the size. */
+#ifndef CLOCHE_SANDBOX_CORE_COPY_H
+#define CLOCHE_SANDBOX_CORE_COPY_H
+
+#include "internal.h"
+
+struct copy;
+
+/* Called once, never from within a function of this header. fd: the packed files, sealed, owned by
+ * the callee; -EBADF after copy_in, and with e. */
+typedef void (*copy_done)(void *data, int fd, const struct cloche_err *e);
+
+/* Pack the content of WORKSPACE in the box of that PID 1. */
+int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
+             struct cloche_err *e);
+/* fd: from copy_out, borrowed for the call; several copies may read it. empties: remove the old
+ * content of WORKSPACE first. */
+int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
+            struct copy **ret, struct cloche_err *e);
+/* Stop without a callback. Accepts NULL. */
+void copy_cancel(struct copy *copy);
+/* Handle the exit of a program of that PID 1. */
+void copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit);
+
+#endif

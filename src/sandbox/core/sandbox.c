@@ -1,0 +1,704 @@
+/* The life of one sandbox:
+ *
+ *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
+ *      ▲                                                                                  │ idle, stop requested,
+ * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
+#include "copy.h"
+#include "update.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/loop/handle.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SANDBOXES_MAX 1000
+#define SAVED_MAX 10000
+#define IDLE_MS 1200000
+
+int sandbox_name_check(const char *name, struct cloche_err *e)
+{
+        size_t size = strlen(name);
+        int good = size > 0 && size < SANDBOX_NAME_MAX && name[0] != '-' && name[size - 1] != '-';
+
+        for (size_t i = 0; good && i < size; i++)
+                good = isalnum((unsigned char)name[i]) || name[i] == '-';
+        return good ? 0
+                    : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                              "the name \"%.70s\" is not 1 to %d of A-Z a-z 0-9 -, without a hyphen at its ends", name,
+                              SANDBOX_NAME_MAX - 1);
+}
+
+struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name)
+{
+        struct sandbox *s;
+
+        TAILQ_FOREACH (s, &all->list, link)
+                if (s->principal == principal && !s->is_deleted && strcmp(s->name, name) == 0)
+                        return s;
+        return NULL;
+}
+
+/* A sandbox has no time limits, and larger other limits than a run. */
+static const struct cloche_limits sandbox_limits = {
+        .wall_ms = CLOCHE_UNLIMITED,
+        .cpu_ms = CLOCHE_UNLIMITED,
+        .memory_bytes = UINT64_C(1) << 30,
+        .pids = 512,
+        .disk_bytes = UINT64_C(1) << 30,
+        .file_bytes = UINT64_C(1) << 30,
+};
+
+static void use_defaults(struct cloche_limits *limits)
+{
+        const uint64_t *from = (const uint64_t *)&sandbox_limits;
+        uint64_t *to = (uint64_t *)limits;
+
+        for (size_t i = 0; i < sizeof(*limits) / sizeof(uint64_t); i++)
+                if (to[i] == 0)
+                        to[i] = from[i];
+}
+
+const char *const limits_of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes", NULL};
+
+void sandbox_turn_soon(struct sandbox *s)
+{
+        s->all->has_put_off = 1;
+        sandboxes_turn_soon(s->all);
+}
+
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e)
+{
+        struct cloche_limits limits = *asked;
+
+        use_defaults(&limits);
+        return limits_resolve(&limits, &s->limits, e);
+}
+
+struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
+{
+        struct sandbox *s = calloc(1, sizeof(*s));
+        static const struct cloche_limits none;
+
+        if (!s) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
+                return NULL;
+        }
+        s->env = json_object();
+        s->labels = json_object();
+        s->network_policy = json_incref(all->network);
+        s->decisions = json_array();
+        s->all = all;
+        s->created_ms = s->used_ms = clock_real_ms();
+        s->used_ns = clock_now_ns();
+        s->idle_ms = IDLE_MS;
+        control_init(&s->control, &control_of_sandbox);
+        s->pidfd = -EBADF;
+        (void)sandbox_set_limits(s, &none, NULL);
+        TAILQ_INIT(&s->sessions);
+        TAILQ_INIT(&s->processes);
+        TAILQ_INIT(&s->drains);
+        TAILQ_INIT(&s->tools);
+        TAILQ_INIT(&s->asks);
+        TAILQ_INIT(&s->waiting);
+        TAILQ_INIT(&s->ports);
+        TAILQ_INIT(&s->dials);
+        TAILQ_INIT(&s->probes);
+        TAILQ_INIT(&s->contexts);
+        TAILQ_INIT(&s->outputs);
+        TAILQ_INIT(&s->copies);
+        STAILQ_INIT(&s->updates);
+        return s;
+}
+
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e)
+{
+        unsigned most = all->options.saved_max ? all->options.saved_max : SAVED_MAX, count = 0;
+        const struct sandbox *s;
+
+        TAILQ_FOREACH (s, &all->list, link)
+                count += s->principal == principal && !s->is_deleted;
+        return count < most
+                       ? 0
+                       : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                 "this caller has %u sandboxes, at most %u are kept: delete those that are not needed",
+                                 count, most);
+}
+
+struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
+{
+        struct sandbox *s = sandbox_alloc(all, e);
+
+        if (!s)
+                return NULL;
+        strcpy(s->name, name);
+        s->principal = principal;
+        TAILQ_INSERT_TAIL(&all->list, s, link);
+        return s;
+}
+
+/* A session whose own box is being made is freed only after the keeper's reply. */
+static void session_end(struct session *session)
+{
+        unsigned replies = keeper_detach(session->sandbox->all->engine->keeper, session);
+
+        session->users++;
+        session_close(session);
+        while (replies-- > 0)
+                session_unuse(session);
+        session_unuse(session);
+}
+
+void sandbox_free(struct sandbox *s)
+{
+        struct session *session;
+
+        while ((session = TAILQ_FIRST(&s->sessions)))
+                session_end(session);
+        updates_free(s);
+        ports_free(s);
+        outputs_free(s);
+        json_decref(s->decisions);
+        TAILQ_REMOVE(s->is_spare ? &s->all->spares : &s->all->list, s, link);
+        s->all->spare_count -= (unsigned)s->is_spare;
+        json_decref(s->env);
+        json_decref(s->labels);
+        json_decref(s->network_policy);
+        free(s);
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+        s->used_ns = clock_now_ns();
+        s->used_ms = clock_real_ms();
+}
+
+void sandbox_change(struct sandbox *s)
+{
+        sandbox_touch(s);
+        s->is_dirty = 1;
+}
+
+/* Count the requests that do not keep the sandbox from being idle. */
+static unsigned onlookers(const struct sandbox *s)
+{
+        const struct sandbox_ask *ask;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (ask, &s->asks, link)
+                count += ask->method->begin == begin_EVENTS;
+        return count;
+}
+
+int sandbox_is_busy(const struct sandbox *s)
+{
+        return s->ask_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
+}
+
+void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
+{
+        struct sandbox_ask *ask;
+
+        TAILQ_FOREACH (ask, &s->asks, link)
+                if (ask->method->begin == begin_EVENTS && !ask->is_over && !ask->is_waiting && ask->cancel)
+                        ask_event(ask, event, json_incref(about), NULL);
+        json_decref(about);
+}
+
+static void set_state(struct sandbox *s, enum sandbox_state state)
+{
+        s->state = state;
+        if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
+                sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
+}
+
+/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it
+ * cannot be written, that is reported now. */
+static void define_state(struct sandbox *s)
+{
+        struct cloche_err e = {0};
+
+        if (!s->is_spare && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
+                store_failed(s, &e);
+}
+
+/* -- the end -------------------------------------------------------------------------------------------------- */
+
+/* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
+static void answer_stops(struct sandbox *s, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask, *next;
+
+        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
+                next = TAILQ_NEXT(ask, link);
+                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel ||
+                    ask->is_over)
+                        continue;
+                if (e)
+                        ask_fail(ask, e, NULL);
+                else
+                        ask_result(ask, sandbox_json(s), NULL);
+        }
+}
+
+static void is_stopped(struct sandbox *s)
+{
+        s->all->running--;
+        s->is_dropping = 0;
+        set_state(s, SANDBOX_STOPPED);
+        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_spare && !s->is_deleted)
+                store_lost(s);
+        else
+                define_state(s);
+        s->is_dirty = 0;
+        answer_stops(s, NULL);
+        if (s->is_spare)
+                spare_failed(s);
+        s->wants_stop = s->wants_save = 0;
+        if (s->all->is_stopping || s->is_deleted) {
+                struct cloche_err e;
+
+                if (s->is_deleted)
+                        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
+                else
+                        err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+                asks_refuse(s, &e);
+                sandbox_turn_soon(s);
+        } else if (!TAILQ_EMPTY(&s->waiting)) {
+                sandbox_start(s);
+        }
+        if (s->is_deleted)
+                sandbox_turn_soon(s); /* the registry frees it */
+}
+
+static void on_dropped(void *data, struct keeper_reply *reply)
+{
+        (void)reply;
+        is_stopped(data);
+}
+
+static void nobody_hears(void *data, struct keeper_reply *reply)
+{
+        (void)data;
+        (void)reply;
+}
+
+void box_forget(const struct sandboxes *all, uint32_t box)
+{
+        /* An error means that the keeper has ended, and the box with it. */
+        if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
+                return;
+}
+
+static void end_work(struct sandbox *s)
+{
+        store_gone(s);
+        ports_gone(s);
+        probes_gone(s);
+        tools_gone(s);
+        contexts_gone(s);
+        processes_gone(s);
+        sessions_gone(s);
+}
+
+/* Release our objects of a box that is dead or will be. */
+static void release(struct sandbox *s)
+{
+        end_work(s);
+        connections_close(s);
+        control_close(&s->control);
+        fd_close(&s->pidfd);
+}
+
+/* End the requests under way, then drop the box. */
+static void drop(struct sandbox *s, const struct cloche_err *why)
+{
+        struct cloche_err e = *why;
+
+        s->is_dropping = 1;
+        set_state(s, SANDBOX_STOPPING);
+        asks_end(s, &e);
+        release(s);
+        if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
+                s->has_box = 0;
+                return;
+        }
+        s->has_box = 0;
+        is_stopped(s);
+}
+
+static void drop_stopped(struct sandbox *s)
+{
+        struct cloche_err why;
+
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        drop(s, &why);
+}
+
+/* True if PID 1 has ended. sandbox_collapse is called next, after the callbacks of pending
+ * answers. */
+static int has_lost_box(const struct sandbox *s)
+{
+        return s->control.fd < 0;
+}
+
+/* Keep the sandbox running, because its files exist only in its box. */
+static void stop_failed(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err why = *e;
+
+        if (s->all->is_stopping)
+                answer_stops(s, e);
+        if (s->all->is_stopping || s->is_deleted) {
+                drop_stopped(s);
+                return;
+        }
+        s->wants_stop = s->wants_save = 0;
+        err_wrap(&why,
+                 "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or "
+                 "delete the sandbox)",
+                 s->name);
+        answer_stops(s, &why);
+        set_state(s, SANDBOX_RUNNING);
+        port_watch_need(s);
+        asks_begin(s);
+}
+
+static void on_saved(void *data, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+
+        if (s->is_dropping || (e && has_lost_box(s))) /* it collapsed meanwhile */
+                return;
+        if (e)
+                stop_failed(s, e);
+        else
+                drop_stopped(s);
+}
+
+static void on_quiet(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+
+        (void)answer;
+        (void)e; /* programs that could not be ended end with the box */
+        fd_close(&fd);
+        if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
+                store_save(s, on_saved, s);
+}
+
+/* End all other programs before a save, so that files do not change and no guest can stop the file
+ * program or take its memory. */
+static int quiesce(struct sandbox *s, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_QUIESCE};
+        struct cloche_err why;
+
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        asks_end(s, &why);
+        end_work(s);
+        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
+}
+
+static void save_and_drop(struct sandbox *s)
+{
+        struct cloche_err e;
+
+        if (quiesce(s, &e) < 0) {
+                store_failed(s, &e);
+                stop_failed(s, &e);
+        }
+}
+
+static void on_measured(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+        struct cloche_err why;
+
+        fd_close(&fd);
+        if (s->is_dropping || has_lost_box(s))
+                return;
+        if (s->is_deleted)
+                drop_stopped(s);
+        /* The end of the daemon ends the box in any case, so a save is tried even without room. */
+        else if (!e && !s->all->is_stopping && store_check_room(s, answer->disk_bytes_used, &why) < 0) {
+                store_failed(s, &why);
+                stop_failed(s, &why);
+        } else
+                save_and_drop(s);
+}
+
+/* Check for room first, so that no program in the box is ended before a save is likely to
+ * succeed. */
+static void stop_now(struct sandbox *s)
+{
+        struct init_request request = {.op = INIT_DISK};
+
+        set_state(s, SANDBOX_STOPPING);
+        if (!s->wants_save || s->is_deleted || s->all->state_fd < 0)
+                drop_stopped(s);
+        else if (s->all->is_stopping || control_ask(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
+                save_and_drop(s);
+}
+
+void sandbox_stop(struct sandbox *s, int save)
+{
+        if (s->state != SANDBOX_STARTING && s->state != SANDBOX_RUNNING)
+                return;
+        s->wants_stop = 1;
+        s->wants_save |= save && s->state == SANDBOX_RUNNING; /* a sandbox that is starting has no unsaved changes */
+        sandbox_turn_soon(s);
+}
+
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
+{
+        struct cloche_err e;
+
+        if (!s->has_box)
+                return;
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
+        if (s->state == SANDBOX_STOPPING && s->wants_save && !s->is_dropping) {
+                store_failed(s, &e);
+                answer_stops(s, &e);
+        }
+        asks_refuse(s, &e);
+        drop(s, &e);
+}
+
+/* -- the start ------------------------------------------------------------------------------------------------ */
+
+static void on_control_end(void *data, const struct cloche_err *e)
+{
+        sandbox_collapse(data, e);
+}
+
+static void on_exit_of_program(void *data, const struct init_answer *exit)
+{
+        struct sandbox *s = data;
+
+        sessions_exited(s, exit);
+        processes_exited(s, &s->control, exit);
+        tools_exited(s, exit);
+        stores_exited(s, exit);
+        copies_exited(s, &s->control, exit);
+}
+
+static void fail_start(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        s->is_dirty = 0; /* it has only saved files */
+        asks_refuse(s, &copy);
+        drop(s, &copy);
+}
+
+static void on_restored(void *data, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+
+        if (s->state != SANDBOX_STARTING)
+                return; /* it collapsed meanwhile */
+        if (e) {
+                fail_start(s, e);
+                return;
+        }
+        s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */
+        s->kept_ns = clock_now_ns();
+        set_state(s, SANDBOX_RUNNING);
+        define_state(s);
+        if (s->wants_stop || s->is_deleted)
+                sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
+        else if (s->is_spare)
+                spare_runs(s);
+        else
+                asks_begin(s);
+}
+
+/* Commands must find the network in force; without a network there is no wait. */
+void connections_ready(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err copy;
+
+        if (s->state != SANDBOX_STARTING)
+                return;
+        if (e) {
+                copy = *e;
+                fail_start(s, &copy);
+                return;
+        }
+        store_restore(s, on_restored, s);
+}
+
+static void on_made(void *data, struct keeper_reply *reply)
+{
+        struct sandbox *s = data;
+        struct cloche_err e = {0};
+        struct keeper_box made;
+        int r = reply->error ? -1 : keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, &e);
+
+        if (r < 0) {
+                fail_start(s, reply->error ? reply->error : &e);
+                return;
+        }
+        s->box = made.id;
+        s->has_box = 1;
+        s->has_usage = 0;
+        s->pidfd = made.pidfd;
+        fd_close(&made.fork_fd);
+        s->control.on_exit = on_exit_of_program;
+        s->control.on_end = on_control_end;
+        s->control.data = s;
+        r = control_open(&s->control, made.control_fd, &s->all->engine->loop, &e);
+        if (r == 0)
+                r = connections_open(s, s->network_policy, &e);
+        if (r < 0)
+                fail_start(s, &e);
+        else if (!s->network)
+                store_restore(s, on_restored, s);
+}
+
+static int make_box(struct sandbox *s, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
+        spec->limits = limits_of_box(&s->limits);
+        spec->is_sandbox = 1;
+        r = engine_box_spec(s->all->engine, NULL, spec, e);
+        if (r == 0)
+                r = engine_check_guards(s->all->engine, e);
+        if (r == 0)
+                r = keeper_box_make_later(s->all->engine->keeper, spec, on_made, s, e);
+        free(spec);
+        return r;
+}
+
+void sandbox_start(struct sandbox *s)
+{
+        unsigned most = s->all->options.sandboxes_max ? s->all->options.sandboxes_max : SANDBOXES_MAX;
+        struct cloche_err e = {0};
+        int r;
+
+        if (s->state != SANDBOX_STOPPED)
+                return;
+        s->state = SANDBOX_STARTING;
+        s->all->running++;
+        r = s->all->running - spares_running(s->all) > most
+                    ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most)
+                    : make_box(s, &e);
+        if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
+                s->start_error = e;
+                sandbox_turn_soon(s);
+        }
+}
+
+void sandbox_delete(struct sandbox *s)
+{
+        s->is_deleted = 1;
+        store_remove(s);
+        if (s->state == SANDBOX_STOPPED) {
+                struct cloche_err e;
+
+                err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
+                asks_end(s, &e);
+                sandbox_turn_soon(s);
+        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
+                drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
+        } else {
+                sandbox_stop(s, 0);
+        }
+}
+
+void sandbox_end(struct sandbox *s)
+{
+        struct sandbox_ask *ask;
+
+        while ((ask = TAILQ_FIRST(&s->asks)))
+                sandbox_ask_cancel(ask);
+        if (s->has_box)
+                box_forget(s->all, s->box);
+        s->has_box = 0;
+        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or being dropped */
+        release(s);
+        sandbox_free(s);
+}
+
+void sandbox_turn(struct sandbox *s)
+{
+        struct cloche_err e = s->start_error;
+
+        contexts_turn(s);
+        if (e.code) {
+                s->start_error = (struct cloche_err){0};
+                fail_start(s, &e);
+        }
+        if (s->wants_stop && s->state == SANDBOX_RUNNING)
+                stop_now(s);
+        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->ask_count == 0)
+                sandbox_free(s);
+}
+
+/* -- its description ------------------------------------------------------------------------------------------ */
+
+static void on_usage(void *data, struct keeper_reply *reply)
+{
+        struct sandbox *s = data;
+
+        s->is_measuring = 0;
+        s->has_usage = !reply->error;
+        if (!reply->error)
+                s->usage = reply->answer->usage;
+}
+
+/* If we may not read its groups, request the usage from the keeper; the next description has it. */
+static void add_usage(struct sandbox *s, json_t *object)
+{
+        struct cloche_engine *engine = s->all->engine;
+        struct keeper_usage usage;
+        int is_known = engine_read_usage(engine, s->box, &usage);
+
+        if (!is_known && !s->is_measuring)
+                s->is_measuring = keeper_box_usage_later(engine->keeper, s->box, on_usage, s, NULL) == 0;
+        if (!is_known)
+                usage = s->usage;
+        if (is_known || s->has_usage)
+                json_object_set_new(object, "usage",
+                                    json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000),
+                                              "memoryPeakBytes", (json_int_t)usage.memory_peak_bytes, "pidsPeak",
+                                              (json_int_t)usage.pids_peak));
+}
+
+json_t *sandbox_json(struct sandbox *s)
+{
+        struct session *session;
+        unsigned sessions = 0;
+        json_t *object;
+
+        TAILQ_FOREACH (session, &s->sessions, link)
+                sessions++;
+        object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
+                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running",
+                           "createdAt", time_json(s->created_ms), "lastUsedAt", time_json(s->used_ms), "limits",
+                           limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
+                           (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
+                           (int)processes_running(s), "contexts", (int)contexts_count(s));
+        if (object) /* NULL: no memory */
+                for (const char *const *name = limits_of_runs; *name; name++)
+                        json_object_del(json_object_get(object, "limits"), *name);
+        if (object && s->save_error[0])
+                json_object_set_new(object, "saveError", json_string(s->save_error));
+        if (object && s->saved_ms)
+                json_object_set_new(object, "savedAt", time_json(s->saved_ms));
+        if (object && s->lost_to_ms)
+                json_object_set_new(object, "lost",
+                                    json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to",
+                                              time_json(s->lost_to_ms)));
+        if (object && s->state == SANDBOX_RUNNING)
+                add_usage(s, object);
+        return object;
+}

@@ -1,0 +1,110 @@
+/* Sandboxes: boxes that stay, with sessions, processes, files, ports and a network. A server sends
+ * requests with the methods of spec/sandbox.def and receives answers and events. All code runs on
+ * the engine's loop and never blocks it.
+ *
+ * Life cycle: sandboxes_new() reads the saved sandboxes. sandboxes_ask() begins a request; its
+ * callbacks are called with events, then with exactly one of result and fail, never from within
+ * sandboxes_ask itself. A callback may begin a new request, but must not cancel one.
+ * sandboxes_stop() saves and ends all; sandboxes_free() ends the remaining ones. */
+#ifndef CLOCHE_SANDBOX_CORE_SANDBOX_H
+#define CLOCHE_SANDBOX_CORE_SANDBOX_H
+
+#include "base/buf.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+/* Our programs for boxes, read from their directory by sandboxes_new. */
+#define SANDBOX_SHELL "cloche-session.so"
+#define SANDBOX_FILES "cloche-files"
+
+struct sandboxes;
+struct sandbox_ask;
+
+struct sandboxes_options {
+        cloche_engine *engine;
+        const char *state_dir;    /* for saved sandboxes; NULL: they end with the process */
+        const char *preview_host; /* HOST or HOST:PORT of preview URLs; NULL: none */
+        int preview_is_tls;
+        const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
+        uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */
+        unsigned sandboxes_max; /* running at once, of all principals; 0: 1000 */
+        unsigned saved_max;     /* of one principal, running or not; 0: 10000 */
+        /* A sandbox's files could not be saved. Called again only after a successful save, and when
+         * sandboxes_stop ends the sandbox. May be NULL. */
+        void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
+        /* Changes in a sandbox between these times (real, milliseconds) are lost, because it or the
+         * earlier daemon ended by accident. May be NULL. */
+        void (*on_lost)(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms);
+        void (*on_load)(void *data); /* in sandboxes_new, after each saved sandbox that was read. May be NULL */
+        void *events_data;           /* for all three */
+};
+
+/* Callbacks of a request. Values are in frame form (spec/values.md): their bytes are in
+ * attachments, which may be empty. Arguments are borrowed for the call. */
+struct sandbox_face {
+        void (*event)(void *data, const char *event, const json_t *about, const struct buf *attachments);
+        void (*result)(void *data, const json_t *result, const struct buf *attachments);
+        /* about: further members of the error, in plain values, or NULL. */
+        void (*fail)(void *data, const struct cloche_err *e, const json_t *about);
+};
+
+CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);
+/* Prepare the prefixes of a principal's contexts of these languages (names with commas), without
+ * waiting for them. -CLOCHE_E_UNKNOWN_LANGUAGE. */
+CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages,
+                                     struct cloche_err *e);
+/* Save and end all; done is called once, from the loop. A sandbox that cannot be saved ends too,
+ * after a call of on_unsaved. */
+void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
+/* The process will exit before sandboxes_stop is done: call on_unsaved, with e, for each sandbox
+ * that changed and is not saved. */
+void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e);
+void sandboxes_free(struct sandboxes *all); /* accepts NULL */
+
+/* params: an object in frame form, checked by the rows of sandbox.def; borrowed, like attachments.
+ * face and data: used until the outcome. Errors at once: CLOCHE_E_INVALID_ARGUMENT, _NOT_FOUND,
+ * _RESOURCE; then no callback is called. */
+CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method, const json_t *params,
+                                    const struct buf *attachments, const struct sandbox_face *face, void *data,
+                                    struct sandbox_ask **ret, struct cloche_err *e);
+/* Stop the request if its work can be stopped, and free it; no further callback is called. */
+void sandbox_ask_cancel(struct sandbox_ask *ask);
+/* For file.watch: send the changes until now at once, then the event "flushed". Two calls without
+ * that event between them may be one. */
+void sandbox_ask_flush(struct sandbox_ask *ask);
+/* The client is too slow: send no more output until the hold ends. The end of a hold sends, from
+ * within, the output that waited, and perhaps the outcome. */
+void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
+
+/* A connection to a port of a sandbox: fd is connected, nonblocking and owned by the callee; or
+ * -EBADF with e. Never called from within. It is called once more, with e, when the port is no
+ * longer exposed or the sandbox ends: then close the connection. */
+typedef void (*sandbox_connected)(void *data, int fd, const struct cloche_err *e);
+struct sandbox_dial;
+/* For a preview: anyone who has the token. name, token: from the URL. CLOCHE_E_NOT_FOUND: unknown
+ * sandbox, port not exposed, or wrong token, with one message. An open preview keeps the sandbox
+ * from being idle: call sandbox_preview_over when its connection has ended. */
+CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token,
+                                        sandbox_connected connected, void *data, struct sandbox_dial **ret,
+                                        struct cloche_err *e);
+/* Must be called once, also after an error and before it is connected; no callback follows. */
+void sandbox_preview_over(struct sandbox_dial *dial);
+/* True if the principal's sandbox of that name has exposed the port. */
+int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
+/* The same without a token, for the principal itself. */
+CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port,
+                                     sandbox_connected connected, void *data, struct sandbox_dial **ret,
+                                     struct cloche_err *e);
+
+/* Write one line: why programs in that sandbox may not connect, and how the operator can allow it.
+ * 0: there is no such sandbox. */
+int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
+
+/* For metrics. */
+struct sandboxes_count {
+        unsigned sandboxes, running, sessions, processes, asks;
+};
+struct sandboxes_count sandboxes_count(const struct sandboxes *all);
+
+#endif

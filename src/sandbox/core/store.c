@@ -1,0 +1,768 @@
+/* The saved state of sandboxes: the definition as JSON, and the files as an archive that the file
+ * program writes and reads in the box. It is never parsed outside.
+ *
+ *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
+ *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (box/files/archive/pack.h);
+ * replaced as a whole */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/loop/aside.h"
+#include "engine/loop/handle.h"
+#include "wire/json.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEFINITION "sandbox.json"
+#define FILES "files"
+#define FILES_NEW "files.new"
+#define READ_BYTES (256u << 10)
+#define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
+#define DEFINITION_BYTES_MAX (1u << 20)             /* the daemon reads all of them when it starts */
+#define ROOM_BYTES (64u << 10)                      /* for a definition and headers of a few files */
+#define SAVE_AGAIN_NS (UINT64_C(60000000000))
+
+struct store_waiter {
+        TAILQ_ENTRY(store_waiter) link;
+        void (*done)(void *data, const struct cloche_err *e);
+        void *data;
+};
+
+#define FLUSHED_MAX 4
+
+/* fsync(2) of these descriptors, in order, in a separate thread: for a whole archive it takes
+ * seconds. */
+struct store_job;
+struct flush {
+        struct aside *aside;
+        struct store_job *job; /* NULL: the job has ended */
+        void (*then)(struct store_job *job);
+        int fds[FLUSHED_MAX];
+        int code;
+};
+
+/* A run of the file program. */
+struct store_job {
+        struct sandbox *sandbox;
+        int is_restore, dir_fd, file_fd, pipe_fd;
+        uv_poll_t *poll;
+        int32_t pid;
+        int has_exited, wait_status;
+        uint64_t bytes;
+        uint64_t begun_ms, begun_ns; /* real, monotonic: the archive may lack later changes */
+        int code;                    /* of writing the archive */
+        struct cloche_err error;     /* or of the definition */
+        struct flush *flush;         /* while an fsync(2) is under way */
+        TAILQ_HEAD(store_waiters, store_waiter) waiters;
+        struct store_waiters later; /* waiters that came while files were being read: the next job is theirs */
+};
+
+/* -- directories ---------------------------------------------------------------------------------------------- */
+
+static void principal_name(const struct sandbox *s, char *ret, size_t size)
+{
+        snprintf(ret, size, "%lld", (long long)s->principal);
+}
+
+static int open_below(int at_fd, const char *name, int make)
+{
+        int fd;
+
+        if (make && mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+/* Return the sandbox's directory, or -errno. */
+static int open_directory(const struct sandbox *s, int make)
+{
+        char principal[32];
+        _cleanup_fd_ int fd = -EBADF;
+
+        principal_name(s, principal, sizeof(principal));
+        fd = open_below(s->all->state_fd, principal, make);
+        return fd < 0 ? fd : open_below(fd, s->name, make);
+}
+
+/* -- definitions ---------------------------------------------------------------------------------------------- */
+
+static json_t *sessions_json(const struct sandbox *s)
+{
+        json_t *list = json_array();
+        const struct session *session;
+
+        TAILQ_FOREACH (session, &s->sessions, link)
+                if (!session->is_closing)
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:O*, s:b, s:I, s:I}", "session",
+                                                              session->name, "cwd", session->start_cwd, "env",
+                                                              session->env, "isolation", session->is_isolated,
+                                                              "timeoutMs", (json_int_t)session->timeout_ms, "createdMs",
+                                                              (json_int_t)session->created_ms));
+        return list;
+}
+
+static json_t *ports_json(const struct sandbox *s)
+{
+        json_t *list = json_array();
+        const struct port *port;
+
+        TAILQ_FOREACH (port, &s->ports, link)
+                json_array_append_new(list, json_pack("{s:i, s:s, s:s*, s:I}", "port", (int)port->number, "token",
+                                                      port->token, "name", port->name, "exposedMs",
+                                                      (json_int_t)port->exposed_at_ms));
+        return list;
+}
+
+/* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After a
+ * power cut the file may have its old content, or on some file systems none; store_load accepts
+ * both. A save flushes it with the files. */
+static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
+{
+        static const char new_name[] = DEFINITION ".new";
+        _cleanup_fd_ int fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+
+        if (r == 0 && renameat(dir_fd, new_name, dir_fd, DEFINITION) < 0)
+                r = -errno;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write " DEFINITION " of the sandbox %s in the state directory",
+                              sandbox)
+                     : 0;
+}
+
+int store_define(struct sandbox *s, struct cloche_err *e)
+{
+        _cleanup_fd_ int dir_fd = -EBADF;
+        json_t *object;
+        char *text;
+        int r;
+
+        if (s->all->state_fd < 0)
+                return 0;
+        dir_fd = open_directory(s, 1);
+        if (dir_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
+                              "open the directory of the sandbox %s in the state directory", s->name);
+        sessions_remember(s);
+        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name,
+                           "runs", s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs",
+                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env,
+                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                           "sessions", sessions_json(s), "ports", ports_json(s));
+        text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
+        if (text && strlen(text) > DEFINITION_BYTES_MAX)
+                r = err_set(e, CLOCHE_E_TOO_LARGE,
+                            "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu "
+                            "bytes as JSON, at most %u are possible",
+                            s->name, strlen(text), DEFINITION_BYTES_MAX);
+        else
+                r = text ? write_definition(dir_fd, s->name, text, e)
+                         : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
+        free(text);
+        json_decref(object);
+        return r;
+}
+
+void store_lost(struct sandbox *s)
+{
+        const struct sandboxes_options *options = &s->all->options;
+
+        s->lost_from_ms = s->saved_ms ? s->saved_ms : s->created_ms;
+        s->lost_to_ms = clock_real_ms();
+        if (options->on_lost)
+                options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
+        (void)store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss again */
+}
+
+static void load_session(struct sandbox *s, const json_t *row)
+{
+        const char *name = json_string_value(json_object_get(row, "session"));
+        json_t *env = json_object_get(row, "env");
+        struct session *session;
+
+        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && env_check(env, NULL) < 0))
+                return;
+        session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env,
+                              json_is_true(json_object_get(row, "isolation")),
+                              (uint64_t)json_integer_value(json_object_get(row, "timeoutMs")), NULL);
+        if (session)
+                session->created_ms = (uint64_t)json_integer_value(json_object_get(row, "createdMs"));
+}
+
+static void load_port(struct sandbox *s, const json_t *row)
+{
+        const char *token = json_string_value(json_object_get(row, "token")),
+                   *name = json_string_value(json_object_get(row, "name"));
+        struct port *port = token && strlen(token) < sizeof(port->token) ? calloc(1, sizeof(*port)) : NULL;
+
+        if (!port)
+                return;
+        port->number = (unsigned)json_integer_value(json_object_get(row, "port"));
+        strcpy(port->token, token);
+        port->name = name ? strdup(name) : NULL;
+        port->exposed_at_ms = (uint64_t)json_integer_value(json_object_get(row, "exposedMs"));
+        TAILQ_INSERT_TAIL(&s->ports, port, link);
+}
+
+static void replace(json_t **member, json_t *value)
+{
+        if (!json_is_object(value))
+                return;
+        json_decref(*member);
+        *member = json_incref(value);
+}
+
+/* Read the file in one piece: json_loadfd(3) reads byte by byte. */
+static json_t *read_definition(int fd, json_error_t *ret_why)
+{
+        struct stat st;
+        char *text = fstat(fd, &st) == 0 && st.st_size <= DEFINITION_BYTES_MAX ? malloc((size_t)st.st_size + 1) : NULL;
+        json_t *object = NULL;
+
+        strcpy(ret_why->text, "it is too large, or cannot be read");
+        if (text && fd_read_full(fd, text, (size_t)st.st_size) == 0)
+                object = json_loadb(text, (size_t)st.st_size, JSON_REJECT_DUPLICATES, ret_why);
+        free(text);
+        return object;
+}
+
+static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        json_error_t why;
+        json_t *object, *row;
+        struct sandbox *s;
+        size_t i;
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory",
+                              name);
+        object = read_definition(fd, &why);
+        s = sandbox_new(all, principal, name, e);
+        if (!s) {
+                json_decref(object);
+                return -(int)e->code;
+        }
+        if (!json_is_object(object)) { /* keep its files; it gets default options */
+                snprintf(s->save_error, sizeof(s->save_error),
+                         "its definition could not be read (%s) and was kept as " DEFINITION ".bad",
+                         object ? "no object" : why.text);
+                (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
+                json_decref(object);
+                return 0;
+        }
+        limits_read(json_object_get(object, "limits"), &s->asked_limits);
+        s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
+        s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
+        s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
+        s->lost_from_ms = (uint64_t)json_integer_value(json_object_get(object, "lostFromMs"));
+        s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
+        s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
+        replace(&s->env, json_object_get(object, "env"));
+        replace(&s->labels, json_object_get(object, "labels"));
+        replace(&s->network_policy, json_object_get(object, "network"));
+        json_array_foreach (json_object_get(object, "sessions"), i, row)
+                load_session(s, row);
+        json_array_foreach (json_object_get(object, "ports"), i, row)
+                load_port(s, row);
+        if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
+                store_lost(s);
+        json_decref(object);
+        return sandbox_set_limits(s, &s->asked_limits, e);
+}
+
+/* Remove the remains of a killed daemon: partial files, and a sandbox that was being made or
+ * deleted. 1: a sandbox is left. */
+static int tidy_directory(int principal_fd, const char *name, int dir_fd)
+{
+        struct stat st;
+
+        unlinkat(dir_fd, DEFINITION ".new", 0);
+        unlinkat(dir_fd, FILES_NEW, 0);
+        if (fstatat(dir_fd, DEFINITION, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return 1;
+        unlinkat(dir_fd, FILES, 0);
+        unlinkat(principal_fd, name, AT_REMOVEDIR);
+        return 0;
+}
+
+static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, struct cloche_err *e)
+{
+        DIR *dir = fdopendir(dir_fd);
+        int r = 0;
+
+        if (!dir) {
+                close(dir_fd);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "list the state directory");
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                _cleanup_fd_ int fd = entry->d_name[0] == '.' ? -EBADF : open_below(dirfd(dir), entry->d_name, 0);
+
+                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 &&
+                    tidy_directory(dirfd(dir), entry->d_name, fd))
+                        r = load_definition(all, principal, entry->d_name, fd, e);
+                if (all->options.on_load)
+                        all->options.on_load(all->options.events_data);
+        }
+        closedir(dir);
+        return r;
+}
+
+int store_load(struct sandboxes *all, struct cloche_err *e)
+{
+        int list_fd = openat(all->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+
+        if (!dir)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "list the state directory");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                char *end;
+                long long principal = strtoll(entry->d_name, &end, 10);
+                int fd = *end || end == entry->d_name ? -EBADF : open_below(all->state_fd, entry->d_name, 0);
+
+                if (fd >= 0)
+                        r = load_principal(all, principal, fd, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+void store_remove(struct sandbox *s)
+{
+        static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
+        char principal[32];
+
+        if (dir_fd < 0)
+                return;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                unlinkat(dir_fd, names[i], 0);
+        principal_name(s, principal, sizeof(principal));
+        principal_fd = open_below(s->all->state_fd, principal, 0);
+        if (principal_fd >= 0)
+                unlinkat(principal_fd, s->name, AT_REMOVEDIR);
+}
+
+/* -- jobs ----------------------------------------------------------------------------------------------------- */
+
+static void begin_later(struct sandbox *s, struct store_waiters *waiters);
+
+static void tell_waiters(struct store_waiters *waiters, const struct cloche_err *e)
+{
+        struct store_waiter *waiter;
+
+        while ((waiter = TAILQ_FIRST(waiters))) {
+                TAILQ_REMOVE(waiters, waiter, link);
+                if (waiter->done)
+                        waiter->done(waiter->data, e);
+                free(waiter);
+        }
+}
+
+/* Free the job, then call the waiters, which may end the sandbox. */
+static void job_over(struct store_job *job, int is_gone, const struct cloche_err *e)
+{
+        struct sandbox *s = job->sandbox;
+        struct store_waiters waiters, later;
+
+        TAILQ_INIT(&waiters);
+        TAILQ_INIT(&later);
+        TAILQ_CONCAT(&waiters, &job->waiters, link);
+        assert(!job->is_restore || TAILQ_EMPTY(&job->later));
+        TAILQ_CONCAT(is_gone ? &waiters : &later, &job->later, link);
+        s->store_job = NULL;
+        if (e && !job->is_restore)
+                job->sandbox->is_dirty = 1;
+        if (job->flush)
+                job->flush->job = NULL;
+        control_forget(&job->sandbox->control, job);
+        handle_close(job->poll);
+        fd_close(&job->pipe_fd);
+        fd_close(&job->file_fd);
+        fd_close(&job->dir_fd);
+        free(job);
+        begin_later(s, &later);
+        tell_waiters(&waiters, e);
+}
+
+void store_gone(struct sandbox *s)
+{
+        struct cloche_err e;
+
+        if (!s->store_job)
+                return;
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s",
+                s->store_job->is_restore ? "put back" : "saved");
+        job_over(s->store_job, 1, &e);
+}
+
+void store_forget(struct sandbox *s, const void *data)
+{
+        struct store_waiter *waiter;
+
+        if (!s->store_job)
+                return;
+        TAILQ_FOREACH (waiter, &s->store_job->waiters, link)
+                if (waiter->data == data)
+                        waiter->done = NULL;
+        TAILQ_FOREACH (waiter, &s->store_job->later, link)
+                if (waiter->data == data)
+                        waiter->done = NULL;
+}
+
+void store_failed(struct sandbox *s, const struct cloche_err *e)
+{
+        const struct sandboxes_options *options = &s->all->options;
+
+        if (s->is_deleted)
+                return;
+        snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
+        s->save_again_ns = clock_now_ns() + SAVE_AGAIN_NS;
+        if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))
+                options->on_unsaved(options->events_data, s->principal, s->name, e);
+        s->is_unsaved = 1;
+}
+
+static void conclude(struct store_job *job)
+{
+        struct sandbox *s = job->sandbox;
+        struct cloche_err e = job->error;
+
+        if (e.code == 0 && job->code < 0)
+                err_os(&e, CLOCHE_E_RESOURCE, -job->code, "write the files of the sandbox %s", s->name);
+        else if (e.code == 0 && job->wait_status != 0)
+                err_set(&e, CLOCHE_E_RESOURCE,
+                        "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
+                        job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
+                        WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
+        if (!job->is_restore && e.code) {
+                store_failed(s, &e);
+                unlinkat(job->dir_fd, FILES_NEW, 0);
+        } else if (!job->is_restore) {
+                s->save_error[0] = '\0';
+                s->is_unsaved = 0;
+                s->save_again_ns = 0;
+                s->kept_ns = job->begun_ns;
+        }
+        job_over(job, 0, e.code ? &e : NULL);
+}
+
+static void flush_free(struct flush *flush)
+{
+        for (size_t i = 0; i < FLUSHED_MAX; i++)
+                fd_close(&flush->fds[i]);
+        free(flush);
+}
+
+static void on_flush(void *data)
+{
+        struct flush *flush = data;
+
+        /* EINVAL: this file system needs no fsync(2) of directories. */
+        for (size_t i = 0; i < FLUSHED_MAX && flush->code == 0; i++)
+                if (flush->fds[i] >= 0 && fsync(flush->fds[i]) < 0 && errno != EINVAL)
+                        flush->code = -errno;
+}
+
+static void on_flushed(void *data)
+{
+        struct flush *flush = data;
+        struct store_job *job = flush->job;
+
+        if (job) {
+                job->flush = NULL;
+                job->code = flush->code;
+                if (job->code < 0)
+                        conclude(job);
+                else
+                        flush->then(job);
+        }
+        flush_free(flush);
+}
+
+/* fds: duplicated; negative ones are skipped. */
+static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)(struct store_job *job))
+{
+        struct flush *flush = calloc(1, sizeof(*flush));
+        int r = flush ? 0 : -ENOMEM;
+
+        if (!flush)
+                return r;
+        for (size_t i = 0; i < FLUSHED_MAX; i++) {
+                flush->fds[i] = fds[i] < 0 ? -EBADF : fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+                if (fds[i] >= 0 && flush->fds[i] < 0)
+                        r = -errno;
+        }
+        flush->job = job;
+        flush->then = then;
+        /* uv_queue_work would abort the process if its threads could not be made. */
+        if (r == 0 && aside_start(&job->sandbox->all->engine->loop, -EBADF, on_flush, on_flushed, flush, &flush->aside,
+                                  &job->error) < 0)
+                r = -job->error.os_errno;
+        if (r < 0)
+                flush_free(flush);
+        else
+                job->flush = flush;
+        return r;
+}
+
+/* Replace the old archive by the new one and write the definition that belongs to it; then flush
+ * the definition and all directories, so that they survive a power cut. */
+static void keep(struct store_job *job)
+{
+        struct sandbox *s = job->sandbox;
+        _cleanup_fd_ int principal_fd = -EBADF, definition_fd = -EBADF;
+        char principal[32];
+        int r = renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 ? -errno : 0;
+
+        if (r == 0) {
+                s->saved_ms = job->begun_ms;
+                r = store_define(s, &job->error);
+        }
+        if (r == 0) {
+                principal_name(s, principal, sizeof(principal));
+                principal_fd = open_below(s->all->state_fd, principal, 0);
+                definition_fd = openat(job->dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+                r = principal_fd < 0 ? principal_fd : definition_fd < 0 ? -errno : 0;
+        }
+        if (r == 0)
+                r = flush(job, (int[FLUSHED_MAX]){definition_fd, job->dir_fd, principal_fd, s->all->state_fd},
+                          conclude);
+        if (r < 0) {
+                job->code = r;
+                conclude(job);
+        }
+}
+
+static void look(struct store_job *job)
+{
+        if (!job->has_exited || job->pipe_fd >= 0 || job->flush)
+                return;
+        if (job->is_restore || job->code < 0 || job->wait_status != 0 ||
+            (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
+                conclude(job);
+}
+
+void stores_exited(struct sandbox *s, const struct init_answer *exit)
+{
+        struct store_job *job = s->store_job;
+
+        if (!job || job->pid != exit->pid)
+                return;
+        job->has_exited = 1;
+        job->wait_status = exit->wait_status;
+        look(job);
+}
+
+static void close_pipe(struct store_job *job)
+{
+        handle_close(job->poll);
+        job->poll = NULL;
+        fd_close(&job->pipe_fd);
+        look(job);
+}
+
+static void on_packed(uv_poll_t *poll, int status, int events)
+{
+        struct store_job *job = poll->data;
+        static char data[READ_BYTES];
+        ssize_t n = read(job->pipe_fd, data, sizeof(data));
+        uint64_t most = job->sandbox->limits.disk_bytes;
+
+        (void)events;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
+                return;
+        if (n <= 0) {
+                close_pipe(job);
+                return;
+        }
+        job->bytes += (uint64_t)n;
+        if (most != CLOCHE_UNLIMITED && job->bytes > most + ARCHIVE_OVERHEAD_BYTES)
+                job->code = -EFBIG;
+        if (job->code == 0)
+                job->code = fd_write_full(job->file_fd, data, (size_t)n);
+        if (job->code < 0)
+                close_pipe(job); /* this ends the file program */
+}
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct store_job *job = data;
+        struct cloche_err copy;
+
+        fd_close(&fd);
+        if (e) {
+                copy = *e;
+                job_over(job, 0, &copy);
+                return;
+        }
+        job->pid = answer->pid;
+}
+
+static struct store_waiter *waiter_new(void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        struct store_waiter *waiter = malloc(sizeof(*waiter));
+
+        if (waiter)
+                *waiter = (struct store_waiter){.done = done, .data = data};
+        return waiter;
+}
+
+static struct store_job *job_new(struct sandbox *s, int is_restore)
+{
+        struct store_job *job = malloc(sizeof(*job));
+
+        if (!job)
+                return NULL;
+        *job = (struct store_job){.sandbox = s,
+                                  .is_restore = is_restore,
+                                  .dir_fd = -EBADF,
+                                  .file_fd = -EBADF,
+                                  .pipe_fd = -EBADF};
+        TAILQ_INIT(&job->waiters);
+        TAILQ_INIT(&job->later);
+        s->store_job = job;
+        return job;
+}
+
+static int begin_save(struct store_job *job, struct cloche_err *e)
+{
+        static const char *const argv[] = {"cloche-files", "--pack", "/", NULL};
+        struct sandbox *s = job->sandbox;
+        _cleanup_fd_ int their_fd = -EBADF;
+        int pair[2], r;
+
+        s->is_dirty = 0; /* later changes may be missing in the archive */
+        job->begun_ms = clock_real_ms();
+        job->begun_ns = clock_now_ns();
+        job->dir_fd = open_directory(s, 1);
+        job->file_fd = job->dir_fd < 0 ? -EBADF
+                                       : openat(job->dir_fd, FILES_NEW,
+                                                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (job->file_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s",
+                              s->name);
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        job->pipe_fd = pair[0];
+        their_fd = pair[1];
+        r = handle_poll(&s->all->engine->loop, job->pipe_fd, job, &job->poll);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
+        uv_poll_start(job->poll, UV_READABLE, on_packed);
+        return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
+}
+
+/* Start a save for these waiters, and take them over. */
+static void begin_later(struct sandbox *s, struct store_waiters *waiters)
+{
+        struct cloche_err e = {0};
+        struct store_job *job = TAILQ_EMPTY(waiters) ? NULL : job_new(s, 0);
+
+        if (TAILQ_EMPTY(waiters))
+                return;
+        if (!job) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
+                store_failed(s, &e);
+                tell_waiters(waiters, &e);
+                return;
+        }
+        TAILQ_CONCAT(&job->waiters, waiters, link);
+        if (begin_save(job, &e) < 0) {
+                store_failed(s, &e);
+                job_over(job, 0, &e);
+        }
+}
+
+void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        struct cloche_err e = {0};
+        struct store_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
+        struct store_waiter *waiter;
+
+        if (s->all->state_fd < 0 || !s->has_box) {
+                if (done)
+                        done(data, NULL);
+                return;
+        }
+        waiter = waiter_new(done, data);
+        if (!waiter) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
+                if (done)
+                        done(data, &e);
+        } else if (s->store_job) { /* the current job may have read the files before their last changes */
+                TAILQ_INSERT_TAIL(&s->store_job->later, waiter, link);
+        } else {
+                TAILQ_INSERT_TAIL(&waiters, waiter, link);
+                begin_later(s, &waiters);
+        }
+}
+
+/* Reserve the bytes in an unnamed file for a moment. File systems without such files or without
+ * fallocate(2) are not checked. */
+int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
+{
+        _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
+        uint64_t most = s->limits.disk_bytes;
+
+        if (dir_fd >= 0)
+                fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0 && (dir_fd < 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)))
+                return err_os(e, CLOCHE_E_RESOURCE, dir_fd < 0 ? -dir_fd : errno,
+                              "open the state directory of the sandbox %s", s->name);
+        if (most != CLOCHE_UNLIMITED && bytes > most)
+                bytes = most;
+        bytes += ROOM_BYTES;
+        if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes for the files of the sandbox %s",
+                              (unsigned long long)bytes, s->name);
+        return 0;
+}
+
+void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
+        _cleanup_fd_ int file_fd =
+                dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int why = dir_fd < 0 ? -dir_fd : errno;
+        struct cloche_err e = {0};
+        struct store_waiter *waiter;
+        struct store_job *job;
+        struct stat st;
+
+        if (s->all->state_fd < 0 || s->is_spare || (file_fd < 0 && why == ENOENT)) {
+                done(data, NULL);
+                return;
+        }
+        /* Fail: a start without the saved files would make the next save replace them by
+         * nothing. */
+        if (file_fd < 0 || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+                err_os(&e, CLOCHE_E_UNREADABLE_FILE, file_fd < 0 ? why : EINVAL,
+                       "open the saved files of the sandbox %s", s->name);
+                done(data, &e);
+                return;
+        }
+        waiter = waiter_new(done, data);
+        job = waiter ? job_new(s, 1) : NULL;
+        if (!job) {
+                free(waiter);
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "put back the files of a sandbox");
+                done(data, &e);
+                return;
+        }
+        TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
+        if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
+                job_over(job, 0, &e);
+}

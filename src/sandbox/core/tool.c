@@ -1,0 +1,386 @@
+/* The file program of a sandbox (src/box/files): started on demand, ended after a time without
+ * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
+ * are checked like all data from a box. */
+#include "internal.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/loop/handle.h"
+#include "wire/value.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_BYTES (128u << 20)
+#define IDLE_MS 30000
+#define WAKE_EVERY_MS 1000
+
+struct tool_job {
+        TAILQ_ENTRY(tool_job) link;
+        struct tool *tool; /* NULL: not sent, or done */
+        json_int_t id;
+        struct sandbox_ask *ask; /* its request, or NULL for our own */
+        int is_flushing;
+        void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e);
+        void *data;
+};
+
+struct tool {
+        TAILQ_ENTRY(tool) link;
+        struct sandbox *sandbox;
+        struct channel channel;
+        uv_timer_t *idle_timer, *wake_timer;
+        int32_t pid;
+        int is_over, is_draining;
+        json_int_t next_id;
+        TAILQ_HEAD(tool_jobs, tool_job) jobs;
+};
+
+/* -- the end -------------------------------------------------------------------------------------------------- */
+
+static void job_done(struct tool_job *job, const json_t *result, const struct buf *attachments,
+                     const struct cloche_err *e)
+{
+        if (job->tool)
+                TAILQ_REMOVE(&job->tool->jobs, job, link);
+        job->tool = NULL;
+        job->on_done(job->data, result, attachments, e);
+        free(job);
+}
+
+static void tool_free(struct tool *tool)
+{
+        TAILQ_REMOVE(&tool->sandbox->tools, tool, link);
+        control_forget(&tool->sandbox->control, tool);
+        channel_close(&tool->channel);
+        handle_close(tool->idle_timer);
+        handle_close(tool->wake_timer);
+        free(tool);
+}
+
+static void end(struct tool *tool, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        if (tool->is_over)
+                return;
+        tool->is_over = 1;
+        if (tool->pid && tool->sandbox->control.fd >= 0)
+                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+        while (!TAILQ_EMPTY(&tool->jobs))
+                job_done(TAILQ_FIRST(&tool->jobs), NULL, NULL, &copy);
+        tool_free(tool);
+}
+
+void tools_exited(struct sandbox *s, const struct init_answer *exit)
+{
+        struct tool *tool;
+        struct cloche_err e;
+
+        TAILQ_FOREACH (tool, &s->tools, link)
+                if (tool->pid == exit->pid) {
+                        tool->is_draining = 1; /* on_end ignores the end of the channel then */
+                        channel_drain(&tool->channel);
+                        tool->is_draining = 0;
+                        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program was killed");
+                        end(tool, &e);
+                        return;
+                }
+}
+
+void tools_gone(struct sandbox *s)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox has ended");
+        while (!TAILQ_EMPTY(&s->tools))
+                end(TAILQ_FIRST(&s->tools), &e);
+}
+
+/* -- its messages --------------------------------------------------------------------------------------------- */
+
+static struct tool_job *find_job(struct tool *tool, const json_t *id)
+{
+        struct tool_job *job;
+
+        if (json_is_integer(id))
+                TAILQ_FOREACH (job, &tool->jobs, link)
+                        if (job->id == json_integer_value(id))
+                                return job;
+        return NULL;
+}
+
+static void read_error(const struct rpc_message *m, struct cloche_err *ret)
+{
+        const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
+        enum cloche_code code = CLOCHE_E_PROTOCOL;
+
+        for (unsigned i = 1; name && i < CLOCHE_CODE_COUNT; i++)
+                if (strcmp(cloche_code_name(i), name) == 0)
+                        code = (enum cloche_code)i;
+        err_set(ret, code, "%s", m->error_message);
+}
+
+static void rest(struct tool *tool);
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct tool *tool = data;
+        struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
+        struct tool_job *job = find_job(tool, m->kind == RPC_NOTIFICATION ? json_object_get(m->params, "id") : m->id);
+        const char *event = m->kind == RPC_NOTIFICATION ? json_string_value(json_object_get(m->params, "event")) : NULL;
+        struct cloche_err error = {0};
+        int r = 0;
+
+        if (m->kind == RPC_REQUEST)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox's file program asks something");
+        if (m->kind != RPC_ERROR)
+                r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
+        if (r < 0 || !job)
+                return r; /* it was cancelled */
+        if (event) {
+                /* The guest can send that signal too, without a flush from us. */
+                if (strcmp(event, "flushed") == 0 && !job->is_flushing)
+                        return 0;
+                job->is_flushing &= strcmp(event, "flushed") != 0;
+                if (job->ask)
+                        ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
+                return 0;
+        }
+        if (m->kind == RPC_ERROR)
+                read_error(m, &error);
+        job_done(job, m->result, &attachments, error.code ? &error : NULL);
+        if (TAILQ_EMPTY(&tool->jobs))
+                rest(tool);
+        return 0;
+}
+
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct cloche_err ended;
+
+        if (((struct tool *)data)->is_draining)
+                return;
+        err_set(&ended, e ? CLOCHE_E_PROTOCOL : CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program %s",
+                e ? e->msg : "was killed");
+        end(data, &ended);
+}
+
+static void on_idle(uv_timer_t *timer)
+{
+        struct tool *tool = timer->data;
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_STATE, "nothing was asked of it");
+        end(tool, &e);
+}
+
+/* Other processes of the same user may have stopped it, so continue it. */
+static void on_wake(uv_timer_t *timer)
+{
+        struct tool *tool = timer->data;
+
+        if (tool->pid && tool->sandbox->control.fd >= 0)
+                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+}
+
+static void rest(struct tool *tool)
+{
+        uv_timer_stop(tool->wake_timer);
+        uv_timer_start(tool->idle_timer, on_idle, IDLE_MS, 0);
+}
+
+/* -- the start ------------------------------------------------------------------------------------------------ */
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct tool *tool = data;
+
+        fd_close(&fd);
+        if (e)
+                end(tool, e);
+        else
+                tool->pid = answer->pid;
+}
+
+static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
+{
+        static const char *const argv[] = {"cloche-files", NULL};
+        struct sandbox *s = tool->sandbox;
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        char **env = env_list(s, NULL);
+        int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->files_fd}, r;
+        struct spawn spawn = {.control = &s->control,
+                              .cwd = "/",
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = 5,
+                              .flags = INIT_SPAWN_REAPS | INIT_SPAWN_PROGRAM};
+
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
+                                : spawn_ask(&spawn, on_spawned, tool, e);
+        env_free(env);
+        return r;
+}
+
+static struct tool *tool_new(struct sandbox *s, struct cloche_err *e)
+{
+        struct tool *tool = calloc(1, sizeof(*tool));
+        int their_fd = -EBADF, r = 0;
+
+        if (tool) {
+                tool->idle_timer = handle_timer(&s->all->engine->loop, tool);
+                tool->wake_timer = handle_timer(&s->all->engine->loop, tool);
+        }
+        if (!tool || !tool->idle_timer || !tool->wake_timer) {
+                if (tool) {
+                        handle_close(tool->idle_timer);
+                        handle_close(tool->wake_timer);
+                }
+                free(tool);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the file program");
+                return NULL;
+        }
+        tool->sandbox = s;
+        tool->channel.fd = -EBADF;
+        TAILQ_INIT(&tool->jobs);
+        TAILQ_INSERT_TAIL(&s->tools, tool, link);
+        r = channel_open(&tool->channel, FRAME_BYTES, &their_fd, e);
+        tool->channel.on_message = on_message;
+        tool->channel.on_end = on_end;
+        tool->channel.data = tool;
+        if (r == 0)
+                r = channel_watch(&tool->channel, &s->all->engine->loop, e);
+        if (r == 0)
+                r = spawn_tool(tool, their_fd, e);
+        fd_close(&their_fd);
+        if (r < 0) {
+                tool_free(tool);
+                return NULL;
+        }
+        return tool;
+}
+
+static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
+{
+        struct tool *tool;
+
+        TAILQ_FOREACH (tool, &s->tools, link)
+                if (!tool->is_over)
+                        return tool;
+        return tool_new(s, e);
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+             void (*on_done)(void *data, const json_t *result, const struct buf *attachments,
+                             const struct cloche_err *e),
+             void *data, struct tool_job **ret, struct cloche_err *e)
+{
+        struct tool *tool = tool_of(s, e);
+        struct tool_job *job = tool ? calloc(1, sizeof(*job)) : NULL;
+        int r;
+
+        if (!job) {
+                json_decref(params);
+                return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program") : -(int)e->code;
+        }
+        *job = (struct tool_job){.tool = tool, .id = ++tool->next_id, .on_done = on_done, .data = data};
+        r = rpc_request(json_integer(job->id), method, params, attachments ? attachments->data : NULL,
+                        attachments ? attachments->size : 0, &tool->channel.out, e);
+        if (r < 0) {
+                free(job);
+                return r;
+        }
+        uv_timer_stop(tool->idle_timer);
+        if (!uv_is_active((uv_handle_t *)tool->wake_timer))
+                uv_timer_start(tool->wake_timer, on_wake, WAKE_EVERY_MS, WAKE_EVERY_MS);
+        TAILQ_INSERT_TAIL(&tool->jobs, job, link);
+        channel_flush(&tool->channel);
+        *ret = job;
+        return 0;
+}
+
+void tool_cancel(struct tool_job *job)
+{
+        struct tool *tool = job->tool;
+
+        TAILQ_REMOVE(&tool->jobs, job, link);
+        (void)rpc_notify("cancel", json_pack("{s:I}", "id", job->id), NULL, 0, &tool->channel.out, NULL);
+        channel_flush(&tool->channel);
+        if (TAILQ_EMPTY(&tool->jobs))
+                rest(tool);
+        free(job);
+}
+
+/* If the watch ends meanwhile, its request ends, so no flush waits forever. */
+static void ask_flush(struct sandbox_ask *ask)
+{
+        struct tool_job *job = ask->state;
+
+        job->is_flushing = 1;
+        (void)rpc_notify("flush", json_pack("{s:I}", "id", job->id), NULL, 0, &job->tool->channel.out, NULL);
+        channel_flush(&job->tool->channel);
+}
+
+static void ask_cancel(struct sandbox_ask *ask)
+{
+        tool_cancel(ask->state);
+}
+
+static void on_done(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask = data;
+        struct buf copy = BUF_INIT(FRAME_BYTES);
+
+        if (e) {
+                ask_fail(ask, e, NULL);
+                return;
+        }
+        if (attachments->size > 0 && buf_append(&copy, attachments->data, attachments->size) < 0)
+                result = NULL;
+        ask_result(ask, json_incref((json_t *)result), &copy);
+        buf_done(&copy);
+}
+
+int tool_begin(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        json_t *params = json_copy(ask->params);
+        struct tool_job *job;
+        int r;
+
+        if (!params)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program");
+        json_object_del(params, "sandbox");
+        r = tool_ask(ask->sandbox, ask->method->name, params, &ask->attachments, on_done, ask, &job, e);
+        if (r < 0)
+                return r;
+        job->ask = ask;
+        ask->state = job;
+        ask->cancel = ask_cancel;
+        ask->flush = ask_flush;
+        return 0;
+}
+
+#define HANDED_ON(symbol)                                                 \
+        int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e) \
+        {                                                                 \
+                return tool_begin(ask, e);                                \
+        }
+HANDED_ON(FILE_WRITE)
+HANDED_ON(FILE_READ)
+HANDED_ON(FILE_STAT)
+HANDED_ON(FILE_EXISTS)
+HANDED_ON(FILE_LIST)
+HANDED_ON(FILE_MKDIR)
+HANDED_ON(FILE_MOVE)
+HANDED_ON(FILE_COPY)
+HANDED_ON(FILE_REMOVE)
+HANDED_ON(FILE_SEARCH)
+HANDED_ON(FILE_REPLACE)
+HANDED_ON(FILE_WATCH)
+HANDED_ON(ARCHIVE_CREATE)
+HANDED_ON(ARCHIVE_EXTRACT)

@@ -1,0 +1,339 @@
+/* Start of processes: exec runs in a session's shell, others in a forked copy of it. If the shell
+ * is busy or a terminal is requested, PID 1 starts the process with the shell's last directory and
+ * variables. */
+#include "process.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/loop/handle.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void not_begun(struct process *p, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        p->is_ended = p->is_forgotten = 1;
+        process_stop_timers(p);
+        p->pins++; /* the callback may release it */
+        if (p->on_begin)
+                p->on_begin(p, &copy);
+        p->on_begin = NULL;
+        process_unpin(p);
+}
+
+static void begun(struct process *p)
+{
+        p->started_ms = clock_real_ms();
+        p->started_ns = clock_now_ns();
+        process_arm_timeout(p);
+        if (!p->is_hidden)
+                sandbox_tell(p->sandbox, "processStarted", process_json(p));
+        if (p->on_begin)
+                p->on_begin(p, NULL);
+        p->on_begin = NULL;
+        if (p->is_stopping && p->pid)
+                process_kill_hard(p);
+}
+
+static void on_status(uv_poll_t *poll, int status, int events)
+{
+        struct process *p = poll->data;
+        struct shell_status told;
+        ssize_t n = read(p->status_fd, &told, sizeof(told));
+
+        (void)events;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
+                return;
+        if (n == sizeof(told))
+                process_ended_as(p, told.wait_status);
+        else /* the copy of the shell was killed before it wrote its status */
+                process_ended(p, 128 + SIGKILL, SIGKILL);
+}
+
+static void on_shell_begin(void *data, int32_t pid)
+{
+        struct process *p = data;
+        struct cloche_err e;
+
+        if (!p->shell.is_fork) {
+                begun(p);
+                return;
+        }
+        p->has_shell_command = 0;
+        if (pid <= 0) {
+                err_os(&e, CLOCHE_E_SPAWN, pid < 0 ? -pid : ESRCH, "start a command beside the session's shell");
+                not_begun(p, &e);
+                return;
+        }
+        p->pid = pid;
+        p->supervisor_pid = p->shell.supervisor_pid;
+        uv_poll_start(p->status_poll, UV_READABLE,
+                      on_status); /* only now: the command may have ended before the report of its start */
+        begun(p);
+}
+
+static void on_shell_end(void *data, int exit_code, int signal, int session_ended, int interrupted)
+{
+        struct process *p = data;
+
+        p->has_shell_command = 0;
+        p->session_ended = session_ended;
+        if (interrupted && !signal)
+                signal = SIGKILL;
+        process_ended(p, signal && !session_ended ? 128 + signal : exit_code, signal);
+}
+
+static void on_shell_fail(void *data, const struct cloche_err *e)
+{
+        struct process *p = data;
+
+        p->has_shell_command = 0;
+        not_begun(p, e);
+}
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct process *p = data;
+        struct cloche_err failure = {0};
+        int r = 0;
+
+        if (!e && p->is_terminal) {
+                p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
+                r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
+                                              : stream_open(p, STREAM_OUT, fd, &failure);
+                fd = r < 0 ? fd : -EBADF;
+        }
+        fd_close(&fd);
+        if (e || r < 0) {
+                if (!e)
+                        (void)kill_ask(p->control, answer->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+                not_begun(p, e ? e : &failure);
+                return;
+        }
+        p->pid = answer->pid;
+        begun(p);
+}
+
+static int open_pipe(int *ret_read_fd, int *ret_write_fd, struct cloche_err *e)
+{
+        int pair[2];
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        *ret_read_fd = pair[0];
+        *ret_write_fd = pair[1];
+        return 0;
+}
+
+/* Open the pipes; fds receives the guest's ends, owned by the caller. */
+static int open_pipes(struct process *p, int wants_input, int fds[3], struct cloche_err *e)
+{
+        int our_fd = -EBADF, r = 0;
+
+        if (wants_input)
+                r = open_pipe(&fds[0], &p->input_fd, e);
+        else
+                fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fds[0] < 0 && r == 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "open /dev/null");
+        for (int i = 0; r == 0 && i < STREAMS; i++) {
+                r = open_pipe(&our_fd, &fds[1 + i], e);
+                if (r == 0)
+                        r = stream_open(p, (enum stream_index)i, our_fd, e);
+        }
+        return r;
+}
+
+static int watch_status(struct process *p, struct cloche_err *e)
+{
+        int r = open_pipe(&p->status_fd, &p->shell.status_fd, e);
+
+        if (r < 0)
+                return r;
+        r = handle_poll(&p->sandbox->all->engine->loop, p->status_fd, p, &p->status_poll);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a command");
+        return 0;
+}
+
+static int start_in_shell(struct process *p, int is_fork, int wants_input, struct cloche_err *e)
+{
+        struct shell_command *shell = &p->shell;
+        int r;
+
+        *shell = (struct shell_command){.command = p->command,
+                                        .command_size = p->command_size,
+                                        .cwd = p->cwd,
+                                        .env = p->env,
+                                        .fds = {-EBADF, -EBADF, -EBADF},
+                                        .is_fork = is_fork,
+                                        .status_fd = -EBADF,
+                                        .on_begin = on_shell_begin,
+                                        .on_end = on_shell_end,
+                                        .on_fail = on_shell_fail,
+                                        .data = p};
+        r = open_pipes(p, wants_input, shell->fds, e);
+        if (r == 0 && is_fork)
+                r = watch_status(p, e);
+        if (r < 0) {
+                for (int i = 0; i < 3; i++)
+                        fd_close(&shell->fds[i]);
+                fd_close(&shell->status_fd);
+                return r;
+        }
+        p->has_shell_command = 1;
+        session_run(p->session, shell);
+        return 0;
+}
+
+static int start_by_init(struct process *p, int wants_input, struct cloche_err *e)
+{
+        const struct session *session = p->session;
+        const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", p->command, NULL};
+        const char *here = session->cwd ? session->cwd : session->start_cwd;
+        char **base = session->exported ? NULL : env_list(p->sandbox, session->env);
+        char **env = env_from(session->exported ? session->exported : base ? base : (char *[]){NULL}, p->env);
+        int fds[3] = {-EBADF, -EBADF, -EBADF}, r = env ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
+        struct spawn spawn = {.control = p->control,
+                              .cwd = p->cwd ? p->cwd : here,
+                              .argv = argv,
+                              .env = (const char *const *)env,
+                              .fds = fds,
+                              .fd_count = p->is_terminal ? 0 : 3,
+                              .flags = INIT_SPAWN_REAPS | (p->is_terminal ? INIT_SPAWN_TERMINAL : 0),
+                              .cols = p->cols,
+                              .rows = p->rows};
+
+        p->is_spawned = 1;
+        if (r == 0 && strlen(p->command) != p->command_size)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command has a NUL in it");
+        if (r == 0 && !p->is_terminal)
+                r = open_pipes(p, wants_input, fds, e);
+        if (r == 0)
+                r = spawn_ask(&spawn, on_spawned, p, e);
+        for (int i = 0; i < 3; i++)
+                fd_close(&fds[i]);
+        env_free(base);
+        env_free(env);
+        return r;
+}
+
+static int check(struct sandbox *s, const struct process_options *opt, struct cloche_err *e)
+{
+        if (opt->command_size == 0 && !opt->is_foreground)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command is empty");
+        if (opt->command_size > SHELL_COMMAND_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are taken",
+                               opt->command_size, SHELL_COMMAND_MAX);
+        if (opt->cwd && (!*opt->cwd || strlen(opt->cwd) >= SHELL_CWD_MAX))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
+        if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%u processes are remembered: process.cleanup forgets those that have ended",
+                               s->process_count);
+        if (opt->id && (!*opt->id || strlen(opt->id) > 128))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");
+        if (opt->id && process_find(s, opt->id, NULL))
+                return err_set(e, CLOCHE_E_STATE, "there is a process \"%.64s\" already", opt->id);
+        return opt->env ? env_check(opt->env, e) : 0;
+}
+
+static struct process *process_new(struct sandbox *s, const struct process_options *opt, struct session *session,
+                                   struct cloche_err *e)
+{
+        struct process *p = calloc(1, sizeof(*p));
+        char made_up[40];
+
+        snprintf(made_up, sizeof(made_up), "%s-%llu", opt->is_hidden ? "output" : "process",
+                 (unsigned long long)(opt->is_hidden ? ++s->next_output : ++s->next_process));
+        if (p) {
+                p->command = malloc(opt->command_size + 1);
+                p->id = strdup(opt->id ? opt->id : made_up);
+                p->cwd = opt->cwd ? strdup(opt->cwd) : NULL;
+        }
+        if (!p || !p->command || !p->id || (opt->cwd && !p->cwd)) {
+                if (p) {
+                        free(p->command);
+                        free(p->id);
+                        free(p->cwd);
+                }
+                free(p);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
+                return NULL;
+        }
+        memcpy(p->command, opt->command, opt->command_size);
+        p->command[opt->command_size] = '\0';
+        p->command_size = opt->command_size;
+        p->sandbox = s;
+        p->session = session;
+        session->users++;
+        p->control = session->control;
+        p->env = opt->env ? json_incref((json_t *)opt->env) : NULL;
+        p->is_hidden = opt->is_hidden;
+        p->is_foreground = opt->is_foreground;
+        p->is_terminal = opt->cols > 0;
+        p->keeps_input = opt->keeps_input || p->is_terminal;
+        p->auto_cleanup = opt->auto_cleanup;
+        p->cols = opt->cols;
+        p->rows = opt->rows;
+        p->timeout_ms = opt->timeout_ms ? opt->timeout_ms : opt->is_foreground ? session->timeout_ms : 0;
+        p->status_fd = p->input_fd = -EBADF;
+        p->started_ms = clock_real_ms();
+        STAILQ_INIT(&p->input);
+        TAILQ_INIT(&p->followers);
+        TAILQ_INIT(&p->waits);
+        TAILQ_INIT(&p->killings);
+        for (int i = 0; i < STREAMS; i++) {
+                p->streams[i] = (struct stream_of){.fd = -EBADF, .process = p};
+                spool_init(&p->streams[i].spool, opt->keep, opt->keep_bytes, s->all->state_fd);
+        }
+        p->on_begin = opt->on_begin;
+        p->on_end = opt->on_end;
+        p->data = opt->data;
+        TAILQ_INSERT_TAIL(&s->processes, p, link);
+        if (p->is_hidden)
+                s->output_count++;
+        else
+                s->process_count++;
+        return p;
+}
+
+int process_start(struct sandbox *s, const struct process_options *opt, struct process **ret, struct cloche_err *e)
+{
+        struct session *session;
+        struct process *p;
+        int wants_input = opt->keeps_input || opt->stdin_data, r = check(s, opt, e);
+
+        if (r < 0)
+                return r;
+        session = session_find(s, opt->session, e);
+        p = session ? process_new(s, opt, session, e) : NULL;
+        if (!p)
+                return -(int)e->code;
+        outputs_forget_old(s);
+        *ret = p;
+        p->pins++;
+        /* A copy of a busy shell would have to wait for it. */
+        if (p->is_terminal || (!p->is_foreground && session_is_busy(session) && session->state != SHELL_STARTING &&
+                               session->control->fd >= 0))
+                r = start_by_init(p, wants_input, e);
+        else
+                r = start_in_shell(p, !p->is_foreground, wants_input, e);
+        if (r == 0 && opt->stdin_data)
+                r = process_write(p, opt->stdin_data, opt->stdin_size, 1, NULL, NULL, e);
+        if (r < 0) {
+                if (p->has_shell_command)
+                        session_forget(p->session, &p->shell);
+                p->on_begin = NULL;
+                p->on_end = NULL;
+                p->is_ended = p->is_forgotten = 1;
+        }
+        process_unpin(p);
+        return r;
+}
