@@ -106,7 +106,7 @@ class RunTimeoutError(CallerFault, TimeoutError):
     def __init__(self, message: str, result: Result | None = None) -> None:
         super().__init__(message)
         self.result = result
-        """What the run came to: status `terminated`, with what it had printed. None when the daemon did not say in time."""
+        """The result of the failed run."""
 
 
 class RunFailedError(GuestFault):

@@ -19,11 +19,11 @@ OnText = Callable[[str], Maybe[object]]
 OnDisplay = Callable[[Display], Maybe[object]]
 OnClear = Callable[[bool], Maybe[object]]
 OnInput = Callable[[str, bool], Maybe["str | None"]]
-"""Of the prompt, and whether what is typed is not to be seen. None: there is no input."""
+"""(prompt, True if input is to be hidden) -> a line; None: no input."""
 CellEvent = Union[Output, Display, Cleared, Question]
 
 KEPT_DISPLAYS = 32 << 20
-"""As much as an answer of the daemon's has."""
+"""The same limit as in a response of the daemon."""
 
 
 # ---- contexts ----

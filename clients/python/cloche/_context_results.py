@@ -25,14 +25,14 @@ class ContextInfo:
     execution_count: int
     forkable: bool
     timeout_ms: int
-    """Of its cells that name none; 0: none."""
+    """Timeout of cells without their own; 0: none."""
     created_at: str
     last_used_at: str
     pid: int | None
     forked_from: str | None
     checkpoints: int
     ended_why: str | None
-    """What became of the interpreter of an ended one."""
+    """The reason why the interpreter of an ended one exited."""
     interpreter: str | None
     """Name and version: "IPython 8.5.0 on Python 3.11.2" has magics, "Python 3.11.2" has none."""
     raw: Raw = field(default_factory=dict, repr=False)
@@ -51,7 +51,7 @@ class Checkpoint:
     created_at: str
     execution_count: int
     files: bool
-    """Whether the workspace was kept."""
+    """True if the workspace was saved."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -89,13 +89,13 @@ class Display:
     """One displayed value in all its forms: the last expression of a cell, or a display by the code."""
 
     data: Mapping[str, Any]
-    """By MIME type: text, bytes, or what JSON can say."""
+    """By MIME type: text, bytes, or JSON data."""
     metadata: Mapping[str, Any]
     is_result: bool
     """The value of the cell's last expression."""
     display_id: str | None
     is_update: bool
-    """In place of what was displayed under that display_id."""
+    """It replaces the display with that display_id."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -209,22 +209,22 @@ class CellResult:
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output, up to output_bytes of it; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     stdout_total: int
-    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    """Size of the whole output in bytes; the rest is read with Sandbox.read_output()."""
     stderr_total: int
     truncated: bool
     output: str | None
-    """What read_output() calls it."""
+    """Its id for read_output()."""
     displays: list[Display]
-    """In order; of stream() none, as it told them."""
+    """In order; empty with stream(), which yields them."""
     displays_dropped: int
-    """That were too much for the answer."""
+    """Number of displays that were too large for the response."""
     timed_out: bool
     interrupted: bool
     ended: bool
-    """The interpreter died of it."""
+    """True if the interpreter died."""
     duration_ms: float
     raw: Raw = field(default_factory=dict, repr=False)
 

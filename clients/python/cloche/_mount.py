@@ -11,7 +11,7 @@ from .errors import InvalidArgumentError
 Right = Literal["read", "list", "create", "modify", "delete", "*"]
 OnError = Literal["rollback", "continue", "abort"]
 Conflict = Literal["refuse", "keepBoth", "overwrite"]
-"""What becomes of a file that the host has changed in the meantime."""
+"""The treatment of a file that the host has changed in the meantime."""
 Links = Literal["any", "inside"]
 """inside: symbolic links that lead out of their directory are refused."""
 
@@ -33,7 +33,7 @@ class Rule:
 @dataclass(frozen=True)
 class Permissions:
     default: Mapping[Right, bool] = field(default_factory=dict)
-    """What is not named: read and list are permitted, create, modify and delete are not."""
+    """Permissions without a rule; by default read and list are permitted, create, modify and delete are not."""
     rules: Sequence[Rule] = ()
     exclude: str | Sequence[str] = ()
 
@@ -59,11 +59,11 @@ class Loading:
 @dataclass(frozen=True)
 class Sync:
     mode: Literal["batch", "manual"] = "batch"
-    """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
+    """batch: after a successful run; manual: by client.sync(result.changes)."""
     on_error: OnError = "rollback"
     conflict: Conflict | None = None
     allow_abort: bool | None = None
-    """False: when before_sync says abort, its change alone is skipped. None is True."""
+    """False: if before_sync returns abort, its change alone is skipped. None is True."""
 
     links: Links | None = None
 

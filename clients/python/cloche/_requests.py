@@ -69,7 +69,7 @@ class Symlink:
 
 
 Files = Mapping[str, "str | bytes | os.PathLike[str] | File | Directory | Symlink"]
-"""Path in the box to content; a pathlib.Path is a file of the host, which is read now."""
+"""Path in the box to content; a pathlib.Path is a file of the host, read immediately."""
 
 
 Rules = Union[Network, Mapping[str, Sequence[str]]]
@@ -86,9 +86,9 @@ class Handlers:
     after_sync: AfterSync | None = None
     on_sync_error: OnSyncError | None = None
     on_event: Callable[[Happening], Maybe[object]] | None = None
-    """Of a request about a sandbox, all but output."""
+    """For a request about a sandbox: all events except output."""
     reply: Callable[[Happening, Any], Request[None] | None] = lambda event, answer: None
-    """What is to be asked because of what on_event answered."""
+    """Makes the request that follows from the result of on_event."""
 
     def events(self) -> list[str]:
         """The callbacks of a mount, by the names of the contract."""
@@ -107,9 +107,9 @@ class Request(Generic[T]):
     references: bool = False
     timeout: float | None = None
     forget: Callable[[Message], Request[None] | None] = lambda message: None
-    """What is to be asked when this was answered and nobody waits any more: what the daemon keeps for the caller is then for nobody."""
+    """Makes the request that releases the daemon's data after an unawaited response."""
     explain: Callable[[ClocheError], ClocheError] = lambda error: error
-    """Says more of an error, with what the request alone has."""
+    """Adds details to an error that only the request has."""
 
 
 @dataclass(frozen=True)

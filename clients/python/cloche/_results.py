@@ -73,7 +73,7 @@ class Change:
     type: Literal["created", "modified", "deleted"]
     path: str
     content: str | bytes | None = None
-    """None of what is no file, is too large, or was not asked for."""
+    """The content of a plain file, if it is small enough and was requested; else None."""
     old_content: str | bytes | None = None
     size: int = 0
     kind: str = "file"
@@ -138,7 +138,7 @@ class Collected:
     kind: str | None
     content: str | bytes | None = None
     error: str | None = None
-    """Why there is nothing."""
+    """The reason why there is no content."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -151,7 +151,7 @@ class Meta:
     duration_ms: float
     signature_source: str | None
     usage: Mapping[str, float]
-    """What was used: wallMs, cpuMs, memoryPeakBytes, pidsPeak, diskBytes, ..."""
+    """Resources used: wallMs, cpuMs, memoryPeakBytes, pidsPeak, diskBytes, ..."""
     limits: Mapping[str, int]
     limits_hit: list[str]
     warnings: list[Any]
@@ -178,12 +178,12 @@ class Result:
     status: Status
     success: bool
     value: Any
-    """What the function returned."""
+    """The function's return value."""
     error: GuestError | None
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     exit_code: int
     changes: Changes
@@ -191,7 +191,7 @@ class Result:
     console: Console | None
     collected: list[Collected]
     sync: SyncReport | None
-    """Of a mount whose changes are written after the run: what came of it."""
+    """For a mount whose changes are written after the run: the result of that."""
     raw: Raw = field(repr=False)
 
     @property
@@ -257,7 +257,7 @@ class SyncReport:
     conflicts: list[Any]
     kept: list[Any]
     aborted: str | None = None
-    """Why nothing was written, where somebody wanted it so."""
+    """The reason of an abort, if before_sync requested it."""
     error: str | None = None
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -317,7 +317,7 @@ class Language:
 class Guard:
     name: str
     state: str
-    """enforced, degraded, absent, or off: nobody asked for it"""
+    """enforced, degraded, absent, or off: not requested"""
     reason: str
     raw: Raw = field(default_factory=dict, repr=False)
 

@@ -28,7 +28,7 @@ CANCEL_GRACE = 5.0
 GONE = "the caller is gone"
 
 OWNER = re.compile("^(prefix|sandbox|session|process|context)_")
-"""Of names of requests that are made to be methods of these."""
+"""Matches the names of requests that become methods of these classes."""
 
 
 class Run(Exchange, Generic[T]):

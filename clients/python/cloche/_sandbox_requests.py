@@ -27,7 +27,7 @@ E = TypeVar("E")
 Path = Union[str, "os.PathLike[str]"]
 Text = Union[str, bytes]
 Environment = Mapping[str, "str | None"]
-"""None: unset."""
+"""A value of None unsets."""
 OnStream = Callable[[Literal["stdout", "stderr", "terminal"], bytes], Maybe[object]]
 
 
@@ -46,9 +46,9 @@ class Streaming(Request[T], Generic[T, E]):
     """A request with events before its response: the caller iterates over them."""
 
     item: Callable[[Event], E | None] = lambda event: None
-    """None: not for him."""
+    """Return None to skip the event."""
     ready: str | None = None
-    """The event that says that from now on things are told."""
+    """The event after which the stream is active."""
 
 
 # ---- writing ----

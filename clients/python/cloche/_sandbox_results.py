@@ -51,7 +51,7 @@ class Network:
 
     allow: list[str] = field(default_factory=list)
     deny: list[str] = field(default_factory=list)
-    """Wins."""
+    """Overrides allow."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class SandboxInfo:
     limits: Mapping[str, int]
     env: Mapping[str, str]
     network: Network | None
-    """None: nowhere."""
+    """No connections if None."""
     idle_ms: int
     labels: Mapping[str, str]
     sessions: int
     processes: int
     usage: Mapping[str, float]
-    """Of a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
+    """For a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
     lost: Mapping[str, str] | None = None
-    """from and to: what changed between these times is lost, as the sandbox or the daemon ended by accident. None: that never happened."""
+    """from and to: changes between these times are lost, because the sandbox or the daemon crashed. None: no loss."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -119,19 +119,19 @@ class Completed:
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output, up to output_bytes of it; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     stdout_total: int
-    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    """Size of the whole output in bytes; the rest is read with Sandbox.read_output()."""
     stderr_total: int
     truncated: bool
     output: str | None
-    """What read_output() calls it."""
+    """Its id for read_output()."""
     timed_out: bool
     duration_ms: float
     session: str
     cwd: str
-    """Where the session is now."""
+    """The session's present directory."""
     session_ended: bool
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -150,10 +150,10 @@ class OutputPage:
     data: bytes
     offset: int
     next: int
-    """Where the following page begins."""
+    """Offset of the following page."""
     total: int
     end: bool
-    """Nothing will follow."""
+    """True if no more output will come."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -171,7 +171,7 @@ class ProcessInfo:
     started_at: str
     ended_at: str | None
     exit_code: int | None
-    """Of a killed one 128 and the signal's number."""
+    """For a killed one 128 plus the signal's number."""
     signal: str | None
     terminal: bool
     timed_out: bool
@@ -199,7 +199,7 @@ class Logs:
     stdout_total: int
     stderr_total: int
     stdout_dropped: int
-    """Bytes that were not kept."""
+    """Bytes that were dropped."""
     stderr_dropped: int
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -226,10 +226,10 @@ class Waited:
     process: ProcessInfo
     line: str | None
     match: list[str | None] | None
-    """Of a pattern: the whole, then its groups."""
+    """For a pattern: the whole match, then its groups."""
     stream: str | None
     status: int | None
-    """Of HTTP."""
+    """The HTTP status."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -248,7 +248,7 @@ class FileContent:
     data: bytes
     offset: int
     total: int
-    """Bytes of the whole file."""
+    """Size of the whole file in bytes."""
     mime_type: str
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -268,13 +268,13 @@ class FileEntry:
     name: str
     path: str
     relative_path: str
-    """Below what was listed."""
+    """Relative to the listed directory."""
     type: Literal["file", "directory", "symlink", "other"]
     size: int
     mode: int
     modified_at: str
     target: str | None
-    """Of a symlink."""
+    """For a symlink."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -288,7 +288,7 @@ class FileList:
     path: str
     entries: list[FileEntry]
     next: str | None
-    """Of the last page None; else `after` of the following one."""
+    """The `after` of the following page; None on the last one."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -313,7 +313,7 @@ class FileMatch:
 class Found:
     matches: list[FileMatch]
     files: int
-    """That were looked through."""
+    """Number of searched files."""
     truncated: bool
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -325,7 +325,7 @@ class Found:
 @dataclass(frozen=True)
 class Replaced:
     files: dict[str, int]
-    """How often, by path."""
+    """Number of replacements, by path."""
     count: int
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -354,7 +354,7 @@ class FileChange:
     type: Literal["create", "modify", "delete", "move", "attrib", "lost"]
     path: str
     old_path: str | None
-    """Of a move."""
+    """For a move."""
     is_directory: bool
     timestamp: Any
     raw: Raw = field(default_factory=dict, repr=False)
@@ -389,7 +389,7 @@ class ExposedPort:
     token: str
     name: str | None
     url: str | None
-    """Where the daemon has a preview host."""
+    """If the daemon has a preview host."""
     open: bool
     exposed_at: str | None
     raw: Raw = field(default_factory=dict, repr=False)
@@ -409,7 +409,7 @@ class OpenPort:
 class Ports:
     exposed: list[ExposedPort]
     open: list[OpenPort]
-    """Those something listens at."""
+    """Ports with a listener."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod

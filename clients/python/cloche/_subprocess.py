@@ -35,7 +35,7 @@ class Tool:
 class SubprocessResult:
     result: Any
     logs: list[str]
-    """Lines, each with its stream in front: `[stdout] ...`"""
+    """Lines, each with its stream as a prefix: `[stdout] ...`"""
     error: str | None
     duration: float
     """Milliseconds."""

@@ -163,7 +163,7 @@ class Cloche:
         self._reader = threading.Thread(target=self._read, name="cloche-reader", daemon=True)
         self._reader.start()
         self.server = self._greet(token, choice, connect_timeout)
-        """What the daemon said of itself: server, version, protocol, and the guards that are missing there."""
+        """The daemon's greeting: server, version, protocol, and the guards that are missing there."""
 
     call = _waits(_requests.call)
     script = _waits(_requests.script)
