@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A limit of None keeps its default; 0 means no limit."""
+    """What is None keeps its default; 0 means no limit."""
 
     wall_ms: int | None = None
     """Time from start to result; breach: timeout.

@@ -1,5 +1,5 @@
-// Errors, limits, statuses and operations of sandboxes come from spec/*.def: `node scripts/generate.mjs` writes src/generated,
-// with --check it reports files that differ from the tables.
+// What the client knows of errors, limits, statuses and operations of sandboxes comes from spec/*.def: `node scripts/generate.mjs` writes src/generated,
+// with --check it says what is not as the tables have it.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 const spec = new URL('../../../spec/', import.meta.url)
@@ -45,7 +45,7 @@ ${all.map(({ name, made }) => `  ${name}: ${made}`).join(',\n')}
 
 function limits () {
   const all = rows('limits.def', 'CLOCHE_LIMIT').map(([, json, unit, fallback, min, max, doc]) => ({ json, unit, fallback, min, max, doc }))
-  return `${head('limits.def')}/** Limits of a run. Omitted ones keep their default; 0 means none. */
+  return `${head('limits.def')}/** Limits of a run. What is left out has its default; 0 means none. */
 export interface Limits {
 ${all.map(({ json, unit, fallback, doc }) => `  /** ${doc} In ${unit}; by default ${Number(fallback).toLocaleString('en')}. */\n  ${json}?: number`).join('\n')}
 }
@@ -81,7 +81,7 @@ const fieldTypes = {
   LIST: 'readonly [first: number, last: number]',
   OBJECT: 'Record<string, unknown>'
 }
-// The exact type of an OBJECT.
+// What an OBJECT is exactly.
 const objectTypes = { network: 'NetworkPolicy', env: 'Record<string, string | null>', terminal: 'TerminalSize' }
 const pascal = (method) => method.split('.').map((word) => word[0].toUpperCase() + word.slice(1)).join('')
 
@@ -96,7 +96,7 @@ function sandbox () {
     const own = fields.filter((field) => field.symbol === symbol)
     return { method, doc, own, isStream: kind === 'STREAM', params: `${pascal(method)}Params`, isFree: own.every(({ need }) => need === 'OPTIONAL') }
   })
-  const params = all.filter(({ own }) => own.length > 0).map((operation) => `/** The params of ${operation.method}. */
+  const params = all.filter(({ own }) => own.length > 0).map((operation) => `/** Of ${operation.method}. */
 export interface ${operation.params} {
 ${operation.own.map(({ name, need, doc, type }) => `  /** ${doc} */\n  ${name}${need === 'OPTIONAL' ? '?' : ''}: ${type}${need === 'OPTIONAL' ? ' | undefined' : ''}`).join('\n')}
 }
@@ -115,7 +115,7 @@ import type { Limits } from './limits.js'
 ${params.join('\n')}
 export type Method =
 ${all.map(({ method }) => `  | '${method}'`).join('\n')}
-/** Methods that send events before their response. */
+/** Those that tell events before they are answered. */
 export type StreamMethod = ${all.filter(({ isStream }) => isStream).map(({ method }) => `'${method}'`).join(' | ')}
 export type EventsOf<M> = M extends keyof StreamEvents ? StreamEvents[M] : never
 export type Ask = <M extends Method>(method: M, params: object, options: OperationOptions) => Asking<Answers[M], EventsOf<M>>

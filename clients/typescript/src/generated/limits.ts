@@ -1,5 +1,5 @@
 // Made from spec/limits.def by scripts/generate.mjs.
-/** Limits of a run. Omitted ones keep their default; 0 means none. */
+/** Limits of a run. What is left out has its default; 0 means none. */
 export interface Limits {
   /** Time from start to result; breach: timeout. In ms; by default 30,000. */
   wallMs?: number

@@ -3,7 +3,7 @@ import type { Asking, OperationOptions } from '../internal/asking.js'
 import type { Answers, NetworkPolicy, StreamEvents, TerminalSize } from '../sandbox/answers.js'
 import type { Limits } from './limits.js'
 
-/** The params of sandbox.create. */
+/** Of sandbox.create. */
 export interface SandboxCreateParams {
   /** Limits of the whole sandbox, by name; 0: none. */
   limits?: Limits | undefined
@@ -17,7 +17,7 @@ export interface SandboxCreateParams {
   labels?: Record<string, string> | undefined
 }
 
-/** The params of sandbox.update. */
+/** Of sandbox.update. */
 export interface SandboxUpdateParams {
   /** memoryBytes, pids and cpuPercent take effect at once, other limits at the next start. */
   limits?: Limits | undefined
@@ -31,7 +31,7 @@ export interface SandboxUpdateParams {
   labels?: Record<string, string> | undefined
 }
 
-/** The params of session.create. */
+/** Of session.create. */
 export interface SessionCreateParams {
   /** Its name; absent: a new name is generated. */
   session?: string | undefined
@@ -45,13 +45,13 @@ export interface SessionCreateParams {
   timeoutMs?: number | undefined
 }
 
-/** The params of session.delete. */
+/** Of session.delete. */
 export interface SessionDeleteParams {
   /** Its name. */
   session: string
 }
 
-/** The params of session.env. */
+/** Of session.env. */
 export interface SessionEnvParams {
   /** Absent: default. */
   session?: string | undefined
@@ -59,7 +59,7 @@ export interface SessionEnvParams {
   env: Record<string, string | null>
 }
 
-/** The params of exec. */
+/** Of exec. */
 export interface ExecParams {
   /** Absent: default, made on first use. */
   session?: string | undefined
@@ -81,7 +81,7 @@ export interface ExecParams {
   fork?: boolean | undefined
 }
 
-/** The params of output.read. */
+/** Of output.read. */
 export interface OutputReadParams {
   /** The field output of an answer to exec or context.run. */
   output: string
@@ -93,7 +93,7 @@ export interface OutputReadParams {
   limit?: number | undefined
 }
 
-/** The params of process.start. */
+/** Of process.start. */
 export interface ProcessStartParams {
   /** The session whose variables, functions and directory it gets; absent: default. */
   session?: string | undefined
@@ -115,19 +115,19 @@ export interface ProcessStartParams {
   terminal?: TerminalSize | undefined
 }
 
-/** The params of process.list. */
+/** Of process.list. */
 export interface ProcessListParams {
   /** Only of this session. */
   session?: string | undefined
 }
 
-/** The params of process.get. */
+/** Of process.get. */
 export interface ProcessGetParams {
   /** Its id. */
   process: string
 }
 
-/** The params of process.kill. */
+/** Of process.kill. */
 export interface ProcessKillParams {
   /** Its id. */
   process: string
@@ -139,7 +139,7 @@ export interface ProcessKillParams {
   graceMs?: number | undefined
 }
 
-/** The params of process.killAll. */
+/** Of process.killAll. */
 export interface ProcessKillAllParams {
   /** Only of this session. */
   session?: string | undefined
@@ -147,13 +147,13 @@ export interface ProcessKillAllParams {
   graceMs?: number | undefined
 }
 
-/** The params of process.cleanup. */
+/** Of process.cleanup. */
 export interface ProcessCleanupParams {
   /** Only this one. */
   process?: string | undefined
 }
 
-/** The params of process.logs. */
+/** Of process.logs. */
 export interface ProcessLogsParams {
   /** Its id. */
   process: string
@@ -163,7 +163,7 @@ export interface ProcessLogsParams {
   limit?: number | undefined
 }
 
-/** The params of process.follow. */
+/** Of process.follow. */
 export interface ProcessFollowParams {
   /** Its id. */
   process: string
@@ -171,7 +171,7 @@ export interface ProcessFollowParams {
   replay?: boolean | undefined
 }
 
-/** The params of process.input. */
+/** Of process.input. */
 export interface ProcessInputParams {
   /** Its id. */
   process: string
@@ -181,7 +181,7 @@ export interface ProcessInputParams {
   end?: boolean | undefined
 }
 
-/** The params of process.resize. */
+/** Of process.resize. */
 export interface ProcessResizeParams {
   /** Its id. */
   process: string
@@ -191,7 +191,7 @@ export interface ProcessResizeParams {
   rows: number
 }
 
-/** The params of process.wait. */
+/** Of process.wait. */
 export interface ProcessWaitParams {
   /** Its id. */
   process: string
@@ -209,7 +209,7 @@ export interface ProcessWaitParams {
   timeoutMs?: number | undefined
 }
 
-/** The params of file.write. */
+/** Of file.write. */
 export interface FileWriteParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -225,7 +225,7 @@ export interface FileWriteParams {
   mode?: number | undefined
 }
 
-/** The params of file.read. */
+/** Of file.read. */
 export interface FileReadParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -235,19 +235,19 @@ export interface FileReadParams {
   limit?: number | undefined
 }
 
-/** The params of file.stat. */
+/** Of file.stat. */
 export interface FileStatParams {
   /** Absolute, or below /workspace. */
   path: string
 }
 
-/** The params of file.exists. */
+/** Of file.exists. */
 export interface FileExistsParams {
   /** Absolute, or below /workspace. */
   path: string
 }
 
-/** The params of file.list. */
+/** Of file.list. */
 export interface FileListParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -261,7 +261,7 @@ export interface FileListParams {
   limit?: number | undefined
 }
 
-/** The params of file.mkdir. */
+/** Of file.mkdir. */
 export interface FileMkdirParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -271,7 +271,7 @@ export interface FileMkdirParams {
   mode?: number | undefined
 }
 
-/** The params of file.move. */
+/** Of file.move. */
 export interface FileMoveParams {
   /** Its present path. */
   from: string
@@ -281,7 +281,7 @@ export interface FileMoveParams {
   overwrite?: boolean | undefined
 }
 
-/** The params of file.copy. */
+/** Of file.copy. */
 export interface FileCopyParams {
   /** The path of the source. */
   from: string
@@ -291,7 +291,7 @@ export interface FileCopyParams {
   overwrite?: boolean | undefined
 }
 
-/** The params of file.remove. */
+/** Of file.remove. */
 export interface FileRemoveParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -301,7 +301,7 @@ export interface FileRemoveParams {
   force?: boolean | undefined
 }
 
-/** The params of file.search. */
+/** Of file.search. */
 export interface FileSearchParams {
   /** A file, or a directory to search. */
   path: string
@@ -319,7 +319,7 @@ export interface FileSearchParams {
   limit?: number | undefined
 }
 
-/** The params of file.replace. */
+/** Of file.replace. */
 export interface FileReplaceParams {
   /** A file, or a directory to search. */
   path: string
@@ -339,7 +339,7 @@ export interface FileReplaceParams {
   dryRun?: boolean | undefined
 }
 
-/** The params of file.watch. */
+/** Of file.watch. */
 export interface FileWatchParams {
   /** A file or directory. */
   path: string
@@ -351,7 +351,7 @@ export interface FileWatchParams {
   exclude?: readonly string[] | undefined
 }
 
-/** The params of archive.create. */
+/** Of archive.create. */
 export interface ArchiveCreateParams {
   /** The directory or file. */
   path: string
@@ -365,7 +365,7 @@ export interface ArchiveCreateParams {
   links?: string | undefined
 }
 
-/** The params of archive.extract. */
+/** Of archive.extract. */
 export interface ArchiveExtractParams {
   /** The archive. */
   path: string
@@ -373,7 +373,7 @@ export interface ArchiveExtractParams {
   to: string
 }
 
-/** The params of git.checkout. */
+/** Of git.checkout. */
 export interface GitCheckoutParams {
   /** https, http, ssh, git, file, name@host:path, or an absolute path in the sandbox: a repository or a bundle. */
   url: string
@@ -393,7 +393,7 @@ export interface GitCheckoutParams {
   timeoutMs?: number | undefined
 }
 
-/** The params of context.create. */
+/** Of context.create. */
 export interface ContextCreateParams {
   /** Its name; absent: a new name is generated. */
   context?: string | undefined
@@ -409,31 +409,31 @@ export interface ContextCreateParams {
   forkable?: boolean | undefined
 }
 
-/** The params of context.get. */
+/** Of context.get. */
 export interface ContextGetParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.delete. */
+/** Of context.delete. */
 export interface ContextDeleteParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.restart. */
+/** Of context.restart. */
 export interface ContextRestartParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.interrupt. */
+/** Of context.interrupt. */
 export interface ContextInterruptParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.run. */
+/** Of context.run. */
 export interface ContextRunParams {
   /** Absent: the language's default one, made on first use. */
   context?: string | undefined
@@ -455,7 +455,7 @@ export interface ContextRunParams {
   restart?: boolean | undefined
 }
 
-/** The params of context.input. */
+/** Of context.input. */
 export interface ContextInputParams {
   /** Its name. */
   context: string
@@ -465,7 +465,7 @@ export interface ContextInputParams {
   value?: string | undefined
 }
 
-/** The params of context.complete. */
+/** Of context.complete. */
 export interface ContextCompleteParams {
   /** Its name. */
   context: string
@@ -475,13 +475,13 @@ export interface ContextCompleteParams {
   at?: number | undefined
 }
 
-/** The params of context.describe. */
+/** Of context.describe. */
 export interface ContextDescribeParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.fork. */
+/** Of context.fork. */
 export interface ContextForkParams {
   /** Its name; made with forkable. */
   context: string
@@ -491,7 +491,7 @@ export interface ContextForkParams {
   forkable?: boolean | undefined
 }
 
-/** The params of context.checkpoint. */
+/** Of context.checkpoint. */
 export interface ContextCheckpointParams {
   /** Its name; made with forkable. */
   context: string
@@ -501,7 +501,7 @@ export interface ContextCheckpointParams {
   files?: boolean | undefined
 }
 
-/** The params of context.rollback. */
+/** Of context.rollback. */
 export interface ContextRollbackParams {
   /** Its name. */
   context: string
@@ -509,13 +509,13 @@ export interface ContextRollbackParams {
   checkpoint?: string | undefined
 }
 
-/** The params of context.checkpoints. */
+/** Of context.checkpoints. */
 export interface ContextCheckpointsParams {
   /** Its name. */
   context: string
 }
 
-/** The params of context.forget. */
+/** Of context.forget. */
 export interface ContextForgetParams {
   /** Its name. */
   context: string
@@ -523,7 +523,7 @@ export interface ContextForgetParams {
   checkpoint: string
 }
 
-/** The params of port.expose. */
+/** Of port.expose. */
 export interface PortExposeParams {
   /** 1024 to 65535. */
   port: number
@@ -533,13 +533,13 @@ export interface PortExposeParams {
   token?: string | undefined
 }
 
-/** The params of port.unexpose. */
+/** Of port.unexpose. */
 export interface PortUnexposeParams {
   /** Its number. */
   port: number
 }
 
-/** The params of port.wait. */
+/** Of port.wait. */
 export interface PortWaitParams {
   /** Its number. */
   port: number
@@ -551,7 +551,7 @@ export interface PortWaitParams {
   timeoutMs?: number | undefined
 }
 
-/** The params of network.log. */
+/** Of network.log. */
 export interface NetworkLogParams {
   /** Only decisions after this number. */
   after?: number | undefined
@@ -618,7 +618,7 @@ export type Method =
   | 'port.list'
   | 'port.wait'
   | 'network.log'
-/** Methods that send events before their response. */
+/** Those that tell events before they are answered. */
 export type StreamMethod = 'sandbox.events' | 'exec' | 'process.follow' | 'file.watch' | 'git.checkout' | 'context.run'
 export type EventsOf<M> = M extends keyof StreamEvents ? StreamEvents[M] : never
 export type Ask = <M extends Method>(method: M, params: object, options: OperationOptions) => Asking<Answers[M], EventsOf<M>>
