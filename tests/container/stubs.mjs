@@ -90,7 +90,7 @@ class Bucket {
         list = async () => ({ objects: [] });
 }
 
-/** What backups find in the environment. */
+/** The environment for backups. */
 export function bucket() {
         globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
         return { BACKUP_BUCKET: new Bucket(), BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };

@@ -203,7 +203,7 @@ def test_the_way_to_the_named_directory_counts():
 
 
 def test_another_file_system_is_named_by_itself():
-    """A user's own may be a program that never answers: nobody waits for it in the daemon."""
+    """A user's own file system may be a program that never responds: the daemon never waits for it."""
     with Tree() as tree:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={USER},gid={USER},mode=700", "none", tree.at("closed/inner")], check=True)
         os.chmod(tree.at("closed"), 0o711)
@@ -262,7 +262,7 @@ def stop_his_own(daemon, requests):
 
 def test_a_user_who_stops_what_runs_as_him_holds_up_nobody_else():
     global USER
-    USER = 54323  # no other test's, for he stops what runs as him there too
+    USER = 54323  # used by no other test, because this one kills all its processes
     with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
         attacker = os.fork()
         if attacker == 0:

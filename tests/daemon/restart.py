@@ -1,4 +1,4 @@
-"""The supervisor starts the engine and the keeper again after a crash or a hang of either, and says what was lost."""
+"""The supervisor restarts the engine and the keeper after a crash or a hang of either, and reports the losses."""
 import ctypes
 import fcntl
 import os
@@ -63,7 +63,7 @@ def check_the_line(daemon):
 
 def check_again(daemon, family, restarts):
     wait_until(lambda: lines_of(daemon, "engine-ended"), "the engine has not ended")
-    with daemon.frames() as frames:  # whoever connects meanwhile waits in the kernel
+    with daemon.frames() as frames:  # new connections wait in the kernel meanwhile
         assert frames.call("call", language="python", code="return 40 + 2")["result"] == 42
         gone(family, "the engine before")
         stats = frames.call("stats")

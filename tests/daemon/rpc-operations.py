@@ -1,4 +1,4 @@
-"""Every operation over frames: what it gives, and what it refuses by name."""
+"""Every operation over frames: its results, and its errors by name."""
 import json
 import os
 import sys

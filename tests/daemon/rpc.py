@@ -37,7 +37,7 @@ def frame(message, attachments=b""):
 
 
 class Frames:
-    """Frames over a connected stream socket. host: what answers calls of host functions, by target."""
+    """Frames over a connected stream socket. host: the functions for calls of the host, by target."""
 
     def __init__(self, sock, host=None, greeting=True, hello=True, token=None):
         self.socket, self.host, self.buffer = sock, host or {}, b""
@@ -202,7 +202,7 @@ class Daemon:
         return Frames(self.connect(), **options)
 
     def engine_pid(self):
-        """Of the process that serves; self.process is its supervisor."""
+        """The pid of the process that serves; self.process is its supervisor."""
         children = open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()
         return next(int(pid) for pid in children if open(f"/proc/{pid}/comm").read() == "cloched-engine\n")
 

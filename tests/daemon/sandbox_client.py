@@ -1,4 +1,5 @@
-"""What tests of sandboxes over the daemon share: WebSockets of text, bodies in pieces, and a server inside of a sandbox that answers anything."""
+"""Shared by tests of sandboxes over the daemon: WebSockets of text, bodies in pieces, and a
+scriptable server inside of a sandbox."""
 import base64
 import json
 import os
@@ -129,7 +130,7 @@ def wait_for(what, seconds=20):
         time.sleep(0.05)
 
 
-# Answers a path with bytes given as it started, else tells what it was asked, as JSON.
+# Responds to a path with the bytes given at start-up, else with the request, as JSON.
 SERVER = r"""
 import base64, json, socket, sys, threading
 answers = {path: base64.b64decode(text) for path, text in json.loads(sys.argv[2]).items()}

@@ -1,4 +1,5 @@
-"""Control groups that the keeper may read and the engine may not: the keeper is asked what was used, and nobody waits for it."""
+"""Control groups that the keeper may read and the engine may not: the engine requests the usage
+from the keeper, and nothing blocks meanwhile."""
 import glob
 import os
 import sys

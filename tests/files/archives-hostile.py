@@ -1,4 +1,4 @@
-"""Archives nobody vouches for. Each is refused before anything is written, and has a twin that is taken."""
+"""Untrusted archives. Each is refused before anything is written, and has a twin that is accepted."""
 import io
 import os
 import random

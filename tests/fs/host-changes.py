@@ -1,4 +1,4 @@
-"""The host's tree changes underneath, or holds what a server must not touch."""
+"""The host's tree changes underneath, or contains files that a server must not touch."""
 import errno
 import os
 import signal
@@ -147,7 +147,7 @@ def test_pipes_sockets_and_devices_of_the_host_are_not_opened():
     with Mounted(tree, permissions=FREE) as m:
         kinds = m.guest(lambda: {name: stat.S_IFMT(os.lstat(name).st_mode) for name in os.listdir(".")})
         assert kinds == {"pipe": stat.S_IFIFO, "socket": stat.S_IFSOCK, "null": stat.S_IFCHR, "file": stat.S_IFREG}
-        # The pipe is one of the guest's kernel, nobody is at its other end.
+        # The pipe is one of the guest's kernel, without a process at its other end.
         m.fails(errno.ENXIO, lambda: os.open("pipe", os.O_WRONLY | os.O_NONBLOCK))
         m.fails(errno.ECONNREFUSED, lambda: socket.socket(socket.AF_UNIX).connect("socket"))
         m.fails(errno.EACCES, lambda: os.open("null", os.O_RDONLY))

@@ -1,4 +1,5 @@
-"""Code in a context that finds its agent's channel and speaks for it: what is not well formed ends that context, with the reason; nothing else notices."""
+"""Code in a context that finds its agent's channel and writes to it: invalid messages end that
+context, with the reason; nothing else is affected."""
 import json
 
 from cloche import HostStaysWell
@@ -51,13 +52,13 @@ def attacked(n, code, context, **more):
 
 
 def the_channel_is_found(n):
-    """The twin of all: what is well formed is heard, so the others are not refused for something else."""
+    """The twin of all: valid messages are processed, so the others are not refused for another reason."""
     answer = n.run(PRELUDE + "assert sockets()\ndisplay(b'\\x89', data={'image/png': {'$': 'bytes', 'at': 0, 'n': 1}}, displayId='mine')")
     assert answer["status"] == "ok" and answer["displays"][0]["data"] == {"image/png": b"\x89"} and answer["displays"][0]["displayId"] == "mine", answer
     n.is_well()
 
 
-# Each ends the context; what the reason names.
+# Each ends the context; words of the reason.
 BROKEN = [
     ("write(b'\\xff' * 64)", "frame"), ("write(struct.pack('<II', (64 << 20) + 5, 10))", "frame"), ("write(struct.pack('<II', 3, 0) + b'xxx')", "frame"),
     ("write(struct.pack('<II', 10, 7) + b'{}    ')", "frame"), ("say(b'')", ""), ("say(b'{')", ""), ("say(b'[]')", ""), ("say(b'null')", ""),

@@ -50,7 +50,7 @@ def neighbour_beside(hoard, ask):
 
 
 def test_inotify_flood_leaves_the_neighbour_its_own():
-    """The kernel charges an instance to the box's user and to whoever made its user namespace, and so on upwards."""
+    """The kernel charges an instance to the box's user and to the creator of its user namespace, and so on upwards."""
     equal(neighbour_beside("made = 0\nwhile libc.inotify_init1(0) >= 0: made += 1", "return libc.inotify_init1(0) >= 0"), True)
 
 

@@ -1,4 +1,5 @@
-"""There is no more memory for the daemon, its keeper and all boxes together: the kernel ends programs first, then boxes, and never what all of them need."""
+"""There is no more memory for the daemon, its keeper and all boxes together: the kernel kills
+programs first, then boxes, and never the shared processes."""
 import contextlib
 
 from cloche import need_root
@@ -71,7 +72,7 @@ def attempt(frames, method, **params):
 
 
 def test_a_program_that_takes_all():
-    """Its own limit is more than there is. It is ended, and nobody else is."""
+    """Its own limit exceeds the available memory. Only this program is killed."""
     with served() as all_of_it:
         evil = Box(all_of_it.frames, "evil")
         with bounded("memory", 200 * MIB):

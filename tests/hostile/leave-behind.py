@@ -1,5 +1,5 @@
-"""What a run leaves in its box must not meet the next one. A box serves again only when nothing differs (decision 0003); which
-box it is shows in the host user its own is mapped to."""
+"""Leftovers of a run in its box must not reach the next one. A box is reused only if nothing differs (decision 0003); it
+is recognized by the host user that its own is mapped to."""
 import os
 
 from cloche import skip
@@ -126,7 +126,7 @@ def test_a_file_that_never_had_a_name():
 
 
 def test_what_the_first_process_reaped():
-    """/proc/1/stat has what its children used, in numbers that the run chooses."""
+    """/proc/1/stat has the usage of its children, in numbers that the run chooses."""
     is_given_up("p = subprocess.Popen(['sh', '-c', 'sleep 0.01 &'], start_new_session=True); p.wait(); time.sleep(0.1)")
 
 

@@ -1,5 +1,6 @@
-"""Descriptors can be sent over every unix socket that a guest or a caller shares with us. Whoever takes such a message, or closes the socket with the message in it, closes
-the descriptors, and the last close of a TCP socket waits as long as its owner wishes (SO_LINGER). Nobody else may wait for that."""
+"""Descriptors can be sent over every unix socket that a guest or a caller shares with Cloche. The receiver of such a
+message, or the process that closes the socket with the message in it, closes the descriptors, and the last close of a
+TCP socket waits as long as its owner wishes (SO_LINGER). No other process may wait for that."""
 import os
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_calls_and_set_up_code():
             print("+", ended(evil, number))
             evil.call("prefix.dispose", prefix=prefix)
             is_served(victim)
-        # In a run of a prefix; and when it is stopped with messages that nobody has read.
+        # In a run of a prefix; and when it is stopped with unread messages.
         prefix = evil.call("prefix.create", language="python", code=SLOW)["prefix"]
         for code in ("return attack(find(socket.SOCK_STREAM))", "attack(find(socket.SOCK_STREAM), 1)\nos._exit(0)",
                      "attack(find(socket.SOCK_STREAM), 1, True)\nos._exit(0)", "return attack(find(socket.SOCK_STREAM), 3, True)"):
@@ -148,7 +149,7 @@ sys.stdin.read()
 
 
 def test_callers():
-    """Of root's daemon: who may ask it, and who may not, for he can connect all the same."""
+    """For root's daemon: permitted callers, and refused ones, which can connect all the same."""
     need_root()
     with Daemon("--allow-uid", ORDINARY_USER[2]) as daemon, daemon.frames() as victim:
         is_served(victim)

@@ -1,11 +1,11 @@
-"""Terminals, and boxes that share with a sandbox: what they open, and what they do not."""
+"""Terminals, and boxes that share with a sandbox: the access they give, and the access they do not."""
 import signal
 from keeper_boxes import Keeper, Refused
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
 KILL = signal.SIGKILL
 
-# Calls and ioctls by number, without help of a library: what the kernel answers, by name.
+# Calls and ioctls by number, without help of a library: the kernel's errors, by name.
 TRY = """
 import ctypes, errno, fcntl, os, struct, sys, termios
 def attempt(f, *a):

@@ -1,5 +1,6 @@
-"""A guest that serves its port to spite whoever looks: what never ends, what is never said, what would reach the daemon's own origin. Its viewer
-gets an error or the bytes as they are; the daemon keeps no more than a little of it and goes on for everybody else."""
+"""A guest whose server attacks its viewers: endless responses, missing responses, attempts to reach
+the daemon's own origin. The viewer gets an error or the bytes unchanged; the daemon buffers little
+of it and goes on for all others."""
 import socket
 import time
 

@@ -1,4 +1,4 @@
-"""C through the command line: calls, compile errors, crashes, build options, scripts, and what is kept of a build."""
+"""C through the command line: calls, compile errors, crashes, build options, scripts, and stored builds."""
 import os
 import tempfile
 

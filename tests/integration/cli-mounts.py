@@ -1,4 +1,5 @@
-"""cloche diff, sync and changes: what was not written is kept, shown without steering the terminal, and written later or thrown away."""
+"""cloche diff, sync and changes: unwritten changes are kept, shown without control sequences for
+the terminal, and written later or dropped."""
 import fcntl
 import json
 import os
@@ -92,7 +93,7 @@ def test_a_json_answer_names_them():
 
 
 def changed_meanwhile(*options):
-    """A run whose directory the host changes before it ends -> (exit code, what was said)."""
+    """A run whose directory the host changes before it ends -> (exit code, the message)."""
     make({"a": "a"})
     process = start("run", "bash", "-c", "echo box > /data/a; echo more > /data/b; echo ready; read x", "--mount", at(), "--rule", "**=*", *options,
                     stdin=subprocess.PIPE)
@@ -363,7 +364,7 @@ def test_the_policies_of_the_run_are_those_of_its_sync():
 
 
 def test_rules_of_the_run_hold_when_it_is_synced():
-    """Somebody who can write the list, but not the user's own word, gains nothing outside of the directory."""
+    """A process that can write the list, but not the user's own word, gains nothing outside of the directory."""
     need_root()
     _, name = change("echo box > /data/a")
     path = f"state/cloche/changes/{name}/set/changes.json"

@@ -1,4 +1,5 @@
-"""A daemon, or a sandbox behind it, that lies: what cloche takes of it, and what it does not. A peer of the test's own speaks for it."""
+"""A daemon, or a sandbox behind it, that lies: data that cloche accepts from it, and data it
+refuses. The daemon is a scripted peer."""
 import json
 import os
 import socket

@@ -1,5 +1,6 @@
-"""cloche selftest tries what set-up code and forkable contexts have rights to (spec/rights.def), and the rules of programs that confine themselves with Landlock
-(spec/landlocked.def). A right that is open although it must be refused, and rules that are not in force, are reported, and the exit code says so."""
+"""cloche selftest tries the rights of set-up code and forkable contexts (spec/rights.def), and the
+rules of programs that confine themselves with Landlock (spec/landlocked.def). It reports a right
+that is open although it must be refused, and rules that are not in force, with its exit code too."""
 import json
 import os
 import re

@@ -1,4 +1,4 @@
-"""Bash as a template: what the set-up leaves is seen by every run, and what siblings must not share is not."""
+"""Bash as a template: every run sees the state of the set-up, and none sees a sibling's."""
 from cloche import equal
 from warm import Failed, Warm
 

@@ -1,4 +1,4 @@
-"""Ruby as a template: what siblings must not share, what a forked Ruby could lose, what cannot be forked."""
+"""Ruby as a template: state that siblings must not share, features that a forked Ruby could lose, fork blockers."""
 from cloche import equal
 from warm import Failed, Warm
 

@@ -32,7 +32,7 @@ def run(*command, bound=60, check=None, **popen):
 
 
 def service(*command, properties=(), user=None, check=None, **options):
-    """As a service that systemd starts, which is what a cron job or a daemon's child is in, too."""
+    """As a service started by systemd, like a cron job or a daemon's child."""
     words = [word for p in properties for word in ("--property", p)] + (["--uid", user] if user else [])
     return run("systemd-run", "--quiet", "--wait", "--pipe", *words, "--setenv=HOME=" + (pwd.getpwnam(user).pw_dir if user else "/root"), *command,
                check=check, **options)
@@ -160,7 +160,7 @@ def test_a_user_in_a_delegated_service_has_groups():
         equal(missing(service(CLI, "selftest", "--json", properties=["Delegate=yes"], user=user)[1]), {"private-uid"})
 
 
-# ---- what it runs ------------------------------------------------------------------------------------------------
+# ---- the tests on it ---------------------------------------------------------------------------------------------
 
 ADD = {
     "python": F_ADD,

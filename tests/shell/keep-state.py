@@ -1,4 +1,4 @@
-"""What one command of a session leaves to the next."""
+"""State that one command of a session leaves to the next."""
 import os
 
 from shell import Shell, eventually

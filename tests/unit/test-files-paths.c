@@ -1,4 +1,4 @@
-/* Texts that cloche-files decides about: paths, members of archives, what a file's bytes are. */
+/* Texts that cloche-files checks: paths, members of archives, the type of a file's bytes. */
 #include "base/utf8.h"
 #include "box/files/archive/member.h"
 #include "box/files/tree/contents.h"

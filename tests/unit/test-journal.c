@@ -1,4 +1,4 @@
-/* The journal of a sync: what is written is read again, and nothing else is. */
+/* The journal of a sync: written entries are read again, and nothing else is. */
 #include "helpers/sync/journal.h"
 #include "tap.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SAMPLES 31
-#define DROP_MS 60 /* what is dropped is to be gone, or the keeper is busy with that */
+#define DROP_MS 60 /* dropped ones must be gone, or the keeper is busy with that */
 
 static struct cloche_err e;
 static cloche_engine *engine;

@@ -1,4 +1,4 @@
-"""Cells in a context: what they see, show, print and ask, how they fail."""
+"""Cells in a context: their view, displays, output and input, and their failures."""
 import os
 import pathlib
 import tempfile
