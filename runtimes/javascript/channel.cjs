@@ -17,7 +17,7 @@ function retry (thrown, wait_ms) {
   Atomics.wait(pause, 0, 0, wait_ms)
 }
 
-// -- what came: bytes that a socket read are here until a frame is whole
+// -- received bytes: they stay here until a frame is complete
 
 let chunks = []
 let size = 0
@@ -37,7 +37,8 @@ function take (wanted) {
   return bytes
 }
 
-// `pulse` is called while nothing comes. What it throws, and an interrupt, leave what came in its place for the next reading.
+// `pulse` is called while no bytes arrive. Received bytes stay for the next read after its
+// exceptions, and after an interrupt.
 function readFull (wanted, pulse) {
   for (let wait = WAIT_MS_MIN; size < wanted; wait = Math.min(2 * wait, WAIT_MS_MAX)) {
     const bytes = new host.Uint8Array(wanted - size)

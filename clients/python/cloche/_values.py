@@ -19,7 +19,7 @@ NUMBERS = {"NaN": float("nan"), "Infinity": INFINITY, "-Infinity": -INFINITY, "-
 SUSPICIOUS = 1000
 
 Tree = Any
-"""What json.dumps takes."""
+"""Any argument of json.dumps."""
 
 
 class Refused(Exception):

@@ -1,4 +1,4 @@
-// Values on their way in (spec/values.md). What comes is a guest's: each form is looked at whole before it is believed.
+// Values on their way in (spec/values.md). All input is a guest's: each form is checked completely before use.
 import { classes as richClasses } from './classes.js'
 import { ATTACHMENTS_MAX, DEPTH_MAX, define, isText, notFields, step } from './encode.js'
 

@@ -60,7 +60,7 @@ const rangeOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): [ArrayBuf
 interface Stretch { buffer: ArrayBufferLike, start: number, end: number, count: number, base: number, memory?: ArrayBufferLike }
 
 /**
- * Memory that several parts of a value see. Only what their windows cover goes along: what lies between them in the same buffer may be
+ * Memory that several parts of a value see. Only their windows are sent: the memory between them in the same buffer may be
  * anything of this process, as in the pool of Node's Buffer.
  */
 class Stretches {

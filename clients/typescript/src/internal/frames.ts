@@ -48,7 +48,7 @@ export class FrameReader {
     }
   }
 
-  // A length that cannot be is told before what it counts has come.
+  // An impossible length is reported before its bytes have arrived.
   private readHead (): { rest: number, json: number } | undefined {
     if (this.size < 4) return undefined
     const length = this.peek(0)
