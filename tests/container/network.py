@@ -86,7 +86,7 @@ def test_rules_that_are_none():
 
 
 def contexts_ahead(*options):
-    """Languages that interpreters are set up for before anybody asks."""
+    """Languages whose interpreters are prewarmed."""
     with listener("mine", *options) as (_, http):
         return http.post("/api/contexts", NEW, language="javascript")[0], http.get("/api/interpreter/health")[1]["status"]
 

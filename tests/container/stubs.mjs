@@ -57,7 +57,7 @@ export class ContainerProxy {}
 export const switchPort = (request) => request;
 export const getContainer = (namespace, id) => namespace.get(id);
 
-/** A namespace as getSandbox() wants it: one object of that class for every id, all with the same base URL. */
+/** A namespace for getSandbox(): one object of that class for every id, all with the same base URL. */
 export function namespaceOf(Sandbox, baseUrl, env = {}) {
         const objects = new Map();
         return {

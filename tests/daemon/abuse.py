@@ -271,7 +271,7 @@ def test_a_caller_that_does_not_read():
         with WebSocket(daemon.connect()) as web:
             grown = read_nothing(daemon, lambda params: web.ask("script", **params, stream=True), limits)
             assert grown < 16 << 20, grown
-        # One who asks and asks, and never takes an answer, is not asked for more.
+        # A client that sends requests and reads no response: the daemon stops reading from it.
         with daemon.frames() as frames:
             before, sent = daemon.memory(), 0
             frames.socket.settimeout(1)
@@ -313,7 +313,7 @@ def test_without_descriptors_callers_wait():
             while not any(line["event"] == "cannot-accept" for line in daemon.lines()):
                 assert time.monotonic() < until
                 sock = daemon.connect()
-                sock.sendall(HELLO)  # those who say who they are are not dropped for others
+                sock.sendall(HELLO)  # greeted clients are not dropped for others
                 socks.append(sock)
                 frames.call("stats")
             late = daemon.connect()

@@ -47,7 +47,7 @@ def saved(sandbox):
 
 
 def is_stopped(frames, sandbox):
-    """Asked of all: a question about one is a use of it."""
+    """From the list of all: a request about one counts as use."""
     return [box["state"] for box in frames.call("sandbox.list")["sandboxes"] if box["sandbox"] == sandbox] == ["stopped"]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every language that says it has contexts (`notebook` in its manifest): the same few things of each."""
+"""Every language with contexts (`notebook` in its manifest): the same few checks for each."""
 import json
 import os
 import re

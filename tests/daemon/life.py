@@ -211,7 +211,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
 
 
 def test_systemd():
-    """Sockets that are handed over, and readiness that is told."""
+    """Sockets from systemd, and readiness notification."""
     directory = tempfile.mkdtemp()
     path, notify_path = os.path.join(directory, "socket"), os.path.join(directory, "notify")
     try:

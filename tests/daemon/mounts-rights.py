@@ -15,7 +15,7 @@ from http_client import Http
 from rpc import DAEMON, Daemon, Failed, Frames
 
 USER, OTHER, TEAM = 54321, 54322, 54777
-NAMED = 1  # a user that every host has, and who is in no group of the others
+NAMED = 1  # a user on every host, in no group of the others
 WRITES = {"default": {"create": True, "modify": True, "delete": True}}
 READ = "import os\nfor name in sorted(os.listdir('m')):\n    try: print(name, open('m/' + name).read())\n    except OSError as e: print(name, e.strerror)"
 WRITE = "open('m/new', 'w').write('new')\nopen('m/f', 'w').write('changed')"
@@ -75,7 +75,7 @@ def asked(frames, method, params):
 
 
 def as_user(daemon, questions, uid=USER, groups=(), face=None):
-    """The answers to [(method, params)] that this user gets, who connects himself."""
+    """The responses to [(method, params)] for this user, with a connection of its own."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -134,7 +134,7 @@ def test_one_that_was_given_by_half():
 
 
 def test_what_was_left_there_is_not_followed():
-    """A daemon that was taken over leaves links for root, who gives its directory away."""
+    """A daemon that was taken over leaves links for root, which gives its directory away."""
     with Folder() as folder:
         save(folder, "old")
         os.makedirs(folder.at("victim/a"))

@@ -45,7 +45,7 @@ def fill(frames):
 
 
 def check_the_line(daemon):
-    """The command line says it at the first use, once."""
+    """The command line reports it at the first use, once."""
     def said(name, *more):
         finished = cli("exec", name, "--socket", daemon.path, *more, "--", "true", env={"XDG_STATE_HOME": os.path.abspath("state")})
         assert finished.code == 0, finished
@@ -265,7 +265,7 @@ def test_sockets_that_the_engine_shut_down():
         os.close(pidfd)
         os.kill(daemon.engine_pid(), signal.SIGKILL)
         wait_until(lambda: len(lines_of(daemon, "ready")) == 2, "it does not start again")
-        daemon.port = lines_of(daemon, "listening")[-1]["port"]  # any other one: none was asked for
+        daemon.port = lines_of(daemon, "listening")[-1]["port"]  # any port: none was requested
         with daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as other:
             assert frames.call("stats")["restarts"] == other.call("stats")["restarts"] == 1
         assert len(lines_of(daemon, "sockets-broken")) == 1

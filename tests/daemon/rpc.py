@@ -85,7 +85,7 @@ class Frames:
         return self.next_id
 
     def turn(self):
-        """Take one message: an answer, a call of a host function, or something told."""
+        """Take one message: a response, a call of a host function, or a notification."""
         message, attachments = self.receive()
         if "method" not in message:
             self.answers[message["id"]] = (message, attachments)
@@ -234,7 +234,7 @@ class Daemon:
         self.log.close()
         if error[0] and os.path.exists(self.log_path):
             sys.stderr.write(self.log_text()[-4000:])
-        # The directory is removed whatever else a process of the daemon's that ends just now removes in it.
+        # Removes the directory even while a process of the daemon, just ending, removes files in it.
         shutil.rmtree(self.directory, ignore_errors=True)
         assert not os.path.exists(self.directory), os.listdir(self.directory)
 

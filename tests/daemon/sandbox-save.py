@@ -92,7 +92,7 @@ def test_a_save_that_fails_late_keeps_the_files():
 
 
 def other_is_stopped(frames):
-    """Asked of all: a question about one is a use of it."""
+    """From the list of all: a request about one counts as use."""
     return [box["state"] for box in frames.call("sandbox.list")["sandboxes"] if box["sandbox"] == "other"] == ["stopped"]
 
 

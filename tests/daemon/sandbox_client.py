@@ -12,7 +12,7 @@ from http_client import Http
 from rpc import DAEMON, Gone, PATIENCE
 
 
-IS_SANITIZED = b"__asan_init" in open(DAEMON, "rb").read()  # then memory that was given back is kept, and says nothing
+IS_SANITIZED = b"__asan_init" in open(DAEMON, "rb").read()  # then freed memory is kept, and the figures mean nothing
 
 
 class Socket:
@@ -88,7 +88,7 @@ def read_events(http):
 
 
 def read_raw(http):
-    """The body as bytes, whatever its type says."""
+    """The body as bytes, for any type."""
     if http.headers.get("transfer-encoding") == "chunked":
         return b"".join(http.chunks())
     size = int(http.headers.get("content-length", 0))

@@ -70,8 +70,9 @@ def test_a_directory_swapped_for_a_link_leads_nowhere():
             seen, tries = m.guest(look, timeout=100)
         finally:
             stop(pid)
-        # A link seen as such is followed by the guest's own kernel, which is outside the mount only in this test: the target
-        # exists here. Through the server itself nothing of it may come, so it is asked, too.
+        # A link seen as such is followed by the guest's own kernel, which is outside the mount only
+        # in this test: the target exists here. The server itself must return nothing of it, so it
+        # is tested directly, too.
         assert seen.get("inside", 0) > 100, (tries, seen)
         m.control.call("usage")
 

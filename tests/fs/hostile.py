@@ -136,7 +136,7 @@ def test_links_across_mounts():
 def test_nothing_of_overlayfs_can_be_forged():
     with Mounted({"file": "f", "d/x": "x"}, permissions=FREE) as m:
         for name in ("trusted.overlay.opaque", "trusted.overlay.redirect", "security.capability", "system.posix_acl_access", "trusted.x"):
-            # As root, whom the kernel asks less.
+            # As root, with fewer checks by the kernel.
             for path in ("file", "d"):
                 try:
                     os.setxattr(f"{m.at}/{path}", name, b"y")

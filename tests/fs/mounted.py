@@ -304,7 +304,8 @@ class Mounted:
         return self.control.call("usage")
 
     def settled(self):
-        """The usage once all handles are gone: the kernel tells of a file's end after close(2) has returned (FUSE_RELEASE)."""
+        """The usage once all handles are gone: the kernel reports a file's end after close(2) has
+        returned (FUSE_RELEASE)."""
         until = time.monotonic() + 20
         while (usage := self.usage())["handles"] and time.monotonic() < until:
             time.sleep(0.01)

@@ -198,7 +198,7 @@ def test_a_directory_above_is_not_moved():
         assert m.guest(work) == ("EACCES", True) and counts(m) == (1, 0)
 
 
-# ---- who shares a file -------------------------------------------------------------------------------------------
+# ---- shared files ------------------------------------------------------------------------------------------------
 
 def test_all_opens_of_a_file_agree():
     with passthrough() as m:
@@ -381,7 +381,7 @@ def test_the_host_writes_into_it():
 
 
 def test_the_host_replaces_it():
-    for seconds in (0, 10):  # with names the kernel believes, too
+    for seconds in (0, 10):  # with names cached by the kernel, too
         with passthrough(cacheSeconds=seconds) as m:
             def work(held):
                 return os.pread(held.fileno(), SIZE, 0) == DATA, whole(), os.fstat(held.fileno()).st_size, os.stat("large").st_size
@@ -424,7 +424,7 @@ def test_a_keeper_that_goes_takes_nothing_along():
 # ---- a server that lies --------------------------------------------------------------------------------------------
 
 class Liar:
-    """A server that has the kernel read by itself whatever is opened, however: a mount of one file, `large`."""
+    """A server that lets the kernel read every opened file by itself: a mount of one file, `large`."""
 
     def __init__(self, at, file_fd):
         self.fuse = os.open("/dev/fuse", os.O_RDWR)
@@ -467,7 +467,7 @@ class Liar:
                     self.answer(unique, error=-self.id)
                 else:
                     self.answer(unique, struct.pack("<QIi", 0, 1 << 7, self.id))
-            elif opcode not in (2, 42):  # FORGET has no answer
+            elif opcode not in (2, 42):  # FORGET has no response
                 self.answer(unique, error=errno.ENOSYS if opcode != 18 else 0)
 
     def close(self):

@@ -1,5 +1,5 @@
-"""Mount points of other mounts (points), with a server that the kernel asks at each step: actions
-of the host and the guest there, and a mount of one file."""
+"""Mount points of other mounts (points), with a server that gets a request at each step: actions of
+the host and the guest there, and a mount of one file."""
 import errno
 import os
 import shutil

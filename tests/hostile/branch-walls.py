@@ -15,7 +15,7 @@ TRY_ALL = rights.SYSCALLS + f"found = {rights.try_all()}\nprint({{name: r for na
 CAPS = rights.SYSCALLS + "print([int(status(n), 16) for n in ('CapInh', 'CapPrm', 'CapEff', 'CapAmb')], status('NoNewPrivs'), status('Seccomp'))"
 SETNS = rights.SYSCALLS + "print(call(308, os.open('/proc/self/ns/uts', 0), 0x4000000), call(317, 1, 0, 0))"
 NONE, ADMIN = "[0, 0, 0, 0] 1 2\n", f"[0, {rights.SYS_ADMIN}, {rights.SYS_ADMIN}, 0] 1 2\n"
-# The socket on which it is told to fork, as code of anybody finds it.
+# The socket with the requests to fork, found as any code would find it.
 FORK_SOCKET = """
 import array, os, socket, stat
 def is_fork_socket(fd):

@@ -38,7 +38,8 @@ attacks = []
 
 
 def attacked(n, code, context, **more):
-    """The answer of a cell that spoke for its agent; afterwards everything else works, and (asked of every eighth, for that costs) that context too, at most anew."""
+    """The response of a cell that sent messages for its agent; afterwards everything else works,
+    and (checked for every eighth, because it is slow) that context too, at most after a restart."""
     answer = n.run(PRELUDE + code, context, **{"timeoutMs": 10000, **more})
     if n.get(context)["state"] == "ended":
         assert n.get(context)["endedWhy"], answer
@@ -128,7 +129,7 @@ def between_cells(n):
 
 
 def questions_of_all_kinds(n):
-    """Without a caller who answers every one is refused; with one no more are open than there may be."""
+    """Without a caller to answer them all are refused; with one their number is bounded."""
     for i, number in enumerate(("1", "'x' * 1000", "[1]", "{}", "1.5", "None", "True", "-1")):
         attacked(n, f"say({{'method': 'input', 'id': {number}, 'params': {{'prompt': 'x'}}}})\ntime.sleep(0.05)", f"c{i}")
     for i, params in enumerate(("{}", "{'prompt': 5}", "{'prompt': 'x' * 5000000}", "{'prompt': None, 'password': 'x'}", "[]", "5")):

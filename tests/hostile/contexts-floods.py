@@ -54,7 +54,7 @@ def endless_output_nobody_reads(n):
 
 
 def streams_nobody_reads(n):
-    """Over HTTP: who does not read has the cell wait, and who goes has it end."""
+    """Over HTTP: a slow reader makes the cell wait, and a disconnected one ends it."""
     n.run("kept = 1")
     with Memory(n.daemon, ROOM) as memory:
         for code in ("while True: print('flood ' * 10000)", "while True: display('x' * 100000)"):

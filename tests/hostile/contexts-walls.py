@@ -140,7 +140,7 @@ def nobody_listens(n):
     assert n.value("attempt(socket.create_connection, ('192.0.2.1', 80), 2)") in ("'ENETUNREACH'", "'EHOSTUNREACH'", "'EACCES'", "'EPERM'"), "and there is no other network"
 
 
-# Acts of a cell on its own interpreter, and whether it lives on (None: either).
+# Acts of a cell on its own interpreter, and True if it survives (None: either).
 DOES = [
     ("os.close(0); os.close(1); os.close(2)", True), ("for fd in range(3, 1024):\n    try: os.close(fd)\n    except OSError: pass", False),
     ("os.closerange(0, 70000)", False),

@@ -85,7 +85,8 @@ def test_no_more_bytes():
 
 
 def test_sandboxes_until_there_are_no_more_files():
-    """A caller makes one after the other. Each that it was told of is there, also after a start; the next one is an error, and one that is deleted makes room."""
+    """A caller makes one after the other. Each confirmed one exists, also after a restart; the next
+    one is an error, and a deleted one makes room."""
     with Disk(files=60) as disk:
         made = []
         with Daemon(*disk.options) as daemon, daemon.frames() as frames:

@@ -44,7 +44,7 @@ class Served:
         assert self.ours() == self.before, (self.ours(), self.before)
 
     def is_calm(self):
-        """Templates and interpreters that were killed are made again by who needs them."""
+        """Killed templates and interpreters are made again on demand."""
         try:
             return self.frames.call("call", language="python", code="return 1")["status"] == "success"
         except Failed:
@@ -104,7 +104,7 @@ def test_files_that_take_all():
 
 
 def test_hardly_any():
-    """All that is asked for is done or refused, and refused is not forgotten about."""
+    """Every request is executed or refused, and a refused one leaves no state."""
     with served() as all_of_it:
         with bounded("memory", 2 * MIB):
             for method, params in (("call", {"language": "python", "code": "return 6 * 7"}), ("call", {"language": "python", "code": "return 6 * 7", "warm": False}),

@@ -123,7 +123,7 @@ def test_boxes_that_take_all():
 
 
 def test_sandboxes_until_there_are_no_more_processes():
-    """A caller makes one after the other. Those it was told of go on, and one that is deleted makes room for the next."""
+    """A caller makes one after the other. Confirmed ones go on, and a deleted one makes room for the next."""
     with Daemon() as daemon, daemon.frames() as frames:
         tenant, made = begin(frames), []
         with bounded("pids", 60):

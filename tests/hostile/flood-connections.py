@@ -110,7 +110,7 @@ def test_silence_on_the_unix_socket():
 
 
 def flood_as(uid, daemon, ready):
-    """Another user's connections, some of which are greeted; until told to end."""
+    """Another user's connections, some of which are greeted; until the signal to end."""
     reader, writer = ready
     pid = os.fork()
     if pid == 0:

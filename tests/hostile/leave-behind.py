@@ -89,7 +89,7 @@ def test_a_connection_over_the_loopback():
 
 
 def attempts(*calls):
-    """Each of these, whatever it says."""
+    """Makes each of these calls, and ignores the results."""
     return "def tries(f):\n    try: f()\n    except OSError: pass\n" + "\n".join(f"tries(lambda: {call})" for call in calls)
 
 
@@ -107,7 +107,7 @@ def test_a_datagram_of_ipv6_that_finds_no_way():
 
 
 def test_sockets_without_traffic_are_no_touching():
-    """The twin: names of the box, sockets that are bound, between processes, and that ask for interfaces."""
+    """The twin: names of the box, bound sockets, sockets between processes, and sockets that list interfaces."""
     before, after = left("socket.getaddrinfo('localhost', 80); s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n"
                          "a, b = socket.socketpair(); a.send(b'x'); b.recv(1); socket.if_nameindex()")
     assert before == after

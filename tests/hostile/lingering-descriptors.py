@@ -86,7 +86,8 @@ def test_calls_and_set_up_code():
         cold = evil.ask("call", language="python", code=SLOW + "def main(): return attack(find(socket.SOCK_STREAM))", function="main")
         is_served(victim)
         print("+", ended(evil, cold))
-        # At the first fork, on the socket by which the template is told to fork, which the keeper has the other end of; and on its channel.
+        # At the first fork, on the template's socket for fork requests, whose other end is the
+        # keeper's; and on its channel.
         for kind in ("SOCK_SEQPACKET", "SOCK_STREAM"):
             setup = SLOW + f"os.register_at_fork(before=lambda: attack(find(socket.{kind}), 20))\n"
             prefix = evil.call("prefix.create", language="python", code=setup)["prefix"]
@@ -117,7 +118,7 @@ def test_contexts_and_shells():
                 print("+", ended(evil, number))
             evil.call("context.delete", sandbox="evil", context=context)
             is_served(victim)
-        # A session's shell has a socket of ours, which its programs can be given.
+        # A session's shell has a socket of Cloche's, which its programs can be given.
         command = "for fd in /proc/$$/fd/*; do case $(readlink $fd) in socket:*) eval \"exec 9<&${fd##*/}\";; esac; done; python3 -c \"$CODE\""
         code = SLOW + "to = socket.socket(fileno=9)\nprint(to.type, attack(to, 20))"
         number = evil.ask("exec", sandbox="evil", session="default", command=command, env={"CODE": code})

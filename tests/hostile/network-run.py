@@ -64,7 +64,7 @@ def test_all_else_is_refused_and_told():
     assert [row["host"] for row in rows] == ["other.test"] and rows[0]["kind"] == "dns" and rows[0]["count"] >= 1, rows
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test", denials=True)
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
-    # When the run failed, it is told unasked, and not without end; when it did not, only who asks is told.
+    # After a failed run the message comes unrequested, and bounded; after a good one only on request.
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "for i in {1..12}; do curl -sS -m 5 http://n$i.test/; done", network="allowed.test")

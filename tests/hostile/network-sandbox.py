@@ -51,7 +51,7 @@ def test_without_a_policy():
         box = Sandbox(frames, "none")
         assert box.python("print(name('allowed.test'), talk('93.184.216.34', 80))") == "gaierror OSError"
         assert box.decisions() == []
-        # A command that failed for it has who can allow it; one that did not, or failed otherwise, has not.
+        # The error of a command that failed for this names the remedy; others do not.
         way_out = "the sandbox none has no network; whoever runs it can allow more: cloche net none --allow HOST, or for new sandboxes cloched --network"
         assert box.run("curl -sS http://allowed.test/")["warnings"] == [way_out]
         for command in ("curl -sS http://allowed.test/; true", "echo no such thing >&2; false"):

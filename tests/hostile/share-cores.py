@@ -61,7 +61,7 @@ def test_code_that_is_forked_from_set_up_code_cannot_either():
 
 
 def test_set_up_code_makes_and_shares_no_cookie():
-    """Where core scheduling was asked for it may make one, as its forks do when they enter their boxes."""
+    """With core scheduling it may make one, as its forks do when they enter their boxes."""
     with Warm(setup=HERE + f"FOUND = [change(command) for command in {[SHARE_TO, SHARE_FROM, UNKNOWN, CREATE]}]\n") as warm:
         found = warm.value("FOUND")
     equal(found, [errno.EPERM] * 4)

@@ -239,7 +239,7 @@ def test_a_daemon_that_ends_meanwhile():
 
 
 def test_many_starts_leave_room_for_others():
-    """Here no process is stopped: a caller asks for more cold runs than boxes are made at once."""
+    """Here no process is stopped: a caller requests more cold runs than boxes are made at once."""
     need_root()
     with Daemon(tcp=True) as daemon, daemon.frames() as evil, Frames(daemon.connect_tcp(), token=daemon.token) as victim:
         call = {**COLD, "files": {}}

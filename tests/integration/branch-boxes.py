@@ -30,7 +30,7 @@ def forks_have_what_there_was(*before):
         equal(own.said("ls /workspace"), "mine\n")
         equal(sandbox.said("ls /workspace"), "file\n")
         equal(context.run("print(x)"), "[1, 'of the template', 2]\n")
-        # Several at once, while it stands there; and again after it was asked something.
+        # Several at once, while it is frozen there; and again after a request to it.
         boxes = [keeper.box(parent=original.name) for _ in range(3)]
         equal(context.branch(), None)
         equal([box.live().run("print(x)") for box in boxes], ["[1, 'of the template', 2]\n"] * 3)
@@ -195,7 +195,7 @@ def test_who_cannot_be_forked():
         away = other.forkable(original)
         assert "no way back" in refusal(sandbox.context, away).message
         other.context(away)
-        # A fork that does not arrive says why, on its original's channel; that one goes on.
+        # A fork that does not arrive reports the reason, on its original's channel; that one goes on.
         context = original.live()
         box = sandbox.context(original)
         equal(context.branch(), None)

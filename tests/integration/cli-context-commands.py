@@ -97,7 +97,7 @@ def lives():
     assert b"y  int  1\n" in ok("context", "describe", "box", made)
     assert f"{made}\tpython\n".encode() in ok("__complete", "context", "get", "box", "")
     equal(ok("__complete", "context", "run", "nowhere", "--context", ""), b"")
-    equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # to ask made none
+    equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # a query created none
     equal(rows("context", "interrupt", "box", made)["interrupted"], False)
     ok("context", "restart", "box", made)
     assert "NameError" in run("--context", made, code="y")[2]

@@ -125,7 +125,8 @@ LINKS = "ln -s a /data/near; ln -s ../../etc/passwd /data/far; ln -s /etc/passwd
 
 
 def test_links_that_lead_out_of_a_mount():
-    """They are refused by the run's own sync when it says so, or by a later sync of a run that said so; the twins: without it they are made, and links that stay inside always are."""
+    """They are refused by the run's own sync with that option, or by a later sync of a run with it;
+    the twins: without it they are made, and links that stay inside always are."""
     make({"a": "a"})
     finished = bash(LINKS, rule="**=*", links="inside", on_error="continue")
     equal((finished.code, tree()), (1, {"a": b"a", "b": b"1\n", "near": ("a",)}), finished)

@@ -11,7 +11,8 @@ from cloche import cli, equal, write_file
 
 
 class Peer:
-    """Answers each request as answers[method](params) says: a result, or (result, attachments), or a list of raw frames to send before it."""
+    """Responds to each request with answers[method](params): a result, or (result, attachments), or
+    a list of raw frames to send before it."""
 
     def __init__(self, answers):
         self.answers = {"hello": lambda params: {"server": "cloche", "version": "0", "protocol": 1}, "sandbox.get": lambda params: {}, **answers}

@@ -361,7 +361,7 @@ TIMEOUT = 120
 
 
 def batch(language, rows, program):
-    """One call for all rows; where it fails, or a value is another one, each row by itself says which."""
+    """One call for all rows; if it fails, or a value differs, each row runs alone to find which."""
     result = call(language, program([body for _, body, _ in rows]), "main")
     if result.status == "success" and result.value == [expected for _, _, expected in rows]:
         return

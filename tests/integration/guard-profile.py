@@ -1,5 +1,6 @@
-"""The profile for ordinary users: without an option their runs start although guards are missing that only root or a delegated control
-group can give, and one line says so, once. Root has no profile."""
+"""The profile for ordinary users: without an option their runs start although guards are missing
+that only root or a delegated control group can provide, and one line reports that, once. Root has
+no profile."""
 import json
 import os
 import re

@@ -19,7 +19,7 @@ def table(name, macro):
 
 
 def rights_table():
-    """name -> whether set-up code and a context may."""
+    """name -> True if set-up code and a context may."""
     rows = (re.match(r'CLOCHE_RIGHT\(\w+, "([^"]+)", (\w+), (\w+), ', line).groups() for line in table("rights.def", "CLOCHE_RIGHT"))
     return {name: [set_up == "MAY", context == "MAY"] for name, set_up, context in rows}
 
@@ -118,7 +118,7 @@ def test_landlock_rules_that_are_not_in_force_show():
 
 
 def test_a_kernel_without_landlock_is_no_fault():
-    """Programs that need it refuse to start there, as the line of the host says."""
+    """Programs that need it refuse to start there, according to the host's line."""
     code, parts = report(under=NO_LANDLOCK)
     equal([code, parts["host"]["landlock"]["present"]], [0, False])
     equal({row["state"] for row in parts["landlock"].values()}, {"absent"})

@@ -67,7 +67,7 @@ def test_host_functions():
 
 
 def test_what_runs_before_a_run():
-    """A child gets ready before anybody asks: nothing of the set-up's may show from that."""
+    """A child is prepared before the first request: nothing of the set-up's may show from that."""
     setup = "trap 'echo debug >&2' DEBUG; trap 'echo bye >&2' EXIT; printf() { echo mine >&2; }\nset -x"
     with Warm("bash", setup, spares=2) as warm:
         result = warm.run("trap - DEBUG; set +x; f() { echo r; }", pause=200)

@@ -51,7 +51,7 @@ def test_gems_and_libraries_are_there():
     with Warm("ruby") as warm:
         equal(warm.value("before = $LOADED_FEATURES.size\nrequire 'json'\nrequire 'set'\nrequire 'csv'\nrequire 'time'\n[$LOADED_FEATURES.size - before, Gem::Version.new('1.10') > Gem::Version.new('1.9')]"), [0, True])
         equal(warm.run("require 'no/such'").error["type"], "LoadError")
-        # RubyGems keeps Ruby's own require, which is in C, and none of ours.
+        # RubyGems keeps Ruby's own require, which is in C, and none of the agent's.
         equal(warm.value("gem 'json'\n[Kernel.instance_method(:gem_original_require).source_location, Kernel.instance_method(:gem).source_location[0][/rubygems/]]"),
               [None, "rubygems"])
         equal(warm.value("defined?(ClocheRehearsal_).inspect + Object.private_method_defined?(:f_).to_s"), "nilfalse")

@@ -1,4 +1,4 @@
-/* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each
+/* For tests: a keeper and its boxes, driven by lines of JSON on standard input, with a line of response each
  * (tests/lib/keeper_boxes.py):
  *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount":
  * "/workspace/m", "limits": {"memoryBytes": 1}}

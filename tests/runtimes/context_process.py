@@ -199,7 +199,7 @@ class ContextCase(unittest.TestCase):
 
 
 class SharedContextCase(ContextCase):
-    """The tests of a class share a context, but for those that spoil it: each says so and has its own."""
+    """The tests of a class share a context, except those that spoil it: each of them has its own."""
 
     @classmethod
     def setUpClass(cls):

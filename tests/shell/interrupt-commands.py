@@ -7,7 +7,7 @@ from shell import Shell, eventually, is_alive
 
 
 def begin(s, command, **about):
-    """Under way, not only asked for."""
+    """Started, not only requested."""
     mark = os.path.join(s.top, "mark")
     files = s.begin(f"echo >'{mark}'; {command}", **about)
     eventually(lambda: os.path.exists(mark) and os.path.getsize(mark))
@@ -36,7 +36,7 @@ def kill_all_but_sleep(s):
             if name != "sleep":
                 os.kill(pid, signal.SIGKILL)
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended by itself meanwhile
+            continue  # it ended on its own meanwhile
         if name != "sleep":
             eventually(lambda: not is_alive(pid))
 

@@ -114,7 +114,7 @@ def test_what_is_no_conflict():
     with Synced(TREE, memory="8m") as s:
         changes = [s.deleted("gone"), s.modified("m.txt", "ours")]
         os.unlink(s.root + "/gone")
-        os.chmod(s.root + "/m.txt", 0o600)  # ctime alone does not tell: a rename or a link would, too
+        os.chmod(s.root + "/m.txt", 0o600)  # ctime alone is no proof: a rename or a link would change it, too
         result = s.run(changes)
         assert result["synced"] == ["m.txt"] and [row["reason"] for row in result["skipped"]] == ["gone"], result
 

@@ -29,7 +29,7 @@ static json_t *asked_host(struct agent *a, const struct agent_request *q)
         return made;
 }
 
-/* Two processes ask at once; each finds its own argument in its answer. */
+/* Two processes send requests at once; each finds its own argument in its response. */
 static json_t *asked_by_forks(struct agent *a)
 {
         int good = 0;

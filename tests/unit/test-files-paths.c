@@ -38,7 +38,7 @@ static void test_paths(void)
         absolute(".hidden/..x", "/workspace/.hidden/..x");
         absolute("", NULL);
         absolute(many, NULL);
-        many[PATH_BYTES_MAX - 4] = '\0'; /* fits by itself, not below /workspace */
+        many[PATH_BYTES_MAX - 4] = '\0'; /* fits alone, but not below /workspace */
         absolute(many, NULL);
         free(many);
         path = path_parent("/a/b");

@@ -1,5 +1,5 @@
 /* Seats: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real boxes. With an argument it
- * says how long they take. */
+ * prints how long they take. */
 #include <cloche/cloche.h>
 
 #include "base/clock.h"
@@ -69,7 +69,7 @@ static void set_up(void)
         must(cloche_prefix_new(engine, &prefix_options, &prefix, NULL, &e), "set up a prefix");
 }
 
-/* Its init is asked in turn. */
+/* Its init gets the requests in turn. */
 static struct box make_sandbox(void)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));

@@ -29,7 +29,7 @@ static const char globals[] =
 
 static void release_all(void)
 {
-        /* The last that asked is answered first. */
+        /* The last request is answered first. */
         while (host.open_count > 0) {
                 cloche_bridge_call *call = host.open[--host.open_count];
 

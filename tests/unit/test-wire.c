@@ -323,7 +323,7 @@ static void test_json_human(void)
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-/* Text form to frame form, checked, and back; json_equal tells 1 from 1.0. */
+/* Text form to frame form, checked, and back; json_equal distinguishes 1 from 1.0. */
 static int survives(json_t *value)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(4 * MIB);

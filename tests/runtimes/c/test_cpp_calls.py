@@ -276,7 +276,7 @@ int later(const map<string, int> *m = nullptr) { return m ? 1 : 0; }
 
 
 class Overloads(AgentCase):
-    """Each function says which one it is."""
+    """Each function returns its own name."""
     language = "cpp"
     CODE = HEAD + """
 #define IS(name, text, ...) string name(__VA_ARGS__) { return text; }

@@ -318,7 +318,7 @@ class Input(SharedCase):
 
 class Interrupts(SharedCase):
     def interrupted(self, code, lines=()):
-        """A cell that says `on` and is then interrupted."""
+        """A cell that prints `on` and is then interrupted."""
         self.context.begin("x = 5\nprint('on')\n" + code)
         self.context.printed("on\n")
         self.context.interrupt()

@@ -308,7 +308,7 @@ class Waiting(ContextCase):
 
 class Interrupts(ContextCase):
     def interrupted(self, code, lines=()):
-        """A cell that says `on` and is then interrupted."""
+        """A cell that prints `on` and is then interrupted."""
         self.context.begin("x = 5\nputs 'on'\n" + code)
         self.context.printed("on\n")
         self.context.interrupt()

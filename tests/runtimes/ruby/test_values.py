@@ -164,7 +164,7 @@ class OwnTypes(AgentCase):
         self.assertEqual(self.error("{n: [1].each.lazy.map { raise KeyError, 'late' }}")["type"], "KeyError")
 
     def test_patterns(self):
-        # Flag m where it says something: Ruby's ^ and $ are the ends of lines.
+        # Flag m where it has a meaning: Ruby's ^ and $ are the ends of lines.
         for pattern, flags in (("/a.b/i", "i"), ("/^x$/m", "ms"), ("/x$/", "m"), (r"/[^$]\$\^/", ""), (r"/[^\]$]/", ""), (r"/\\\\$/", "m")):
             with self.subTest(pattern):
                 self.assertEqual(self.call(f"def f = {pattern}")["flags"], flags)
