@@ -477,7 +477,7 @@ static char *read_script(const char *path, size_t *ret_size)
 #define CALL_ID 1
 #define THREW (-32000) /* spec/agent.md */
 
-/* Tells the engine that the code did not compile, unlike a program that exits with 1; the
+/* Shows the engine that the code did not compile, unlike a program that exits with 1; the
  * program itself never has the channel. */
 static int send_failure(const struct compile_error *e)
 {
