@@ -1,5 +1,6 @@
 #include "guards.h"
 
+#include <cloche/cloche.h>
 #include <stdio.h>
 
 uint32_t guards_missing(const cloche_engine *engine)

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 
+#include <cloche/cloche.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 #include "mounts.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
