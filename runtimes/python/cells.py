@@ -527,7 +527,7 @@ class Nowhere:
 def warm_up():
     """Modules that cells need are imported and have run before the fork; they leave nothing in the user's namespace."""
     shell = get_shell()
-    for name in ("bridge", "rare", "traces", "displays", "names", "charts"):
+    for name in ("bridge", "evident", "traces", "displays", "names", "charts"):
         part(name)
     names = set(shell.user_ns)
     rehearse(shell, names, REHEARSED[:-1] * (REHEARSALS - 1) + REHEARSED)

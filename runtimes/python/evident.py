@@ -5,7 +5,6 @@ call's."""
 import sys
 from _collections_abc import ItemsView, Iterator, KeysView, Mapping, Sequence, Set, ValuesView
 
-rare = part("rare")
 Refused = part("values")["Refused"]
 ITEMS_MAX = 1000000
 WAY_OUT = "return its data, or give its class a method to_dict()"
@@ -166,6 +165,13 @@ KNOWN = {
 
 # ---- numpy ----
 
+def encode_numpy(encoder, value, depth):
+    """Values that its own tolist() and item() would turn into numbers without a meaning, and masked arrays."""
+    if hasattr(value, "mask"):
+        return encoder.encode(value.tolist(), depth)
+    return (numpy_array if ("numpy", "ndarray") in kin(value) else numpy_scalar)(encoder, value, depth)
+
+
 UNITS_OF_DAYS = ("Y", "M", "W", "D")
 UNITS_OF_SECONDS = ("h", "m", "s")
 
@@ -210,7 +216,6 @@ def numpy_scalar(encoder, value, depth):
 
 
 def numpy_array(encoder, value, depth):
-    """Encodes dtypes that tolist would turn into meaningless numbers."""
     if value.ndim == 0:
         return numpy_scalar(encoder, value[()], depth)
     return encoder.items(value, list(value), depth)

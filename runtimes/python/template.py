@@ -48,7 +48,7 @@ class Template:
                 __import__(name)
             except ImportError:
                 continue  # stripped from the image
-        for name in ("rare", "errors"):
+        for name in ("evident", "errors"):
             part(name)
         self.warmed = {name: sys.modules[name] for name in set(sys.modules) - before if "." not in name}
 

@@ -1,6 +1,7 @@
 // One request that may send events before its response: a promise of the response, and an iterable of the events.
 import type { Received, Waiting } from './connection.js'
-import type { Attachments, Json } from './encode.js'
+import type { Attachments } from './encode.js'
+import type { Json } from './values.js'
 
 /** From this many waiting bytes on the daemon pauses the request's events. */
 const HIGH_BYTES = 2 ** 20

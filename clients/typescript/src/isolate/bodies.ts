@@ -1,7 +1,7 @@
 // Unfinished bodies come piece by piece, by calls of the host (spec/agent.md, Bodies). The code
 // waits while they are not read.
 import type { Outgoing } from '../internal/connection.js'
-import { makeError } from '../internal/decode.js'
+import { makeError } from '../internal/values.js'
 import { encodeAnswer } from '../internal/host.js'
 import type { Armed } from './limits.js'
 
