@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What does a cold call cost, against starting that interpreter plainly, and against bubblewrap?
+"""The cost of a cold call, against starting that interpreter plainly, and against bubblewrap.
 
     bench/cold-call.py [--build DIR] [--repeat N] [--json]
 
-Every command is run once per round, in turn, so that a slow moment of the machine falls on all of them alike. The
-ratios say more than the milliseconds. The floor is fork and exec of /bin/true.
-"""
+Every command is run once per round, in turn, so that a slow moment of the machine falls on all of
+them alike. The ratios are more reliable than the milliseconds. The floor is fork and exec of
+/bin/true."""
 import argparse
 import json
 import os
@@ -26,7 +26,7 @@ BUBBLEWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr"
 
 
 def candidates(cloche):
-    """name -> (command, name of what its ratio is taken to)"""
+    """name -> (command, name of the row its ratio refers to)"""
     rows = {"fork and exec /bin/true": (["/bin/true"], None)}
     for language, row in LANGUAGES.items():
         if not os.access(row["plain"][0], os.X_OK):
@@ -39,7 +39,7 @@ def candidates(cloche):
     return rows
 
 
-# The caller's variables would weigh on some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
+# The caller's variables would slow some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/tmp"}
 
 

@@ -1,10 +1,14 @@
 #!/usr/bin/python3
-"""context.py [--build BUILD] [--rounds N] [--idle N] [--only PART,…] [--without SIDE,…] [--json]: what contexts (interpreters that stay) cost, beside the interpreter of
-@cloudflare/sandbox's container server (peers/upstream.py), a Jupyter kernel (peers/jupyter.py), and python3 -i over a pipe. What is missing is installed at the first time.
+"""context.py [--build BUILD] [--rounds N] [--idle N] [--only PART,…] [--without SIDE,…] [--json]:
+the cost of contexts (persistent interpreters), beside the interpreter of @cloudflare/sandbox's
+container server (peers/upstream.py), a Jupyter kernel (peers/jupyter.py), and python3 -i over a
+pipe. Missing ones are installed on first use.
 
-The sides take turns in blocks of ten, so that a slow moment of the machine falls on all: read the ratios (how many times Cloche's p50 a side's is), not the milliseconds.
+The sides take turns in blocks of ten, so that a slow moment of the machine falls on all: read the
+ratios (of a side's p50 to Cloche's), not the milliseconds.
 
-Parts: create, cells, plots, memory, fork (Cloche alone). As root, for the upstream server makes pid namespaces."""
+Parts: create, cells, plots, memory, fork (Cloche alone). As root, for the upstream server makes pid
+namespaces."""
 import argparse
 import contextlib
 import os
@@ -37,7 +41,7 @@ def arguments():
 
 
 def peers(stack, without):
-    """Those that can be had."""
+    """The available sides."""
     import context_sides
     import jupyter
     import upstream

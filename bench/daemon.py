@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""daemon.py [--build BUILD] [--runs N] [--idle N]: what the daemon adds to a run, and what a connection costs.
+"""daemon.py [--build BUILD] [--runs N] [--idle N]: the time that the daemon adds to a run, and the cost of a connection.
 
 Warm calls of an empty Python function: latency (p50, p99) and throughput at 1, 8 and 64 in flight, over frames, HTTP and WebSocket, all
 on one unix socket and on as few connections as the carrier permits (HTTP: one request per connection at a time). Then a request that

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-"""What it costs to write a run's changes to the host: cloche-sync and rsync -a, the same result on the same disk.
+"""The cost of writing a run's changes to the host: cloche-sync and rsync -a, the same result on the
+same disk.
 
     bench/fs-sync.py [--build DIR] [--rounds N] [--files N] [--memory]
 
-Run as root, with rsync installed (apt-get install rsync). The tree has --files files; as many are made new in it and a tenth is changed.
-rsync -a is given a directory in which all of that stands ready; cloche-sync a list of changes and numbered contents on a tmpfs, as
-cloche-fs leaves them. rsync waits for no disk and a crash leaves a mixture; "and sync" is what it costs to know that it is written,
-which cloche-sync's figure has in it. Both have their sources in memory. The target is a fresh ext4 in a file, and no tree is removed
-before the end: ext4 walks around inodes that were freed in the last minutes, one by one. --memory: a tmpfs.
-"""
+Run as root, with rsync installed (apt-get install rsync). The tree has --files files; as many are
+made new in it and a tenth is changed. rsync -a gets a directory with the final state; cloche-sync a
+list of changes and numbered contents on a tmpfs, as cloche-fs leaves them. rsync waits for no disk
+and a crash leaves a mixture; "and sync" adds the wait for the disk, which cloche-sync's figure
+includes. Both have their sources in memory. The target is a fresh ext4 in a file, and no tree is
+removed before the end: ext4 walks around inodes that were freed in the last minutes, one by one.
+--memory: a tmpfs."""
 import argparse
 import os
 import resource
@@ -45,7 +47,7 @@ def fill(root, kind, numbers, text):
 
 
 def cpu():
-    """Seconds of processors that children have used up, those that have ended."""
+    """Processor seconds of ended children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -84,7 +86,7 @@ def changes_of(s):
 
 
 def mount_image(folder):
-    """A file system of its own, gone with this process."""
+    """A private file system, gone with this process."""
     image = folder + ".image"
     subprocess.run(["truncate", "-s", "8G", image], check=True)
     subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image], check=True)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""What a mount under rules costs: the same work done in a directory itself and through cloche-fs with 50 rules.
+"""The cost of a mount under rules: the same work done in a directory itself and through cloche-fs
+with 50 rules.
 
     bench/fs-tree.py [--build DIR] [--rounds N] [--files N] [--gib N]
 
-Run as root (it mounts, in a namespace of its own). Medians of N rounds; each round has a mount of its own, so nothing is cached in it
-but what the work itself brought there ("again" is the same work once more). The host's page cache is warm
-for both, but for what is called cold. "processor" is the time spent by the guest and the server together, which says the same on a
-machine that others use.
-"""
+Run as root (it mounts, in a namespace of its own). Medians of N rounds; each round has a mount of
+its own, so its cache has only data from the work itself ("again" is the same work once more). The
+host's page cache is warm for both, except in rows called cold. "processor" is the time spent by the
+guest and the server together, which is the same on a busy machine."""
 import argparse
 import os
 import shutil
@@ -75,7 +75,7 @@ def git_status():
 
 
 def git_refresh():
-    """The index of a checkout knows the times and numbers of its files, or git reads them all."""
+    """The index of a checkout has the times and numbers of its files; otherwise git reads them all."""
     subprocess.run(["git", "update-index", "-q", "--refresh"], check=True, stdin=subprocess.DEVNULL, env={**os.environ, "HOME": "/"})
 
 
@@ -108,7 +108,7 @@ def make_big(root):
 
 
 def processor_s(pid):
-    """Of this process, its children, and the server."""
+    """Processor time of this process, its children, and the server."""
     with open(f"/proc/{pid}/schedstat") as file:
         return sum(os.times()[:4]) + int(file.read().split()[0]) / 1e9
 

@@ -1,8 +1,8 @@
-/* How does memory grow with prefixes, and with children kept ready? One JSON line a size:
+/* Growth of memory with prefixes, and with pooled children. One JSON line a size:
  *   {"question": "prefixes", "count": 100, "group_bytes": …, "ms_each": …}    count different set-ups, up and idle
  *   {"question": "spares", "count": 1000, "group_bytes": …, "ms_each": …}     count forked children of one set-up
- * group_bytes is what the kernel charges to all boxes together, page tables and namespaces included (memory.usage of
- * the keeper's group), less what there was before. Usage: bench-growth LANGUAGE prefixes|spares COUNT… */
+ * group_bytes is the kernel's charge for all boxes together, page tables and namespaces included (memory.usage of
+ * the keeper's group), less the charge before. Usage: bench-growth LANGUAGE prefixes|spares COUNT… */
 #include <cloche/cloche.h>
 #include <dirent.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ static double now_ms(void)
         return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The group of the one keeper whose parent we are, found by name below where ours is. Version 1. */
+/* The group of the one keeper whose parent is this process, found by name below this process's group. Version 1. */
 static long long group_bytes(void)
 {
         char line[512], path[1024] = "", file[1400];
@@ -83,7 +83,7 @@ static int measure_prefixes(const char *language, int count, struct cloche_err *
 
         if (r < 0 || !prefixes)
                 return r;
-        r = cloche_prefix_new(engine, &opt, &first, NULL, e); /* brings up the base they all stand on */
+        r = cloche_prefix_new(engine, &opt, &first, NULL, e); /* creates the base that all share */
         before = group_bytes();
         start = now_ms();
         for (int i = 0; r == 0 && i < count; i++) {
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 
         if (argc < 4)
                 return 2;
-        /* Six descriptors a spare. */
+        /* Six descriptors for each pooled child. */
         if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);

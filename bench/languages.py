@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""What does a call cost in each language: cold, forked on demand, from a spare; against starting the interpreter (or the compiler
-and the program) plainly, and against @runno/sandbox's WebAssembly in the same run?
+"""The cost of a call in each language: cold, forked on demand, from the pool; against starting the
+interpreter (or the compiler and the program) plainly, and against @runno/sandbox's WebAssembly in
+the same run.
 
     bench/languages.py [--build DIR] [--runs N] [--no-peers] [--only LANGUAGE] [--json]
 
-The ratio is to the language's own plain start. For C and C++ that is gcc or g++ and the program; the first call of a program
-compiles it, later ones take what was built.
-"""
+The ratio is to the language's own plain start. For C and C++ that is gcc or g++ and the program;
+the first call of a program compiles it, later ones reuse the build."""
 import argparse
 import json
 import os
@@ -17,7 +17,7 @@ import tempfile
 import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The caller's variables would weigh on some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
+# The caller's variables would slow some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
 C_PROGRAM = "int one(void) { return %d; }\nint main(void) { return one() < 0; }\n"
 PLAIN = {
@@ -52,7 +52,7 @@ def row(language, what, samples):
 
 
 def first_calls(build, language, runs):
-    """Plain compiler and first call in turn, each of a program that nobody has seen."""
+    """Plain compiler and first call in turn, each with a new program."""
     plain, ours = [], []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**ENVIRONMENT, "HOME": folder}

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""What working in a mounted directory costs: the same Python natively, in a bubblewrap sandbox with a bind mount, and in a box of
-Cloche's with cloche-fs and 50 rules in between.
+"""The cost of work in a mounted directory: the same Python natively, in a bubblewrap sandbox with a
+bind mount, and in a box of Cloche's with cloche-fs and 50 rules in between.
 
     bench/mounts.py [--build DIR] [--rounds N] [--files N] [--gib N] [--only WORK]
 
-The last work is a mount with the default rules, of which the kernel reads large files by itself (passthrough); beside it stands the same by
-the ordinary way, with the 50 rules. Run as root. Rounds interleave the three ways; medians, and the ratio to native of the same run. The work measures itself, so starting is
-not counted. Everything is in the host's page cache before ("first": a fresh box that touches each file once; "again": the same work in
-the same process once more).
-"""
+The last work is a mount with the default rules, of which the kernel reads large files by itself
+(passthrough); beside it stands the same by the ordinary way, with the 50 rules. Run as root. Rounds
+interleave the three ways; medians, and the ratio to native of the same run. The work measures
+itself, so starting is not counted. Everything is in the host's page cache before ("first": a fresh
+box that touches each file once; "again": the same work in the same process once more)."""
 import argparse
 import json
 import os

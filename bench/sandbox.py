@@ -1,12 +1,17 @@
 #!/usr/bin/python3
-"""sandbox.py [--build BUILD] [--rounds N] [--at-once N] [--idle N] [--only PART,…] [--no-upstream] [--json]: what sandboxes cost, beside the
-container server of @cloudflare/sandbox (peers/upstream.py, downloaded at the first time).
+"""sandbox.py [--build BUILD] [--rounds N] [--at-once N] [--idle N] [--only PART,…] [--no-upstream]
+[--json]: the cost of sandboxes, beside the container server of @cloudflare/sandbox
+(peers/upstream.py, downloaded on first use).
 
-Both are asked by the same client over HTTP on loopback, one connection each, kept alive; Cloche is asked over frames on its unix socket too. The sides take
-turns in blocks of ten, so that a slow moment of the machine falls on both: read the ratios (how many times faster Cloche over HTTP is), not the milliseconds.
+The same client drives both over HTTP on loopback, one connection each, kept alive; and Cloche over
+frames on its unix socket too. The sides take turns in blocks of ten, so that a slow moment of the
+machine falls on both: read the ratios (how many times faster Cloche over HTTP is), not the
+milliseconds.
 
-Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: upstream's unit is a container, which is not there), concurrent (N at once, from N threads),
-transfer (100 MiB there and back), idle (memory of N sandboxes with a session each, all processes), cli. As root, for the peer makes pid namespaces."""
+Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: upstream's unit is a
+container, which is not there), concurrent (N at once, from N threads), transfer (100 MiB there and
+back), idle (memory of N sandboxes with a session each, all processes), cli. As root, for the peer
+makes pid namespaces."""
 import argparse
 import contextlib
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What does a run forked from a warm template cost, against the bare fork of such a process and against others?
+"""The cost of a run forked from a warm template, against the bare fork of such a process and against others.
 
     bench/warm-run.py [--build DIR] [--runs N] [--no-peers] [--growth] [--json]
 

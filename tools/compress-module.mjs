@@ -1,5 +1,6 @@
 #!/usr/bin/node
-// compress-module SOURCE TARGET: the text of a large module, compressed: each cold box has a copy of its runtime, and few need this part.
+// compress-module SOURCE TARGET: compress the text of a large module: each cold box has a copy of
+// its runtime, and few need this part.
 import fs from 'node:fs'
 import zlib from 'node:zlib'
 

@@ -13,7 +13,7 @@ FRAMES = {"20 MB": 1_250_000, "200 MB": 12_500_000}  # rows of two columns of 8 
 
 
 def add(table, what, times, failures):
-    """A row a side, with how many times Cloche's (the first side's) p50 the others' is. times: side to ms."""
+    """A row a side, with the ratio of the others' p50 to that of Cloche (the first side). times: side to ms."""
     first = None
     for side, ms in times.items():
         p50 = sorted(ms)[len(ms) // 2] if ms else None
@@ -23,7 +23,7 @@ def add(table, what, times, failures):
 
 
 def in_turns(table, what, sides, rounds, act):
-    """act(side) -> {suffix: ms}; in blocks, so that a slow moment of the machine falls on all."""
+    """act(side) -> {suffix: ms}; in blocks, so that a slow moment of the machine affects all."""
     times, failures = {}, {side: [] for side in sides}
     for done in range(0, rounds, BLOCK):
         for side in sides:
@@ -36,12 +36,12 @@ def in_turns(table, what, sides, rounds, act):
     for suffix, of_sides in times.items():
         add(table, what + suffix, of_sides, failures)
 
-PAUSE_S = 0.15  # between two: who makes interpreters ahead of their use may do so
+PAUSE_S = 0.15  # between two: a side that prewarms interpreters may do so
 
 
 @contextlib.contextmanager
 def one_each(sides):
-    """A live context of each, with the libraries imported."""
+    """A live context on each side, with the libraries imported."""
     made = {side: side.make() for side in sides}
     for side, context in made.items():
         side.run(context, IMPORTS)
@@ -52,7 +52,8 @@ def one_each(sides):
 
 
 def create(table, sides, options):
-    """Few rounds of those that keep processes; Cloche's own again in more, for its p99, and without a pause in which an interpreter could be made ahead."""
+    """Few rounds for sides that keep processes; Cloche again in more, for its p99, and without a
+    pause for prewarming."""
     def act(side, pause_s=PAUSE_S):
         time.sleep(pause_s)
         made, context = timed(side.make)
@@ -101,7 +102,7 @@ def plots(table, sides, options):
 
 
 def memory(table, sides, options):
-    """PSS that idle contexts add to one that is there; all processes. Pages of a prefix are shared by all that were forked from it."""
+    """PSS that further idle contexts add; all processes. Pages of a prefix are shared by all its forks."""
     for side in sides:
         def total():
             time.sleep(1)
@@ -120,7 +121,7 @@ def memory(table, sides, options):
 
 
 def fork(table, sides, options):
-    """Cloche alone: the others have no such thing."""
+    """Cloche alone: the others have no equivalent."""
     cloche = sides[0]
     for size, rows in FRAMES.items():
         context = cloche.make(forkable=True)

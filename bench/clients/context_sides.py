@@ -1,5 +1,5 @@
-"""The sides of bench/context.py. Each has make() and drop(context), and run(context, code): a Ran. What is not as asked for raises Refused.
-Import with tests/daemon in the path and CLOCHE_BUILD set."""
+"""The sides of bench/context.py. Each has make() and drop(context), and run(context, code): a Ran.
+Unexpected responses raise Refused. Import with tests/daemon in the path and CLOCHE_BUILD set."""
 import base64
 import json
 import select
@@ -15,7 +15,8 @@ IMPORTS = "import pandas, matplotlib.pyplot"
 
 
 class Ran:
-    """What came of a cell: ms until its first output and until its end, what it printed or gave, and how many pictures."""
+    """The result of a cell: ms until its first output and until its end, its output or value, and
+    the number of pictures."""
 
     def __init__(self):
         self.begun, self.first_ms, self.text, self.pictures = time.perf_counter(), None, "", 0
@@ -35,7 +36,7 @@ class Ran:
 
 
 class Frames:
-    """Cloche's own carrier: what a client library has."""
+    """Cloche's own carrier: that of a client library."""
 
     name, most, has_imports, shows = "cloche", 100, True, True
 
@@ -78,7 +79,7 @@ class Frames:
 
 
 class Kept:
-    """One connection of HTTP, made anew when the server has closed it for being idle."""
+    """One HTTP connection, reopened if the server has closed it for being idle."""
 
     kept = None
 
@@ -132,7 +133,8 @@ class OverHttp(Kept, Frames):
 
 
 class Upstream(Kept):
-    """A context of its is a row in a table until its first cell, which takes a process; that is never given back, and there are 15."""
+    """A context here is a row in a table until its first cell, which takes a process; that is never
+    returned, and there are 15."""
 
     name, most, has_imports, shows = "upstream", 8, False, True
 
@@ -157,7 +159,7 @@ class Upstream(Kept):
     @staticmethod
     def hear(ran, event):
         expect(event["type"] != "error", event)
-        if event["type"] == "stdout" and not event["text"].startswith("Out["):  # a result comes twice
+        if event["type"] == "stdout" and not event["text"].startswith("Out["):  # results are sent twice
             ran.says(event["text"])
         elif event["type"] == "result":
             if event.get("png"):
@@ -170,7 +172,7 @@ class Upstream(Kept):
 
 
 class Jupyter:
-    """Over ZeroMQ on loopback, as its own client speaks it."""
+    """Over ZeroMQ on loopback, with the protocol of its own client."""
 
     name, most, has_imports, shows = "jupyter", 5, False, True
 
@@ -208,7 +210,7 @@ class Jupyter:
 
 
 class Pipe:
-    """python3 -i with a pipe at both ends: no wall, no pictures, no errors told apart from output."""
+    """python3 -i with a pipe at both ends: no walls, no pictures, no separation of errors from output."""
 
     name, most, has_imports, shows = "python3 -i", 10, False, False
     END = "\x04\n"

@@ -1,4 +1,4 @@
-// What a run costs from Node, end to end: through the client, its daemon, the engine, a box, and back.
+// The cost of a run from Node, end to end: through the client, its daemon, the engine, a box, and back.
 // node bench/clients/node.mjs [--runs N] [--json]: for each kind of run and 1, 8, 64 in flight p50, p99 and runs a second. Peers are
 // those of bench/peers (npm ci there), measured in this process in between. Read the ratios: machines and their neighbours differ.
 import { availableParallelism, cpus, loadavg } from 'node:os'
@@ -33,7 +33,7 @@ async function measure (run, inFlight) {
 
 const must = (ok, what) => { if (!ok) throw new Error(`a run failed: ${JSON.stringify(what)}`) }
 
-// -- ours
+// -- Cloche
 
 async function ours () {
   const client = await Cloche.connect()
@@ -60,7 +60,7 @@ async function ours () {
   return { kinds, close: () => client.close() }
 }
 
-// -- peers, where they are installed
+// -- peers, if installed
 
 async function isolatedVm () {
   const { default: ivm } = await import(pathToFileURL(peersRequire.resolve('isolated-vm')))

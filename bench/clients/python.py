@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""What does a call cost from Python: latency of one after another, throughput with 1, 8 and 64 in flight?
+"""The cost of a call from Python: latency of one after another, throughput with 1, 8 and 64 in flight.
 
     bench/clients/python.py [--daemon PATH] [--calls N] [--json]
 
 Rows: a round trip of the connection alone (stats, which starts nothing: the floor); a call of Python forked from the warm interpreter;
 of a prefix; with one function of the host; a module in the bare realm. `threads` is Cloche with as many threads as calls in flight,
-`asyncio` is AsyncCloche with as many tasks. Milliseconds as the caller sees them. What the machine did besides is not known here: the
-ratio to the floor says more than the milliseconds."""
+`asyncio` is AsyncCloche with as many tasks. Milliseconds as the caller sees them. Other load on the machine is unknown:
+the ratio to the floor is more reliable than the milliseconds."""
 import argparse
 import asyncio
 import concurrent.futures
@@ -28,7 +28,7 @@ MODULE = "export default 42"
 
 
 def questions(client, python_prefix, bare_prefix):
-    """Name to what is done once. The same words for both clients: these give coroutines with the one."""
+    """Name to one operation. The same for both clients: one of them returns coroutines."""
     return {
         "connection": client.stats,
         "call": lambda: client.call("python", CODE, args=[1]),

@@ -1,6 +1,8 @@
-// What the operations of a sandbox cost from Node, end to end: through the façade, its daemon, the engine, the box, and back.
-// node bench/clients/sandbox.mjs [--times N] [--json]: p50 and p99 in ms and how many a second, one after another and 8 at once; and bytes a
-// second of what is long. Read the ratios to the question, which goes no further than the daemon: machines and their neighbours differ.
+// The cost of a sandbox's operations from Node, end to end: through the façade, its daemon, the
+// engine, the box, and back.
+// node bench/clients/sandbox.mjs [--times N] [--json]: p50 and p99 in ms and how many a second, one
+// after another and 8 at once; and bytes a second of bulk data. Read the ratios to the request that
+// only the daemon handles: machines and their neighbours differ.
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { Cloche } from '../../clients/typescript/dist/index.js'
 import { getSandbox, parseSSEStream } from '../../clients/typescript/dist/sandbox/index.js'

@@ -43,7 +43,7 @@ class Table:
             print(f"{what:49}{who:16}{figures}{failed:5}  {note}", flush=True)
 
     def ratio(self, what):
-        """How many times faster Cloche is than upstream, at p50 and p99."""
+        """The ratio of upstream's time to Cloche's, at p50 and p99."""
         of = {row["who"]: row for row in self.rows if row["what"] == what and "p50" in row}
         if "cloche" in of and "upstream" in of:
             ours, theirs = of["cloche"], of["upstream"]
@@ -113,7 +113,7 @@ def session(table, sides, options):
 
 
 def sandbox(table, sides, options):
-    """Upstream has no such thing without its platform."""
+    """Upstream has no equivalent without its platform."""
     cloche = sides[0]
     http, times = cloche.connect(), {", answered": [], " and its first exec": [], ", deleted": []}
     for number in range(-5, max(50, options.rounds)):
@@ -131,7 +131,7 @@ def sandbox(table, sides, options):
 
 
 def at_once(lanes, rounds, act):
-    """act(lane, round) from as many threads at the same time, round by round: latencies and failures."""
+    """act(lane, round) from this many threads at the same time, round by round: latencies and failures."""
     barrier, times, failures = threading.Barrier(len(lanes)), [], []
 
     def work(lane):
@@ -169,7 +169,7 @@ def concurrent(table, sides, options):
         table.ratio(f"{what}, {count} at once in {count} sessions")
     for side in reversed(sides):  # over frames first: HTTP's are another principal's, and another sandbox's, but of one daemon
         if side.name != "cloche, frames":
-            made = side.made if isinstance(side, Upstream) else count  # those of other parts are there still
+            made = side.made if isinstance(side, Upstream) else count  # those of other parts still exist
             count_memory(table, f"{made} idle sessions", side, made)
         for connection, session in kept[side]:
             side.drop_session(connection, session)
@@ -231,7 +231,7 @@ def says_transfer(table, who, how, write_ms, read_ms, is_intact):
 
 
 def upstream_transfer(table, side):
-    """Its content is text; from 64 KiB on it answers after 30 s that it failed."""
+    """Its content is text; from 64 KiB on its response after 30 s is an error."""
     http = side.connect()
     for size in (32 << 10, 128 << 10):
         session = side.session(http)
@@ -264,7 +264,8 @@ def pss_kb(pid):
 
 
 def groups_mib(pids):
-    """What the kernel charges to the memory groups of these processes (cgroup v1 or v2), its own memory with it; without the group they were started in."""
+    """Memory that the kernel charges to the groups of these processes (cgroup v1 or v2), with its
+    own; without the group they were started in."""
     here, found = group_of(os.getpid()), {}
     for pid in pids:
         path = group_of(pid)

@@ -1,5 +1,7 @@
-"""The sides of bench/sandbox.py: Cloche over HTTP, Cloche over frames, the container server of peers/upstream.py. Each has connect(), and what takes such a connection:
-nothing(), execute(), stream(), start(), session(), drop_session(). What is not as asked for raises Refused. Import with tests/daemon in the path and CLOCHE_BUILD set."""
+"""The sides of bench/sandbox.py: Cloche over HTTP, Cloche over frames, the container server of
+peers/upstream.py. Each has connect(), and functions of such a connection: nothing(), execute(),
+stream(), start(), session(), drop_session(). Unexpected responses raise Refused. Import with
+tests/daemon in the path and CLOCHE_BUILD set."""
 import json
 import os
 import socket
@@ -11,11 +13,11 @@ HANG_S = 120
 
 
 class Refused(Exception):
-    """An answer that is none of what was asked for."""
+    """An unexpected response."""
 
 
 class Http:
-    """One connection, kept alive; says when the first bytes of an answer with a mark in them came."""
+    """One kept connection; measures when the first bytes of a response that contain a mark arrive."""
 
     def __init__(self, port, token=None):
         self.socket = socket.create_connection(("127.0.0.1", port), HANG_S)
@@ -58,7 +60,7 @@ class Http:
         return json.loads(b"".join(self.pieces(self.begin(verb, path, body))) or b"null")
 
     def stream(self, path, params, mark):
-        """ms until a piece with MARK in it came, and all of the answer."""
+        """ms until a piece with MARK arrived, and until the whole response did."""
         begun, first, all_of_it = time.perf_counter(), None, []
         for piece in self.pieces(self.begin("POST", path, json.dumps(params).encode(), accept="text/event-stream")):
             all_of_it.append(piece)
@@ -109,7 +111,7 @@ class Cloche:
 
 
 class Frames:
-    """Cloche's own carrier: what a client library has."""
+    """Cloche's own carrier: that of a client library."""
 
     name = "cloche, frames"
 
@@ -149,7 +151,7 @@ class Frames:
 
 
 class Buffered(rpc.Frames):
-    """The tests' client, but not slow with long attachments."""
+    """The tests' client, but fast with long attachments."""
 
     def __init__(self, daemon):
         sock = daemon.connect()

@@ -1,4 +1,4 @@
-/* What the kernel itself takes for the steps nobody can avoid: fork, exit, wait, and one hop over a unix
+/* The kernel's own time for the unavoidable steps: fork, exit, wait, and one hop over a unix
  * socket. Prints JSON lines; see README.md.  floor [--quick] [--only PREFIX] */
 #define _GNU_SOURCE
 #include <err.h>

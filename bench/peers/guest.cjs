@@ -1,4 +1,4 @@
-// The guest of worker_threads and child_process.fork: evaluates what it is sent, then stays until it is ended.
+// The guest of worker_threads and child_process.fork: evaluates each message, and stays until it is killed.
 const { parentPort } = require("node:worker_threads");
 const port = parentPort ?? process;
 const post = (message) => (parentPort ? parentPort.postMessage(message) : process.send(message));

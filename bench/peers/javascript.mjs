@@ -1,4 +1,4 @@
-// What does one run of JavaScript cost in other isolates, called from Node? Rows as JSON lines; see README.md.
+// The cost of one run of JavaScript in other isolates, called from Node. Rows as JSON lines; see README.md.
 import { fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { setTimeout } from "node:timers/promises";
@@ -20,7 +20,7 @@ const BLOCKS = 10;
 
 const host = async (n) => n + 1;
 
-// A peer's open() returns run(question), which gives the value, and end(), which removes what the run made.
+// A peer's open() returns run(question), which returns the value, and end(), which removes the objects of the run.
 
 const IVM_HOST = "globalThis.host = (n) => hostReference.apply(undefined, [n], { result: { promise: true } });";
 const IVM_PREFIX = `${IVM_HOST}
@@ -125,7 +125,7 @@ function childProcess() {
   };
 }
 
-// isolated-vm asks for --no-node-snapshot; the others would only be slower with it.
+// isolated-vm requires --no-node-snapshot; the others would only be slower with it.
 const IVM_FLAGS = ["--no-node-snapshot"];
 const PEERS = {
   "isolated-vm/fresh-isolate": {
@@ -179,7 +179,8 @@ async function openIdle(run, count) {
 
 const pssWith = (opened) => opened.reduce((sum, { pid }) => sum + (pid ? pssKb(pid) : 0), pssKb());
 
-// What the later ones add to the first: code compiled in the background and the heap's first growth are not theirs.
+// The memory that later ones add to the first: code compiled in the background and the heap's first
+// growth do not count.
 async function memory(run, { count, first }) {
   const opened = await openIdle(run, first);
   const before = pssWith(opened);
@@ -226,7 +227,7 @@ class Candidate {
     emitTimes(this.name, "trivial_gone", samples.map(({ gone }) => gone), "until what the run made is removed");
   }
 
-  // In a new process: what the blocks before left free in the heap would hide what contexts take.
+  // In a new process: free heap space of earlier blocks would hide the memory of contexts.
   async emitMemory() {
     const served = this.serve();
     const reply = await served.ask({ memory: true, count: this.contexts, first: this.slow ? 5 : 100 });

@@ -1,4 +1,5 @@
-"""A kernel of Jupyter (Debian's python3-ipykernel, driven by python3-jupyter-client): what bench/context.py compares contexts with. No wall around it: a process of who asks."""
+"""A Jupyter kernel (Debian's python3-ipykernel, driven by python3-jupyter-client): the peer of
+contexts in bench/context.py. No walls around it: a process of the caller."""
 import os
 import shutil
 import subprocess
@@ -8,11 +9,11 @@ HANG_S = 120
 
 
 class Unavailable(Exception):
-    """It cannot be had; says why."""
+    """It is not available; the text has the reason."""
 
 
 def install():
-    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger prints advice
+    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # otherwise its debugger prints advice
     try:
         import ipykernel, jupyter_client  # noqa: F401
         return
@@ -44,7 +45,7 @@ class Kernel:
         return self.manager.provisioner.process.pid
 
     def messages(self, code):
-        """Kind and content of what it says of a cell, as it comes, to its end."""
+        """Kind and content of its messages about a cell, as they come, to the end."""
         number = self.client.execute(code)
         while True:
             message = self.client.get_iopub_msg(timeout=HANG_S)

@@ -1,4 +1,4 @@
-// What the Node programs here share: options, percentiles, rows, and peers in child processes measured in turn.
+// Shared by the Node programs here: options, percentiles, rows, and peers in child processes measured in turn.
 import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";

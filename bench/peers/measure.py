@@ -1,4 +1,4 @@
-"""What the Python programs here share: options, percentiles, rows, memory."""
+"""Shared by the Python programs here: options, percentiles, rows, memory."""
 import argparse
 import json
 import os
@@ -39,7 +39,7 @@ def rollup_kb(field, pid="self"):
 
 
 def descendants(roots):
-    """The processes below ROOTS and they themselves: bubblewrap keeps a process of its own above the program."""
+    """The processes ROOTS and all below them: bubblewrap keeps a process of its own above the program."""
     children = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What does one run cost as a plain process, under bubblewrap, and forked from a warm CPython? Rows as JSON lines.
+"""The cost of one run as a plain process, under bubblewrap, and forked from a warm CPython. Rows as JSON lines.
 
 Candidates take turns, round by round, so that a slow moment of the machine falls on all alike. See README.md.
 """
@@ -13,9 +13,9 @@ from measure import descendants, emit, emit_skipped, emit_times, options, progre
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
-# The caller's variables would weigh on some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
+# The caller's variables would slow some candidates only: NODE_EXTRA_CA_CERTS alone costs node 20 ms.
 ENVIRONMENT = {"PATH": PATH, "HOME": "/tmp"}
-# An interpreter that does not find its settings and libraries would start faster than plain: PHP loads no extensions.
+# An interpreter without its settings and libraries would start faster than plain: PHP loads no extensions.
 OUTSIDE_USR = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/php", "/var/lib/gems"]
 BUBBLEWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr",
               "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
@@ -42,11 +42,11 @@ def milliseconds_since(started):
 
 
 class Failed(Exception):
-    """This candidate cannot answer this question."""
+    """This candidate does not support this measurement."""
 
 
 class Samples:
-    """What one peer's question has given so far; the first failure ends it."""
+    """The results of one measurement so far; the first failure ends it."""
 
     def __init__(self, peer, question, note, gone=False):
         self.peer, self.question, self.note, self.report_gone = peer, question, note, gone
@@ -144,7 +144,7 @@ class Started:
         pass
 
 
-# How many a full measurement takes: floors 2000, runs below a millisecond or two 1000, fib(24) in CPython several.
+# Counts of a full measurement: floors 2000, runs below a millisecond or two 1000, fib(24) in CPython several.
 COUNTS = {"trivial": 1000, "host_call": 1000, "fib24": 200, "fork_exit_wait": 2000, "socket_round_trip": 2000}
 FLOORS = ["fork_exit_wait", "socket_round_trip"]
 BLOCKS = 10

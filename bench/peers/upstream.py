@@ -1,9 +1,14 @@
-"""The container server of @cloudflare/sandbox 0.3.7 on loopback: what bench/sandbox.py compares sandboxes with, and bench/context.py contexts.
+"""The container server of @cloudflare/sandbox 0.3.7 on loopback: the peer of sandboxes in
+bench/sandbox.py, and of contexts in bench/context.py.
 
-Downloaded with npm into a cache directory ($XDG_CACHE_HOME/cloche-bench), never into the tree, and built as the package's own Dockerfile says. Two things
-are changed: it listens on 127.0.0.1 instead of everywhere, and at a port of our choice; and its interpreters are found where they are and work in its directory, not in those of its image. They are started ahead only when asked for (interpreters: how many of Python).
-It runs as who starts it, its commands too: each session is a Node process and a bash in a pid namespace, without other walls.
-Later versions have no server in their npm package (0.12.10 is the client, and a Dockerfile that builds from the repository), so only this one is measured."""
+Downloaded with npm into a cache directory ($XDG_CACHE_HOME/cloche-bench), never into the tree, and
+built like in the package's own Dockerfile. Two things are changed: it listens on 127.0.0.1 instead
+of everywhere, and at a port of our choice; and its interpreters are found where they are and work
+in its directory, not in those of its image. They are prewarmed only on request (interpreters: the
+number for Python). It runs as its caller, and so do its commands: each session is a Node process
+and a bash in a pid namespace, without other walls. Later versions have no server in their npm
+package (0.12.10 is the client, and a Dockerfile that builds from the repository), so only this one
+is measured."""
 import os
 import shutil
 import signal
@@ -22,7 +27,7 @@ READY_S = 30
 
 
 class Unavailable(Exception):
-    """It cannot be had or does not start; says why."""
+    """It is not available or does not start; the text has the reason."""
 
 
 def run(command, cwd):
@@ -119,7 +124,7 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        """SIGTERM has it end its sessions; their bash is PID 1 of a namespace and ends with its Node process."""
+        """SIGTERM makes it end its sessions; their bash is PID 1 of a namespace and ends with its Node process."""
         if self.process.poll() is None:
             self.process.terminate()
             try:

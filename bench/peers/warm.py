@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """A warm CPython that forks a child for every run, and measures it: warm.py fork|multiprocessing.
 
-python.py starts it and asks for blocks. One JSON line in, {"question", "count"}; one out, {"samples"} or {"error"}.
+python.py starts it and requests blocks. One JSON line in, {"question", "count"}; one out, {"samples"} or {"error"}.
 It measures inside the warm process: a caller elsewhere pays one more socket round trip.
 """
-import ast  # noqa: F401  what real guests import is part of a warm heap
+import ast  # noqa: F401  imports of real guests are part of a warm heap
 import collections  # noqa: F401
 import contextlib
 import gc
@@ -26,7 +26,7 @@ QUESTIONS = {
     "fib24": ("def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nresult = fib(24)", 46368),
 }
 HOW = sys.argv[1]
-# Only where it is measured: what it imports has work to do at every fork, and a bare fork takes twice as long.
+# Only where it is measured: its modules do work at every fork, and a bare fork takes twice as long.
 if HOW == "multiprocessing":
     import multiprocessing
     FORKING = multiprocessing.get_context("fork")
@@ -37,7 +37,7 @@ def milliseconds_since(started):
 
 
 def fill_heap():
-    """Small objects, as a program has, until the process has 20 MB of its own."""
+    """Small objects, like a program's, until the process has 20 MB of its own."""
     heap = []
     while rollup_kb("Anonymous") < HEAP_KB:
         heap.append([(number, str(number)) for number in range(2000)])
@@ -60,7 +60,7 @@ def converse(channel):
 
 
 class JsonChannel:
-    """A JSON line a message over a unix socket: pickle is no way to read what a guest says."""
+    """A JSON line a message over a unix socket: pickle is unsafe for a guest's messages."""
 
     def __init__(self, end):
         self.end = end
@@ -79,7 +79,7 @@ class JsonChannel:
 
 
 def fork_into(work, *arguments):
-    """Whatever happens in the child, it must not come back into the code below."""
+    """The child must never return into the code below."""
     pid = os.fork()
     if pid:
         return pid
@@ -193,13 +193,13 @@ def answer(request):
 
 def main():
     heap = fill_heap()
-    gc.freeze()  # a collection in the child would otherwise write to, and so copy, the whole heap
+    gc.freeze()  # otherwise a collection in the child would write to, and so copy, the whole heap
     about = {"heap_kb": rollup_kb("Anonymous"), "huge_kb": rollup_kb("AnonHugePages"), "objects": len(heap)}
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
         try:
             reply = answer(json.loads(line))
-        except Exception as error:  # the driver skips the question and goes on
+        except Exception as error:  # the driver skips this measurement and goes on
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), flush=True)
 

@@ -6,7 +6,7 @@
 
 /* -- values to words ------------------------------------------------------------------------------------------- */
 
-/* Into the shell's allocator. */
+/* Allocated by the shell's allocator. */
 static char *word_of(const char *text, size_t size, const char *nul, const char **ret_why)
 {
         char *word;
@@ -35,7 +35,7 @@ static char *json_word(const struct agent_request *request, const json_t *value,
         return word;
 }
 
-/* Tagged forms that are one word by nature; others are JSON. */
+/* Tagged forms that are naturally one word; others are JSON. */
 static char *tagged_word(const struct agent_request *request, const json_t *value, const char *tag,
                          const char **ret_why)
 {
@@ -83,7 +83,7 @@ static int position_in(const json_t *order, const char *name)
         return -1;
 }
 
-/* Values by position, borrowed; NULL where none was given. */
+/* Values by position, borrowed; NULL if omitted. */
 struct positions {
         const json_t **values;
         size_t count;
@@ -125,7 +125,7 @@ static int read_positions(const struct agent_request *request, struct agent_repl
         return place_keywords(request, reply, ret);
 }
 
-/* The shell cannot leave a position out: what was not given is empty, which ${1:-default} takes for missing. */
+/* The shell cannot omit a position: an omitted argument is empty, which ${1:-default} treats as missing. */
 static int make_words(const struct agent_request *request, struct agent_reply *reply, const struct positions *p,
                       WORD_LIST **ret)
 {

@@ -1,4 +1,4 @@
-/* The builtin `cloche_agent`: bash serves the channel, and runs code in itself. */
+/* The builtin `cloche_agent`: bash serves the channel, and runs code itself. */
 #include "bash-agent.h"
 
 #include <jobs.h>
@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARK_OF_OLD_FUNCTION (1 << 30) /* no flag of a command's */
+#define MARK_OF_OLD_FUNCTION (1 << 30) /* not a flag of any command */
 #define REHEARSALS 5
-#define NOTEBOOK "__cloche_notebook__" /* the variable by which a set-up asks for cells to be rehearsed */
+#define NOTEBOOK "__cloche_notebook__" /* the variable by which set-up code requests a rehearsal of cells */
 
 extern char *dollar_vars[];
 extern volatile int last_command_exit_value;
@@ -22,10 +22,10 @@ extern pid_t dollar_dollar_pid;
 extern time_t shell_start_time;
 extern struct timeval shellstart;
 
-void sbrand(unsigned long seed); /* of RANDOM */
+void sbrand(unsigned long seed); /* seeds RANDOM */
 
-static int is_set_up;   /* `prepare` was asked for */
-static int is_notebook; /* and that is for contexts */
+static int is_set_up;   /* after `prepare` */
+static int is_notebook; /* the set-up was one for contexts */
 
 /* -- which function -------------------------------------------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ static int is_of_this_code(const SHELL_VAR *function)
         return definition && !(definition->flags & MARK_OF_OLD_FUNCTION) && function->name[0] != '_';
 }
 
-/* How many public functions the code has defined; their names, and the last of them. */
+/* The number of public functions that the code has defined; their names, and the last of them. */
 static int find_functions(char *ret_names, size_t size, SHELL_VAR **ret_last)
 {
         SHELL_VAR **functions = all_shell_functions();
@@ -70,9 +70,9 @@ static int find_functions(char *ret_names, size_t size, SHELL_VAR **ret_last)
         return count;
 }
 
-/* -- how it ended ---------------------------------------------------------------------------------------------- */
+/* -- how the code ended ------------------------------------------------------------------------------------------- */
 
-/* Of what ended badly; what: the function, or the file. */
+/* Report code that failed; what: the function, or the file. */
 static int throw_outcome(struct agent_reply *reply, const struct outcome *outcome, const char *what)
 {
         static const struct {
@@ -100,14 +100,14 @@ static void set_name_of_shell(const char *filename)
         dollar_vars[0] = savestring(filename);
 }
 
-/* The code has ended, and with it what it takes for a shell of its own. */
+/* The code has ended: run its trap on EXIT. */
 static void end_shell(const struct agent *a)
 {
         if (!agent_is_rehearsing(a))
                 evaluate_exit_trap();
 }
 
-/* What it had printed is no result: show it. */
+/* The captured output is not the result: print it. */
 static void print(const char *text, size_t size)
 {
         fwrite(text, 1, size, stdout);
@@ -166,7 +166,7 @@ static int call_named(struct agent *a, const struct agent_request *request, stru
                            request->function, *names ? names : "none");
 }
 
-/* Whether the code is itself the function is known when it has run: until then what it prints may be the result. */
+/* The code has to run before it is known whether it is itself the function: until then its output may be the result. */
 static int call_unnamed(struct agent *a, const struct agent_request *request, struct agent_reply *reply,
                         WORD_LIST *words)
 {
@@ -267,7 +267,7 @@ static WORD_LIST *words_of_argv(const json_t *argv)
         return words;
 }
 
-/* The shell leaves by exit_shell(), which sees to the trap on EXIT. */
+/* The shell leaves by exit_shell(), which runs the trap on EXIT. */
 static int run(struct agent *a, const struct agent_request *request)
 {
         struct agent_reply reply = {0};
@@ -286,7 +286,7 @@ static int run(struct agent *a, const struct agent_request *request)
 
 /* -- templates ------------------------------------------------------------------------------------------------- */
 
-/* function: of that name, or NULL where the code is the body. */
+/* function: its name, or NULL if the code is the body. */
 static void rehearse(struct agent *a, const char *function, const char *code)
 {
         static const char args[] = "[\"text\", 1, 2.5, null, {\"a\": [true]}]";
@@ -308,7 +308,7 @@ static const char *const rehearsed[] = {
         "}",
 };
 
-/* Code that has run leaves less to be copied by the first run of each child. */
+/* Run code before the fork: the first run of each child then copies fewer pages. */
 static void warm_up(struct agent *a)
 {
         for (int i = 0; i < REHEARSALS; i++)
@@ -319,8 +319,8 @@ static void warm_up(struct agent *a)
         last_command_exit_value = 0;
 }
 
-/* After a set-up no command may run that the run did not ask for: the set-up may have redefined it, or left traps and
- * set -x. */
+/* After a set-up no command may run unless the run requests it: the set-up may have redefined
+ * it, or left traps and set -x. */
 static void get_ready(struct agent *a)
 {
         int status = last_command_exit_value;
@@ -346,7 +346,7 @@ static void set_own_number(const char *name, long number)
         var_setvalue(variable, savestring(text));
 }
 
-/* What siblings must not share, and what the template was but its child is not. */
+/* Renew state that siblings must not share, and state of the template that its child does not have. */
 static void renew(struct agent *a)
 {
         unsigned long seed = 0;

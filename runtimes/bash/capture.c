@@ -1,5 +1,5 @@
-/* The function prints into a pipe, which a thread empties: not another process, for the code may look at and wait for
- * its own. */
+/* The function prints into a pipe, which a thread reads: not another process, because the code
+ * may list and wait for its own children. */
 #include "bash-agent.h"
 
 #include "base/fd.h"
@@ -22,7 +22,7 @@
 static struct {
         struct agent *agent;
         pthread_t thread;
-        int stdout_fd; /* the ordinary one, meanwhile */
+        int stdout_fd; /* the regular one, meanwhile */
         int read_fd;
         int is_started;
         atomic_int is_over;
@@ -40,7 +40,7 @@ static void fail_over_limit(void)
         agent_fail_now(capture.agent, "ResultError", message);
 }
 
-/* By system calls alone: the shell may be anywhere in its allocator, and about to fork. */
+/* With system calls only: the shell may be anywhere in its allocator, and about to fork. */
 static int make_room(size_t size)
 {
         size_t room = capture.room ? capture.room : 2 * CHUNK;
@@ -59,7 +59,7 @@ static int make_room(size_t size)
         return 0;
 }
 
-/* How many bytes were there; 0 at the end. */
+/* The number of bytes read; 0 at the end. */
 static size_t take(size_t size)
 {
         ssize_t n;
@@ -72,12 +72,12 @@ static size_t take(size_t size)
         if (n <= 0)
                 return 0;
         capture.size += (size_t)n;
-        if (capture.size > capture.limit + 1) /* a newline at the end is none of the result's */
+        if (capture.size > capture.limit + 1) /* a newline at the end is not part of the result */
                 fail_over_limit();
         return (size_t)n;
 }
 
-/* What is there when the function has ended is its own; what jobs that live on write later is not waited for. */
+/* Read the output that is there when the function has ended; later output of jobs that live on is not awaited. */
 static void take_rest(void)
 {
         int left = 0;
@@ -93,7 +93,7 @@ static void take_rest(void)
         }
 }
 
-/* 0 when there is nothing more to do. */
+/* 0 if there is nothing more to do. */
 static int look(const struct pollfd *polled)
 {
         int goes_on;
@@ -104,8 +104,8 @@ static int look(const struct pollfd *polled)
         return goes_on;
 }
 
-/* The shell takes what is left by itself, without waiting for this thread, which sees that some time later: the pipe
- * closes. It looks now and then, for a job that lives on may have it open. */
+/* The shell reads the rest itself, without waiting for this thread, which notices some time
+ * later: the pipe closes. The thread polls, because a job that lives on may hold the pipe open. */
 static void *collect(void *unused)
 {
         struct pollfd polled = {.fd = capture.read_fd, .events = POLLIN};
@@ -125,7 +125,7 @@ static int start_thread(void)
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, STACK_SIZE);
         sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the shell's */
+        pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the shell's thread */
         r = pthread_create(&capture.thread, &attributes, collect, NULL);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attributes);
@@ -151,7 +151,7 @@ static int open_pipe(int *ret_write_fd)
         return 0;
 }
 
-/* A stdout that the code had closed is closed again. */
+/* Close stdout again if the code had closed it. */
 static void restore_stdout(void)
 {
         if (capture.stdout_fd < 0 || dup2(capture.stdout_fd, STDOUT_FILENO) < 0)

@@ -1,5 +1,4 @@
-/* Contexts (spec/agent.md): cells run one after another in this shell, which nothing of them ends but `exec` and
- * signals. */
+/* Contexts (spec/agent.md): cells run one after another in this shell, which ends only by `exec` and signals. */
 #include "bash-agent.h"
 
 #include "box/shell/session.h"
@@ -18,8 +17,8 @@ extern volatile int last_command_exit_value;
 
 static struct {
         int is_open;
-        atomic_uint *running; /* number of the cell that runs, 0: none; shared with what the shell forks */
-        unsigned cell;        /* the last one that this process knows of */
+        atomic_uint *running; /* number of the running cell, 0: none; shared with forked processes */
+        unsigned cell;        /* the latest one that this process has seen */
         size_t store_bytes;
 } context = {.store_bytes = STORE_BYTES};
 
@@ -129,7 +128,7 @@ static json_t *result_of(const struct outcome *outcome, enum abandoned why)
 
 /* -- cell ------------------------------------------------------------------------------------------------------ */
 
-/* In the numbers that processes of earlier cells still have. */
+/* Give the cell a new number: processes of earlier cells still hold theirs. */
 static void begin_telling(void)
 {
         static unsigned last;
@@ -140,15 +139,15 @@ static void begin_telling(void)
         atomic_store(context.running, last);
 }
 
-/* A forked process that waits for an answer reads the channel: it gives up first. */
+/* A forked process that waits for a response is reading the channel: it has to stop first. */
 static void end_telling(struct agent *a)
 {
         atomic_store(context.running, 0);
         agent_await_askers(a);
 }
 
-/* What the cell waited for is to end with it, as at a terminal. Jobs in the background ignore SIGINT, and the shell has
- * it blocked. */
+/* Children that the cell waited for end with it, as at a terminal. Background jobs ignore
+ * SIGINT, and the shell has it blocked. */
 static void interrupt_programs(void)
 {
         if (getpgrp() == getpid())

@@ -1,4 +1,4 @@
-/* What `display` is asked to show: its words, and the kinds there are (kinds.c). */
+/* The request of `display`: its words, and the table of kinds (kinds.c). */
 #ifndef CLOCHE_BASH_DISPLAY_H
 #define CLOCHE_BASH_DISPLAY_H
 
@@ -7,19 +7,19 @@
 enum form { TEXT, JSON, BYTES };
 
 struct kind {
-        const char *option; /* also its ending, where there is no other */
+        const char *option; /* also the file name's ending, unless there is another */
         const char *ending;
         const char *mime;
         enum form form;
 };
 
 struct display {
-        struct kind kind; /* mime NULL: not known yet */
+        struct kind kind; /* mime NULL: not yet known */
         const char *id, *argument;
         int is_update, is_clear, waits;
 };
 
-/* Of an option without its dashes; by a file's ending. NULL: none. */
+/* By an option without its dashes; by a file's ending. NULL: none. */
 const struct kind *kind_of_option(const char *option);
 const struct kind *kind_of_file(const char *path);
 

@@ -12,7 +12,7 @@
 
 extern int sourcelevel, line_number_for_err_trap;
 
-/* Of trap.h, which Debian does not ship. */
+/* From trap.h, which Debian does not ship. */
 #define EXIT_TRAP 0
 int signal_is_trapped(int number);
 int run_exit_trap(void);
@@ -40,7 +40,7 @@ static void pop(const char *array_name)
                 array_dispose_element(array_shift(array, 1, 0));
 }
 
-/* As the shell does for the file of a script. */
+/* Do the same as the shell for the file of a script. */
 void enter_file(const char *filename)
 {
         push("BASH_SOURCE", filename);
@@ -64,7 +64,7 @@ static const char *element(ARRAY *array, int place)
         return text ? text : "";
 }
 
-/* While the functions that were being called still stand in FUNCNAME. The last entry is the file's own. */
+/* Runs while FUNCNAME still has the called functions. The last entry is the file's own. */
 static void describe_stack(int line, struct outcome *outcome)
 {
         ARRAY *names = array_named("FUNCNAME"), *files = array_named("BASH_SOURCE"),
@@ -167,7 +167,7 @@ static int read_text(void *data)
         return parse_and_execute(savestring(code->text), code->filename, AS_A_FILE | SEVAL_PARSEONLY);
 }
 
-/* For quotes and brackets that are never closed the shell leaves no trace of its own but the message. */
+/* An unclosed quote or bracket leaves no trace in the shell but the message. */
 static int cannot_be_read(struct code *code)
 {
         struct outcome outcome;

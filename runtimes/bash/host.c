@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int find_reserved_word(const char *word); /* of parse.y, without a header */
+int find_reserved_word(const char *word); /* from parse.y, without a header */
 
 #define BYTES_MAX ((size_t)1 << 30)
-#define OWN_PREFIX "host." /* in front of names that the shell has a meaning of its own for */
+#define OWN_PREFIX "host." /* prefix for names that have a meaning in the shell */
 
-/* A name the host declared below another is a command: what is called is asked for, what is a value is printed. */
+/* A nested name of the host's declaration is a command: a function is called, a value is printed. */
 struct host_command {
         char *name;
         json_t *target; /* a function's path */
@@ -45,7 +45,7 @@ static json_t *bytes_value(const char *text, struct buf *attachments)
         return json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", (json_int_t)at, "n", (json_int_t)size);
 }
 
-/* As results are: complete JSON is its value, any other text itself, and what is no UTF-8 is bytes. */
+/* The same rules as for results: complete JSON is its value, any other text is a string, and invalid UTF-8 is bytes. */
 static json_t *word_value(const char *text, struct buf *attachments, struct cloche_err *e)
 {
         json_t *json = json_of(text, strlen(text)), *value = NULL;
@@ -77,7 +77,7 @@ static json_t *word_values(WORD_LIST *words, struct buf *attachments)
         return values;
 }
 
-/* Bytes as they are; anything else is a line. */
+/* Bytes are printed as they are; anything else as a line. */
 static int print_value(const struct agent_answer *answer)
 {
         const unsigned char *data;
@@ -146,7 +146,7 @@ static int run_command(WORD_LIST *words)
 
 /* -- declaring ------------------------------------------------------------------------------------------------- */
 
-/* An old table is not freed: the shell holds on to the row that it executes. */
+/* An old table is not freed: the shell keeps a pointer to the row that it executes. */
 static void make_room(void)
 {
         static int room;
@@ -177,13 +177,13 @@ static int refuse_name(struct agent_reply *reply, const char *name, const char *
         return agent_throw(reply, "NameError", NULL, "the host's '%s': %s", name, why);
 }
 
-/* builtin_address_internal: also those that were disabled. */
+/* builtin_address_internal: also finds disabled ones. */
 static int is_shells_own(const char *name)
 {
         return find_reserved_word(name) >= 0 || builtin_address_internal((char *)name, 1) != NULL;
 }
 
-/* target and value are taken. */
+/* Takes ownership of target and value. */
 static int add_command(struct agent_reply *reply, const char *name, json_t *target, char *value)
 {
         static char *const about[] = {"Declared by the host.", NULL};
@@ -219,7 +219,7 @@ struct place {
         const struct agent_request *request;
         struct agent_reply *reply;
         const char *name;   /* "a.b", or "specifier/a.b" */
-        const json_t *path; /* what the engine is asked for */
+        const json_t *path; /* the path that the engine receives */
         int is_nested;
 };
 

@@ -66,7 +66,7 @@ static int is_mime(const char *text)
                !text[type + 1 + strspn(text + type + 1, "abcdefghijklmnopqrstuvwxyz0123456789.+-")];
 }
 
-/* The word behind an option that takes one; NULL after a message. */
+/* The word after an option that takes one; NULL after a message. */
 static const char *word_behind(WORD_LIST **words)
 {
         const char *option = (*words)->word->word;

@@ -8,7 +8,7 @@
 #define LINES 2
 #define LINE_SIZE 1024
 
-/* Of this shell; what programs and subshells say goes past it. */
+/* Messages of this shell; output of programs and subshells bypasses it. */
 static struct {
         char lines[LINES][LINE_SIZE]; /* the last complete ones, newest first */
         char current[LINE_SIZE];
@@ -41,10 +41,10 @@ static ssize_t write_message(void *unused, const char *data, size_t size)
                         break;
                 done += n > 0 ? (size_t)n : 0;
         }
-        return (ssize_t)size; /* a closed stderr is the code's own doing */
+        return (ssize_t)size; /* the code itself closed stderr */
 }
 
-/* The shell prints its messages by the C library's stderr, which is a variable. */
+/* The shell prints its messages to the C library's stderr, which is a variable. */
 void messages_start(void)
 {
         FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_message});

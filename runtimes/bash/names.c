@@ -1,4 +1,4 @@
-/* What a context holds, told to tools: `describe` and `complete`. No code of the user's runs. */
+/* The contents of a context for tools: `describe` and `complete`. Runs no user code. */
 #include "bash-agent.h"
 
 #include "base/utf8.h"
@@ -15,7 +15,7 @@
 #define MATCHES_MAX 500
 #define PRINTED_MAX ((size_t)1 << 20)
 
-static json_t *known; /* names of variables and functions that were there before the first cell */
+static json_t *known; /* names of variables and functions that existed before the first cell */
 
 /* -- describe -------------------------------------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ void names_start(void)
         known = json_object();
         remember(all_shell_variables(), "");
         remember(all_shell_functions(), "()");
-        /* Those that cells set by running. */
+        /* Variables that the shell itself sets when a cell runs. */
         json_object_update_new(known, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "BASH_REMATCH", 1, "OLDPWD", 1,
                                                 "PIPESTATUS", 1, "REPLY", 1, "OPTARG", 1, "_", 1));
 }
@@ -64,7 +64,7 @@ static const char *type_of(const SHELL_VAR *variable)
         return "string";
 }
 
-/* No character is cut in two. */
+/* Cuts between characters. */
 static json_t *shortened(const char *text)
 {
         return agent_text(text, utf8_cut(text, strnlen(text, SUMMARY_MAX + 1), SUMMARY_MAX));
@@ -115,13 +115,13 @@ int answer_describe(struct agent *a, const json_t *params, json_t **ret_result, 
         return 0;
 }
 
-/* -- complete: where the word stands ---------------------------------------------------------------------------- */
+/* -- complete: the word at the cursor ----------------------------------------------------------------------------- */
 
 static const char breaks[] = " \t\n;|&(){}<>\"'`=:,";
 
 struct word {
-        char text[4096];    /* as far as the cursor, what stands before the $ of a variable left out */
-        size_t start;       /* of what is to be replaced */
+        char text[4096];    /* up to the cursor, without the text before the $ of a variable */
+        size_t start;       /* of the text to replace */
         const char *action; /* of compgen */
         const char *prefix; /* of each match */
 };
@@ -144,7 +144,7 @@ static int begins_command(const char *code, size_t start)
         return 0;
 }
 
-/* 0, or -1 when there is nothing to be completed. */
+/* 0, or -1 if there is nothing to complete. */
 static int find_word(const char *code, size_t at, struct word *ret)
 {
         size_t start = at, variable = at;
@@ -199,7 +199,7 @@ static ssize_t take(void *cookie, const char *data, size_t size)
         return (ssize_t)size;
 }
 
-/* compgen prints by the C library's stdout, which is a variable. Terminated; NULL: none. Owned by the caller. */
+/* compgen prints to the C library's stdout, which is a variable. Terminated; NULL: none. Owned by the caller. */
 static char *print_matches(struct word *word)
 {
         struct sink sink = {.data = malloc(PRINTED_MAX + 1)};
@@ -222,7 +222,7 @@ static char *print_matches(struct word *word)
         return sink.data;
 }
 
-/* As it is to stand in the code: a file's name quoted, and a directory's with its slash. */
+/* The match as code: a file's name quoted, and a directory's with its slash. */
 static json_t *match(const struct word *word, const char *text)
 {
         const int is_file = strcmp(word->action, "file") == 0;

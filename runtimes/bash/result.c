@@ -46,6 +46,6 @@ int result_from_text(struct agent_reply *reply, const char *text, size_t size)
                 return reply_json(reply, json);
         reply->value = json_stringn(text, line);
         if (!reply->value)
-                reply->value = agent_attach(reply, text, size); /* no UTF-8: as it was printed */
+                reply->value = agent_attach(reply, text, size); /* invalid UTF-8: the bytes as printed */
         return 0;
 }

@@ -1,5 +1,5 @@
-/* The builtins with which a cell shows something and asks: `display` and `input`. Processes that the cell forks may
- * call them too. */
+/* The builtins by which a cell shows something and requests input: `display` and `input`.
+ * Processes that the cell forks may call them too. */
 #include "bash-agent.h"
 #include "display.h"
 
@@ -25,7 +25,7 @@ static struct agent *agent; /* NULL before `open` */
 
 /* -- content --------------------------------------------------------------------------------------------------- */
 
-/* A word is the content where that is text, and the option says which; else it is a file. */
+/* A word is the content if the kind is text, given by an option; else it is a file. */
 static int is_content(const struct display *d)
 {
         return d->argument && strcmp(d->argument, "-") != 0 && d->kind.mime && strcmp(d->kind.option, "type") != 0 &&
@@ -51,14 +51,13 @@ static int open_source(struct display *d)
         return fd;
 }
 
-/* The cell has ended, or is to end. */
+/* The cell has ended, or has been interrupted. */
 static int gives_up(void)
 {
         return !cell_may_tell() || ISINTERRUPT;
 }
 
-/* At most size bytes; what was read, or -1 after a message. A signal may come just before the shell would wait, so it
- * looks now and then. */
+/* At most size bytes; the number read, or -1 after a message. A signal may come just before the wait, so it polls. */
 static ssize_t read_some(int fd, void *data, size_t size)
 {
         struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -97,7 +96,7 @@ static int read_content(int fd, struct buf *content)
         return 0;
 }
 
-/* -- what is too large ----------------------------------------------------------------------------------------- */
+/* -- large displays ----------------------------------------------------------------------------------------------- */
 
 static int create_stored(const struct kind *kind, char path[PATH_SIZE])
 {
@@ -117,7 +116,7 @@ static int create_stored(const struct kind *kind, char path[PATH_SIZE])
         return fd;
 }
 
-/* What was read, and the rest behind it. Its size, or -1 after a message. */
+/* Copies the bytes read so far, and the rest of the file. Its size, or -1 after a message. */
 static ssize_t copy_whole(int from_fd, int to_fd, const struct buf *begun)
 {
         ssize_t n = (ssize_t)begun->size, total = 0;
@@ -187,7 +186,7 @@ static json_t *data_of(const struct kind *kind, const struct buf *content, struc
         return value ? json_pack("{s:o}", kind->mime, value) : NULL;
 }
 
-/* The cell goes on when the host has heard: what it prints next must not be heard before. */
+/* Wait for the response: later output must not overtake this message. */
 static int tell(const char *method, json_t *params, const struct buf *attachments)
 {
         const struct agent_host_request question = {.method = method,
@@ -243,7 +242,7 @@ static int show(struct display *d)
 
 /* -- the builtins ---------------------------------------------------------------------------------------------- */
 
-/* Whether a cell runs, which is the only one who is heard. */
+/* True if the caller's cell is running: only then may it send. */
 static int may_tell(void)
 {
         fflush(stdout);

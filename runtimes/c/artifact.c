@@ -16,10 +16,10 @@
 
 #define MARK_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path · path · u64 mark.
- * Little endian, as everything here runs on what wrote it. */
+/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path
+ * · path · u64 mark. Little endian, as an artifact is read by the kind of machine that wrote it. */
 
-/* FNV-1a: against accidents. Who could write an artifact on purpose could write a good one. */
+/* FNV-1a: against accidents. An attacker who could write an artifact could write a valid one. */
 static uint64_t mark_bytes(uint64_t mark, const void *data, size_t size)
 {
         const unsigned char *at = data;
@@ -29,7 +29,7 @@ static uint64_t mark_bytes(uint64_t mark, const void *data, size_t size)
         return mark;
 }
 
-/* What the image has is known by its time; what lies elsewhere is new in every box and known by its content. */
+/* Files of the image are identified by their time; other files are new in every box and identified by their content. */
 static int mark_of(const char *path, uint64_t *ret)
 {
         uint64_t mark = MARK_BEGIN;

@@ -1,4 +1,4 @@
-/* Telling code that defines functions from code that is the body of one, by its braces and parentheses alone. */
+/* Distinguishes code that defines functions from code that is the body of one, by its braces and parentheses alone. */
 #include "compile.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ static const char *skip_line(const char *at)
         return at;
 }
 
-/* Behind white space, comments and, at the beginning of lines, directives. */
+/* The text after white space, comments and, at the beginning of lines, directives. */
 static const char *skip_blank(const char *at, int *line_begin)
 {
         const char *end;
@@ -73,11 +73,11 @@ static int is_any(const char *word, size_t size, const char *const *words)
         return 0;
 }
 
-/* Of the statement so far, at the outermost level. */
+/* The statement so far, at the outermost level. */
 struct statement {
         int is_called;   /* a name, then parentheses */
         int is_assigned; /* = outside of them */
-        int is_scope;    /* namespace, extern "C": what is within is outermost too */
+        int is_scope;    /* namespace, extern "C": its content is outermost too */
         int is_control;  /* if, for, do ... */
         int word_before; /* the last token was a name */
 };
@@ -144,7 +144,7 @@ enum compile_shape compile_shape(const char *at)
                         if (s.is_called && !s.is_assigned && !s.is_control)
                                 return SHAPE_PROGRAM;
                         at = s.is_scope && !s.is_called ? at + 1 : skip_group(at, '{', '}');
-                        /* struct a { ... } f() { ... }: what follows a type goes on. */
+                        /* struct a { ... } f() { ... }: the declaration goes on after a type. */
                         s = (struct statement){0};
                 } else {
                         s.is_assigned |= *at == '=';
@@ -157,7 +157,7 @@ enum compile_shape compile_shape(const char *at)
         return shape;
 }
 
-/* Where the first line begins that is neither blank, comment nor directive. */
+/* The beginning of the first line that is neither blank, comment nor directive. */
 static const char *first_statement(const char *code)
 {
         const char *begin = code, *at;

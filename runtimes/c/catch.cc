@@ -1,5 +1,6 @@
-// What only C++ can do: catch, and flush its streams. A library of its own, loaded behind the user's code: the agent must not
-// bring the C++ library with it, where code may replace operator new, and images without C++ have none.
+// The parts that need C++: catching exceptions, and flushing its streams. A library of its own,
+// loaded after the user's code: the agent must not load the C++ library itself, because code may
+// replace operator new, and images without C++ have none.
 #include <cstdio>
 #include <cstring>
 #include <cxxabi.h>
@@ -72,7 +73,7 @@ void cloche_native_flush()
                 std::cerr.flush();
                 std::clog.flush();
         } catch (...) {
-                // The user asked streams to throw; what they print is lost with them.
+                // The user made streams throw; their output is lost with them.
         }
 }
 }

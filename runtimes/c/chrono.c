@@ -13,7 +13,7 @@
 #define NS_PER_SECOND 1000000000
 #define OUTSIDE "a time outside the years 1 to 9999 cannot be sent: give its time_since_epoch()"
 #define NOT_WHOLE "is not a whole number of ticks (%s): round it, or take a duration with finer ticks"
-/* Seconds are doubles: 0.1 + 0.2 of them are whole milliseconds. Relative, larger than what a few additions leave. */
+/* Seconds are doubles: the sum 0.1 + 0.2 is whole milliseconds. Relative, larger than the error of a few additions. */
 #define ROUNDING (4 * DBL_EPSILON)
 
 typedef __int128 wide;
@@ -133,7 +133,7 @@ int time_in(struct incoming *in, const struct type *type, const json_t *value, v
         return r;
 }
 
-/* Towards the past before 1970 too, so that a fraction is never below zero. */
+/* Rounds down before 1970 too, so that a fraction is never below zero. */
 static wide divide_down(wide n, wide by)
 {
         return n / by - (n % by < 0);
@@ -163,7 +163,7 @@ json_t *time_out(struct outgoing *out, const struct type *type, const void *at)
         /* glibc's strftime does not pad %Y. */
         length = (size_t)snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d", parts.tm_year + 1900,
                                   parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-        /* As Python has it: microseconds, or all nine digits. */
+        /* The same as in Python: microseconds, or all nine digits. */
         if (fraction % 1000)
                 snprintf(text + length, sizeof(text) - length, ".%09ld", fraction);
         else if (fraction)

@@ -43,7 +43,7 @@ void compile_error_done(struct compile_error *e)
         e->text = NULL;
 }
 
-/* -- what the caller may ask for ------------------------------------------------------------------------------ */
+/* -- the caller's options ------------------------------------------------------------------------------------- */
 
 static int starts(const char *text, const char *with)
 {
@@ -352,7 +352,8 @@ static void add_sources(struct command *c, const struct compile_job *job, const 
         add(c, "none");
 }
 
-/* The compilers' own default is C++17. With C among the sources it stays, for a standard holds for all of a command. */
+/* The compilers' own default is C++17. With C among the sources it stays, because a standard
+ * holds for all of a command. */
 static const char *standard_of(const struct compile_job *job)
 {
         const char *name, *standard = json_string_value(part(job, "standard"));
@@ -377,7 +378,7 @@ static void make_command(struct command *c, const struct compile_job *job, const
         add(c, "-pipe");
         add(c, "-g");
         add(c, job->is_cpp ? "-O1" : "-O2");
-        add(c, "-fno-ipa-icf"); /* every function has debug information of its own, also one that is like another */
+        add(c, "-fno-ipa-icf"); /* every function has debug information of its own, also one identical to another */
         if (standard)
                 add_made(c, "-std=%s", standard);
         add(c, "-fdiagnostics-color=never");
@@ -408,7 +409,7 @@ static void make_command(struct command *c, const struct compile_job *job, const
 
 /* -- running it ----------------------------------------------------------------------------------------------- */
 
-/* The compiler's environment: messages in English, dependencies written down. */
+/* The compiler's environment: messages in English, dependencies written to a file. */
 static char **environment(const char *directory)
 {
         size_t count = 0, kept = 0;
@@ -504,9 +505,9 @@ static int run_compiler(const struct compile_job *job, struct command *command, 
         return pid > 0 ? status : -1;
 }
 
-/* -- what it said --------------------------------------------------------------------------------------------- */
+/* -- diagnostics ---------------------------------------------------------------------------------------------- */
 
-/* Without the directories: as the user calls the files. */
+/* Without the directories: with the user's file names. */
 static char *in_user_terms(const struct buf *output, const char *directory)
 {
         char *text = calloc(1, output->size + 1), *to = text;
@@ -549,7 +550,7 @@ static const char *find_in_line(const char *line, const char *what)
         return found && found < line + strcspn(line, "\n") ? found : NULL;
 }
 
-/* The first line that says what is wrong: "main.c:3:5: error: ...", or the linker's own. */
+/* The first line with an error: "main.c:3:5: error: ...", or the linker's own. */
 static void summarize(const char *text, char *ret, size_t size)
 {
         static const char *const signs[] = {": undefined reference to ",
@@ -604,7 +605,7 @@ static int judge(int status, struct buf *output, struct compiled *to, struct com
 
 /* -- dependencies --------------------------------------------------------------------------------------------- */
 
-/* None are known when the compiler's list cannot be read whole. */
+/* Dependencies are unknown if the compiler's list cannot be read whole. */
 static void note_dependencies(struct compiled *c)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(DEPENDENCIES_BYTES_MAX);
@@ -621,7 +622,7 @@ static void note_dependencies(struct compiled *c)
                 dependencies_parse(room, (size_t)st.st_size, c->directory, &c->dependencies);
 }
 
-/* Another compiler compiles anew. */
+/* The compiler is a dependency: another one compiles anew. */
 static void note_compiler(struct compiled *c, const char *name)
 {
         const char *path = getenv("PATH");

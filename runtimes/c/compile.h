@@ -12,23 +12,23 @@ struct compile_job {
         int is_cpp;
         enum compile_target target;
         const char *code;
-        const char *filename;    /* as the user calls it */
+        const char *filename;    /* the user's name for it */
         const json_t *build;     /* NULL, or {standard, flags, sources} */
         unsigned is_body : 1;    /* the code is the body of a function */
-        unsigned is_partial : 1; /* names may be those of a program that is loaded already */
+        unsigned is_partial : 1; /* names may be those of a program that is already loaded */
 };
 
 struct compiled {
-        char directory[64]; /* holds all that was made; compiled_done() removes it */
+        char directory[64]; /* holds all generated files; compiled_done() removes it */
         char object[96];
-        struct buf dependencies; /* rows for an artifact; empty: not known */
+        struct buf dependencies; /* rows for an artifact; empty: unknown */
 };
 
 /* {type, message, stack} in the user's coordinates. */
 struct compile_error {
         const char *type;
         char message[800];
-        char *text; /* what the compiler said; owned */
+        char *text; /* the compiler's output; owned */
 };
 
 /* 0, -1 with *error. Warnings go to descriptor 2. */
@@ -39,18 +39,18 @@ void compile_error_done(struct compile_error *e);
 /* An empty directory for *ret; 0 or -1. */
 int compile_directory(struct compiled *ret);
 
-/* The name of the file that the code stands in. */
+/* The name of the code's file. */
 void compile_name(const struct compile_job *job, char *ret, size_t size);
 
-/* What code is: it defines functions; it is the body of one; or it may be declarations, or a body of expressions alone.
- */
+/* The shape of code: it defines functions; it is the body of one; or it may be declarations, or
+ * a body of expressions alone. */
 enum compile_shape { SHAPE_PROGRAM, SHAPE_BODY, SHAPE_UNKNOWN };
 enum compile_shape compile_shape(const char *code);
 
-/* The code as the body of a function, in its own coordinates; as buf_append's errors. */
+/* The code as the body of a function, in its own coordinates; errors as in buf_append. */
 int compile_wrap_body(const struct compile_job *job, const char *name, struct buf *out);
 
-/* The function that a body becomes. */
+/* The name of the function made from a body. */
 const char *compile_body_name(int is_cpp);
 
 #endif

@@ -1,4 +1,4 @@
-/* Values of the wire into the memory of the user's program, and back. */
+/* Conversion of the wire's values into the memory of the user's program, and back. */
 #ifndef CLOCHE_NATIVE_CONVERT_H
 #define CLOCHE_NATIVE_CONVERT_H
 
@@ -7,7 +7,7 @@
 
 #define CONVERT_DEPTH_MAX 200
 
-/* What the loaded program brings: its own allocation where it has one, and parts of the C++ library. */
+/* Functions of the loaded program: its own allocation if it has one, and parts of the C++ library. */
 struct native_library {
         void *(*allocate)(size_t size);
         void (*insert_and_rebalance)(_Bool left, void *node, void *parent,
@@ -19,17 +19,17 @@ struct native_library {
 struct incoming {
         const struct agent_request *request;
         const struct native_library *library;
-        char path[160]; /* of what is being read: "rows[2].x" */
+        char path[160]; /* of the current value: "rows[2].x" */
         int depth;
         char why[600];          /* set by the first failure */
-        unsigned is_trying : 1; /* failures are not told */
+        unsigned is_trying : 1; /* failures are not reported */
 };
 
 struct outgoing {
         struct agent_reply *reply;
         char path[160];
         int depth;
-        size_t spent; /* bytes of text, roughly, so far */
+        size_t spent; /* approximate bytes of text so far */
         unsigned is_too_large : 1;
         char why[600];
 };
@@ -37,8 +37,8 @@ struct outgoing {
 /* A value, constructed at at, which has type->size zeroed bytes. 0, or -1 with in->why. */
 int convert_in(struct incoming *in, const struct type *type, const json_t *value, void *at);
 
-/* Elements for a pointer to element: an array, a typed array, bytes, a string, or one value. null: no elements at NULL.
- * Behind the last there is one that is all zero. */
+/* Elements for a pointer to element: an array, a typed array, bytes, a string, or one value.
+ * null: no elements at NULL. After the last there is one that is all zero. */
 int convert_elements(struct incoming *in, const struct type *element, const json_t *value, void **ret,
                      size_t *ret_count);
 
@@ -46,7 +46,7 @@ int convert_elements(struct incoming *in, const struct type *element, const json
 json_t *convert_out(struct outgoing *out, const struct type *type, const void *at);
 json_t *convert_elements_out(struct outgoing *out, const struct type *element, const void *at, size_t count);
 
-/* Is the number called name of that type the length of what the pointer called of points to? */
+/* True if an integer called name of that type is the length of the array that the pointer called of points to. */
 int convert_is_length(const char *of, const struct type *pointer, const char *name, const struct type *type);
 
 int incoming_refuse(struct incoming *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -54,11 +54,11 @@ void *incoming_allocate(struct incoming *in, size_t size);
 size_t incoming_enter(struct incoming *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void incoming_leave(struct incoming *in, size_t before);
 json_t *outgoing_refuse(struct outgoing *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* NULL, and is_too_large, when the result has become too large. */
+/* NULL, and is_too_large, if the result has become too large. */
 json_t *outgoing_spend(struct outgoing *out, size_t size, json_t *value);
 size_t outgoing_enter(struct outgoing *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void outgoing_leave(struct outgoing *out, size_t before);
-/* value in words, for messages: "abc", 2.5, an array. */
+/* A description of value for messages: "abc", 2.5, an array. */
 const char *convert_describe(const json_t *value, char *ret, size_t size);
 /* Integers of up to 128 bits at at. */
 int64_t convert_integer_at(const struct type *type, const void *at);

@@ -4,7 +4,7 @@
 
 #define PATH_BYTES_MAX 4095
 
-/* A list that lacks some is worse than none. */
+/* An incomplete list is worse than none. */
 static void forget(struct buf *list)
 {
         buf_consume(list, list->size);
@@ -21,8 +21,8 @@ void dependencies_append(struct buf *list, const char *path, size_t size)
                 forget(list);
 }
 
-/* The next word, of which blanks and the like are escaped; *ret_end: the character behind it, or -1. Newlines that are
- * escaped are left out. Returns its size, which may be more than there was room for. */
+/* The next word, with escaped blanks and the like; *ret_end: the character after it, or -1.
+ * Escaped newlines are left out. Returns its size, which may exceed the buffer. */
 static size_t next_word(const char **at, const char *end, int is_target, char *ret, size_t room, int *ret_end)
 {
         size_t size = 0;

@@ -1,5 +1,5 @@
-/* Looking into the entries of debug information. What an entry leaves to its origin or its declaration is read there.
- */
+/* Access to the entries of debug information. Attributes that an entry leaves to its origin or
+ * its declaration are read there. */
 #ifndef CLOCHE_NATIVE_DIE_H
 #define CLOCHE_NATIVE_DIE_H
 
@@ -11,7 +11,7 @@ int die_flag(Dwarf_Die *die, unsigned name);
 int die_number(Dwarf_Die *die, unsigned name, uint64_t *ret);
 int die_reference(Dwarf_Die *die, unsigned name, Dwarf_Die *ret);
 
-/* Calls visit for each child until it returns something else than 0, which is then returned. */
+/* Calls visit for each child until it returns something other than 0, which is then returned. */
 int die_each_child(Dwarf_Die *die, int (*visit)(Dwarf_Die *child, void *data), void *data);
 
 /* "a::b::" around die, owned by the caller; *ret_hidden: in an unnamed namespace. Inline namespaces are left out. */

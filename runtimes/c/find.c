@@ -25,7 +25,7 @@ int find_is_main(const struct function *f)
         return strcmp(f->name, compile_body_name(0)) == 0 || strcmp(f->name, compile_body_name(1)) == 0;
 }
 
-/* "a::b" is also called by "b" where that is clear. */
+/* "a::b" is also called "b" if that is unambiguous. */
 int find_answers_to(const struct function *f, const char *name)
 {
         size_t size = strlen(f->name), part = strlen(name);
@@ -53,7 +53,7 @@ struct candidate {
         unsigned char fit[INVOKE_ARGUMENTS_MAX];
 };
 
-/* As the compiler has it: no argument suits a worse, and one suits it better. */
+/* The compiler's rule: no argument fits worse, and one fits better. */
 static int is_better(const struct candidate *a, const struct candidate *b)
 {
         int better = 0;
@@ -80,7 +80,8 @@ static struct function *best_of(const struct candidate *candidates, size_t count
         return NULL;
 }
 
-/* Among functions of one name the one that takes so many arguments, or else suits them best. NULL after an error. */
+/* Among functions of one name the one that takes that many arguments, or else the one they fit
+ * best. NULL after an error. */
 static struct function *choose(struct loaded *l, struct function **found, size_t count, const struct agent_request *q,
                                struct agent_reply *reply)
 {
@@ -94,7 +95,7 @@ static struct function *choose(struct loaded *l, struct function **found, size_t
                         fitting++;
                         only = found[i];
                 }
-        /* Why a single one cannot be called is told when it is. */
+        /* For a single function the call itself reports why it fails. */
         if (fitting == 1)
                 return only;
         for (size_t i = 0; fitting > 1 && i < count; i++)
@@ -128,7 +129,7 @@ static int is_for_all(const struct function *f)
         return f->is_public && !f->needs_object && !find_is_main(f);
 }
 
-/* Those of that name; without a name, those that need not be named. */
+/* Functions of that name; without a name, functions that can be called without naming them. */
 static size_t collect(struct loaded *l, const char *name, int exactly, struct function **ret, size_t room)
 {
         size_t count, found = 0;
@@ -184,7 +185,7 @@ static struct function *refuse_name(struct loaded *l, const char *name, struct a
         return NULL;
 }
 
-/* The function that is asked for; NULL after an error. */
+/* The requested function; NULL after an error. */
 struct function *find_function(struct loaded *l, const struct agent_request *q, struct agent_reply *reply)
 {
         struct function *found[FOUND_MAX];

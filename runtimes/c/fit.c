@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS_MAX 4 /* of values in values that are looked at: alternatives of alternatives multiply */
+#define LEVELS_MAX 4 /* nesting of examined values: alternatives of alternatives multiply */
 
 enum kind { KIND_NULL, KIND_BOOL, KIND_INTEGER, KIND_REAL, KIND_TEXT, KIND_BYTES, KIND_LIST, KIND_OBJECT, KIND_OTHER };
 
@@ -115,7 +115,7 @@ static enum fit elements_fit(const json_t *value, const struct type *element, in
         return fit;
 }
 
-/* Arrays, and all of the library that holds elements of one type. */
+/* Arrays, and all library classes that hold elements of one type. */
 static enum fit sequence_fit(const json_t *value, const struct type *type, int levels)
 {
         const struct type *element = type->inner[0];
@@ -154,7 +154,7 @@ static enum fit tuple_fit(const json_t *value, const struct type *type, int leve
 
 typedef enum fit fit_entry(const json_t *key, const json_t *value, const struct type *type, int levels);
 
-/* Calls visit for each key and value of an object in any of its forms; the worst of what it says. */
+/* Calls visit for each key and value of an object in any of its forms; returns the worst result. */
 static enum fit worst_entry(const json_t *object, fit_entry *visit, const struct type *type, int levels)
 {
         const json_t *pairs = json_object_get(object, "v"), *pair;
@@ -190,7 +190,7 @@ static size_t entry_count(const json_t *object)
         return agent_tag(object) ? json_array_size(json_object_get(object, "v")) : json_object_size(object);
 }
 
-/* Lengths of members need not be given. */
+/* Lengths of members may be omitted. */
 static int is_count_right(const struct type *type, size_t given)
 {
         size_t most = 0, least = 0;
@@ -218,7 +218,7 @@ static enum fit struct_fit(const json_t *value, const struct type *type, int lev
         return worst_entry(value, member_fit, type, levels);
 }
 
-/* A key that is text may stand for an integer. */
+/* A text key may stand for an integer. */
 static enum fit key_fit(const json_t *key, const struct type *type)
 {
         char *end;
@@ -245,7 +245,7 @@ static enum fit map_fit(const json_t *value, const struct type *type, int levels
         return worst_entry(value, pair_fit, type, levels);
 }
 
-/* -- what may be there or not --------------------------------------------------------------------------------- */
+/* -- optional values ------------------------------------------------------------------------------------------ */
 
 static enum fit pointer_fit(const json_t *value, const struct type *type, int levels)
 {

@@ -1,5 +1,5 @@
-/* How well a value suits a type by its kind: what overloads are chosen by. That it suits does not say that it can be
- * converted: a number may be out of range. */
+/* How well a value fits a type by its kind: the basis for choosing an overload. A fit is no
+ * promise that it can be converted: a number may be out of range. */
 #ifndef CLOCHE_NATIVE_FIT_H
 #define CLOCHE_NATIVE_FIT_H
 
@@ -8,14 +8,14 @@
 #include <jansson.h>
 
 enum fit {
-        FIT_BEST,  /* what the type is for */
-        FIT_NEAR,  /* of wider use: an integer for a double, one value for a pointer */
+        FIT_BEST,  /* the type is made for the value */
+        FIT_NEAR,  /* a wider type: an integer for a double, one value for a pointer */
         FIT_TAKEN, /* converted: an integer for a bool */
         FIT_FAR,
         FIT_NEVER,
 };
 
-/* Elements and members count too, the worst of them. */
+/* Elements and members count too: the worst of them decides. */
 enum fit fit_of(const json_t *value, const struct type *type);
 
 #endif

@@ -418,7 +418,7 @@ static int read_struct(struct incoming *in, const struct type *type, const json_
         return r;
 }
 
-/* What a union holds is named by the one member that is given. */
+/* The one given member selects the union's member. */
 static int read_union(struct incoming *in, const struct type *type, const json_t *value, char *at)
 {
         const struct member *found = NULL;
@@ -481,7 +481,7 @@ static json_t *typed_element(size_t row, const unsigned char *at)
                              (64 - 8 * element_types[row].size));
 }
 
-/* What bytes, typed arrays and sets hold, as an array of values; NULL: value is none of them. */
+/* The content of bytes, typed arrays and sets, as an array of values; NULL: value is none of them. */
 static json_t *spread(struct incoming *in, const json_t *value)
 {
         const char *tag = agent_tag(value), *type = json_string_value(json_object_get(value, "t"));
@@ -504,7 +504,7 @@ static json_t *spread(struct incoming *in, const json_t *value)
         return array;
 }
 
-/* Bytes and typed arrays that are as they must lie in memory. 1 when copied. */
+/* Bytes and typed arrays already in memory layout. 1 if copied. */
 static int copy_plain(struct incoming *in, const struct type *element, const json_t *value,
                       const unsigned char **ret_data, size_t *ret_count)
 {
@@ -617,7 +617,7 @@ static int read_pointer(struct incoming *in, const struct type *type, const json
         int r;
 
         if (json_is_null(value) && type->kind == TYPE_POINTER)
-                return 0; /* NULL, of whatever */
+                return 0; /* NULL, for any target */
         if (target->kind == TYPE_REFUSED)
                 return incoming_refuse(in, "%s points to %s, which no value can be", type->name, target->why);
         if (type->kind == TYPE_REFERENCE) {

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One parameter of a call under way. */
+/* One parameter of a call in progress. */
 struct slot {
         const char *name; /* never NULL */
         const struct type *type;
         const json_t *given;
-        size_t argument; /* which it is: by position, then by name */
+        size_t argument; /* its index: by position, then by name */
         int is_length;   /* of the pointer before it */
-        int is_out;      /* it was not given, and brings something back */
-        int was_list;    /* the pointer got a list of values, not one */
-        void *value;     /* what is passed, type->size bytes, or the address of an object */
-        size_t count;    /* elements behind a pointer */
+        int is_out;      /* it was omitted, and receives an output */
+        int was_list;    /* the pointer's argument was a list of values, not one */
+        void *value;     /* the argument, type->size bytes, or the address of an object */
+        size_t count;    /* elements at the pointer */
         char own_name[24];
 };
 
@@ -24,8 +24,8 @@ struct call {
         const struct invocation *v;
         const struct function *f;
         struct slot slots[INVOKE_ARGUMENTS_MAX];
-        size_t fixed, count;        /* slots: parameters of the prototype, and with those behind the dots */
-        struct slot *result_length; /* says how many elements the result points to */
+        size_t fixed, count;        /* slots: parameters of the prototype, and with the variadic ones */
+        struct slot *result_length; /* holds the number of elements that the result points to */
         void *result;
 };
 
@@ -39,14 +39,14 @@ static int refuse_argument(const struct call *c, const char *name, const char *w
         return agent_throw(c->v->reply, "TypeError", NULL, "argument '%.60s' %s: %s", name, what, c->f->prototype);
 }
 
-/* -- what is what --------------------------------------------------------------------------------------------- */
+/* -- roles of parameters -------------------------------------------------------------------------------------- */
 
 static int is_pointer(const struct type *type)
 {
         return type->kind == TYPE_POINTER || type->kind == TYPE_REFERENCE;
 }
 
-/* A pointer or reference through which a function can give something back. */
+/* A pointer or reference through which a function can return something. */
 static int can_bring(const struct slot *slot)
 {
         return is_pointer(slot->type) && !slot->type->target_constant && slot->type->inner[0]->kind != TYPE_REFUSED;
@@ -83,7 +83,7 @@ static void set_slots(struct call *c)
         c->fixed = c->count = f->parameter_count;
 }
 
-/* May it be left out? */
+/* True if it may be omitted. */
 static int is_optional(const struct call *c, size_t i)
 {
         const struct slot *slot = &c->slots[i];
@@ -120,7 +120,7 @@ static size_t visible_count(const struct call *c)
         return count;
 }
 
-/* The slot of a position: lengths are passed over when fewer are given than there are parameters. */
+/* The slot of a position: lengths are skipped if there are fewer arguments than parameters. */
 static struct slot *slot_at(struct call *c, size_t position, size_t positions)
 {
         if (positions > visible_count(c))
@@ -222,7 +222,7 @@ int invoke_fit(const struct agent_request *q, const struct function *f, unsigned
 
                 if (!slot->given)
                         continue;
-                ret[slot->argument] = i < c.fixed ? fit_of(slot->given, slot->type) : FIT_FAR; /* behind the dots */
+                ret[slot->argument] = i < c.fixed ? fit_of(slot->given, slot->type) : FIT_FAR; /* variadic */
                 takes = ret[slot->argument] != FIT_NEVER;
         }
         return takes;
@@ -250,7 +250,7 @@ static int make_out(struct incoming *in, struct slot *slot, const struct slot *l
         if (!made)
                 return -1;
         if (!length && target->kind >= TYPE_STRING && target->kind != TYPE_DURATION && target->kind != TYPE_TIME) {
-                /* An object of the library is empty, not zero. */
+                /* An object of the library is constructed empty, not zeroed. */
                 json_t *empty = target->kind == TYPE_STRING || target->kind == TYPE_FILE_PATH ? json_string("")
                                 : target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP   ? json_object()
                                 : target->kind == TYPE_OPTIONAL                               ? json_null()
@@ -295,7 +295,7 @@ static int read_slot(struct call *c, struct incoming *in, size_t i)
                 return make_out(in, slot, length);
         slot->count = 1;
         slot->was_list = slot->type->kind == TYPE_POINTER && is_list(in->request, slot);
-        /* Text ends with NUL where nothing else says how long it is: then convert_in looks for others. */
+        /* Text ends with NUL if no other parameter has its length: then convert_in rejects inner NULs. */
         if (slot->type->kind == TYPE_POINTER &&
             (length || (slot->was_list && slot->type->inner[0]->kind != TYPE_CHAR)) &&
             (slot->type->inner[0]->kind != TYPE_VOID || length))
@@ -328,7 +328,7 @@ static int read_length(struct incoming *in, struct slot *slot)
         return r;
 }
 
-/* The default promotions of C for what stands behind the dots. */
+/* The default promotions of C for variadic arguments. */
 static int read_variadic(struct incoming *in, struct slot *slot)
 {
         static const struct type integer = {.kind = TYPE_INTEGER, .name = "int", .size = 4, .align = 4, .is_signed = 1};
@@ -381,7 +381,7 @@ struct prepared {
         ffi_cif cif;
         ffi_type *types[INVOKE_ARGUMENTS_MAX + 1];
         void *values[INVOKE_ARGUMENTS_MAX + 1];
-        void *object; /* where a result that is passed by reference is made */
+        void *object; /* where a result that is passed by reference is constructed */
         void *address;
         void *result;
 };
@@ -478,8 +478,8 @@ static json_t *write_result(struct call *c, struct outgoing *out)
         return convert_elements_out(out, c->f->result->inner[0], to, (size_t)count);
 }
 
-/* What the function gives back: its result; what it wrote through pointers that were not given; in a function without
- * result also through those that were. */
+/* The results of the function: its return value; values written through omitted pointers; in a
+ * function without return value also those through given pointers. */
 static json_t *write_all(struct call *c, struct outgoing *out)
 {
         int is_void = c->f->result->kind == TYPE_VOID, brought = 0;

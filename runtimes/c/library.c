@@ -1,6 +1,7 @@
-/* Classes of GNU's C++ library in memory. Their layouts are its ABI, the same since GCC 5 (2015); what is made here is
- * made as its own code would make it, so that user code may change and free it. Elements are made where they stay: a
- * std::string must not be moved by copying its bytes. */
+/* Classes of GNU's C++ library in memory. Their layouts are its ABI, the same since GCC 5
+ * (2015); objects are made exactly as its own code would make them, so that user code may change
+ * and free them. Elements are made where they stay: a std::string must not be moved by copying
+ * its bytes. */
 #include "convert.h"
 
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static size_t round_up(size_t size, size_t align)
         return align ? (size + align - 1) / align * align : size;
 }
 
-/* Where the mapped value stands in a std::pair<const K, V>, and the size of that. */
+/* The offset of the mapped value in a std::pair<const K, V>, and the size of the pair. */
 static size_t mapped_offset(const struct type *type)
 {
         return round_up(type->inner[0]->size, type->inner[1]->align);
@@ -122,7 +123,7 @@ static int string_in(struct incoming *in, const struct type *type, const json_t 
                 at->data = incoming_allocate(in, size + 1);
                 if (!at->data)
                         return -1;
-                memcpy(at->local, &size, sizeof(size)); /* the room there is */
+                memcpy(at->local, &size, sizeof(size)); /* the capacity */
         }
         if (size)
                 memcpy(at->data, data, size);
@@ -140,7 +141,7 @@ static int view_in(struct incoming *in, const struct type *type, const json_t *v
         return 0;
 }
 
-/* What is read one by one into a container that lies scattered. */
+/* The items of a value for a container that is not contiguous. */
 static json_t *items_of(struct incoming *in, const struct type *type, const json_t *value)
 {
         const char *tag = agent_tag(value);
@@ -362,7 +363,7 @@ static size_t hash(const struct native_library *library, const struct type *type
 
 struct entries {
         json_t *keys;   /* array */
-        json_t *values; /* array; of sets NULL */
+        json_t *values; /* array; NULL for sets */
 };
 
 static void entries_done(struct entries *e)
@@ -371,7 +372,7 @@ static void entries_done(struct entries *e)
         json_decref(e->values);
 }
 
-/* Objects of JSON have keys of text: that of an integer is one. */
+/* Objects of JSON have text keys: such a key may be an integer. */
 static json_t *key_of_text(const struct type *type, const char *text)
 {
         char *end;
@@ -410,7 +411,7 @@ static int map_entries(struct incoming *in, const struct type *type, const json_
         return 0;
 }
 
-/* An array of pairs, in which a key may be there twice. */
+/* An array of pairs, in which a key may occur twice. */
 static int pair_entries(struct incoming *in, const struct type *type, const json_t *value, struct entries *e)
 {
         json_t *pair;
@@ -442,7 +443,7 @@ static int read_entries(struct incoming *in, const struct type *type, const json
         return e->keys ? 0 : -1;
 }
 
-/* The key, and of a map the value, at at. */
+/* Convert the key, and for maps the value, at at. */
 static int entry_in(struct incoming *in, const struct type *type, const struct entries *e, size_t i, char *at)
 {
         const json_t *key = json_array_get(e->keys, i);
@@ -551,7 +552,7 @@ static int hash_in(struct incoming *in, const struct type *type, const json_t *v
         if (r == 0)
                 r = hash_make(in, at, json_array_size(e.keys));
         for (size_t i = 0; r == 0 && i < json_array_size(e.keys); i++) {
-                /* Nodes of some keys carry their hash behind them; the others have no use for these bytes. */
+                /* Nodes of some keys store their hash after them; the others do not use these bytes. */
                 struct hash_node *node = incoming_allocate(in, code + sizeof(size_t));
 
                 r = node ? entry_in(in, type, &e, i, (char *)node + offset) : -1;
@@ -622,7 +623,7 @@ static size_t variant_index_offset(const struct type *type)
         return round_up(size, type->align);
 }
 
-/* The first alternative that the value is made for, else the first that takes it. */
+/* The first alternative that the value fits best, else the first that takes it. */
 static int variant_in(struct incoming *in, const struct type *type, const json_t *value, char *at)
 {
         size_t index = variant_index_offset(type);
@@ -699,7 +700,7 @@ int library_in(struct incoming *in, const struct type *type, const json_t *value
         case TYPE_VARIANT:
                 return variant_in(in, type, value, at);
         case TYPE_UNIQUE:
-        case TYPE_SHARED: /* without a counter, which is allowed: nobody frees it */
+        case TYPE_SHARED: /* without a counter, which is allowed: it is never freed */
                 return owner_in(in, type, value, at);
         case TYPE_DURATION:
                 return duration_in(in, type, value, at);
@@ -840,7 +841,7 @@ static int gather(struct gathering *g, const char *at)
         return append_item(g->out, g->items, json_pack("[o, o]", key, value));
 }
 
-/* An object where JSON has one; else the form of spec/values.md. */
+/* An object if JSON can hold it; else the form of spec/values.md. */
 static json_t *gathered(struct gathering *g, int r)
 {
         json_t *made, *pair;
@@ -920,7 +921,7 @@ static json_t *vector_out(struct outgoing *out, const struct type *type, const s
 
         if (!at->start)
                 return element->is_byte ? agent_attach(out->reply, "", 0) : outgoing_spend(out, 2, json_array());
-        if (element->kind == TYPE_CHAR) /* all of it: no NUL ends a vector */
+        if (element->kind == TYPE_CHAR) /* all of it: a vector may contain NUL */
                 return text_out(out, (struct view){(size_t)(at->finish - at->start), at->start});
         return convert_elements_out(out, element, at->start,
                                     (size_t)(at->finish - at->start) / (element->size ? element->size : 1));
@@ -960,7 +961,7 @@ json_t *library_out(struct outgoing *out, const struct type *type, const void *a
                 return duration_out(out, type, at);
         case TYPE_TIME:
                 return time_out(out, type, at);
-        case TYPE_FILE_PATH: /* a string, and what it was split into */
+        case TYPE_FILE_PATH: /* a string, and its parts */
                 return text_out(out,
                                 (struct view){((const struct string *)at)->size, ((const struct string *)at)->data});
         default:

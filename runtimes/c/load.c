@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function of the program's own, or of the libraries it is linked with; as an object pointer is no function pointer
- * in C. */
+/* A function of the program's own, or of the libraries it is linked with; returned by memory,
+ * because an object pointer is no function pointer in C. */
 static int find(void *handle, const char *name, void *ret_function)
 {
         void *found = dlsym(handle, name);
@@ -45,7 +45,7 @@ static int load_catch(struct loaded *l, const char *folder, char *ret_why, size_
         return 0;
 }
 
-/* "/tmp/.cloche-x/.object: undefined symbol: f": where it lay says nothing to anybody. */
+/* "/tmp/.cloche-x/.object: undefined symbol: f": the path is useless to the user. */
 static void tell_loading(const char *path, char *ret_why, size_t why_size)
 {
         const char *text = dlerror();

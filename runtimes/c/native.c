@@ -1,5 +1,5 @@
-/* The agent of C and C++: compiles what it is given with the image's compiler, loads it into itself, finds the function
- * and its types in the debug information, and calls it.
+/* The agent of C and C++: compiles the code with the image's compiler, loads it into itself, finds
+ * the function and its types in the debug information, and calls it.
  *
  *   cloche-native c | cpp                     serves the channel (spec/agent.md)
  *   cloche-native c | cpp run SCRIPT [ARG…]   compiles a program and becomes it */
@@ -23,13 +23,13 @@
 #define ARTIFACT_BYTES_MAX (256u << 20)
 #define SCRIPT_BYTES_MAX (64u << 20)
 
-/* A piece of code that was compiled. */
+/* A compiled piece of code. */
 struct unit {
         char *code;
         char *filename;
         json_t *build;
         unsigned is_body : 1;
-        unsigned is_built : 1; /* to.object is there */
+        unsigned is_built : 1; /* to.object exists */
         unsigned is_loaded : 1;
         struct compiled to;
         struct loaded loaded;
@@ -37,11 +37,11 @@ struct unit {
 
 struct native {
         int is_cpp;
-        char folder[400];  /* where this program lies */
-        struct unit built; /* what `build` or `prepare` made: the next request is for it */
-        int has_prefix;    /* prepare was: names of other code may be its */
+        char folder[400];  /* this program's folder */
+        struct unit built; /* the result of `build` or `prepare`, for the next request */
+        int has_prefix;    /* after `prepare`: other code may use its names */
         struct agent *agent;
-        /* While the user's code runs. */
+        /* Set while the user's code runs. */
         pid_t pid;
 };
 
@@ -101,7 +101,7 @@ static int compile_unit(const struct native *n, struct unit *u, const struct age
         return 0;
 }
 
-/* Code without a function may be declarations, or the body of one: what compiles is what it was. */
+/* Code without a function may be declarations, or the body of one: the first form that compiles counts. */
 static int compile_either(const struct native *n, struct unit *u, const struct agent_request *q,
                           struct compile_error *e)
 {
@@ -117,7 +117,7 @@ static int compile_either(const struct native *n, struct unit *u, const struct a
         return r;
 }
 
-/* While it is loaded, its own constructors run, and may print. */
+/* Loading runs its own constructors, which may print. */
 static int load_unit(struct native *n, struct unit *u, enum load_mode mode, struct agent_reply *reply)
 {
         char why[500];
@@ -160,7 +160,7 @@ static void end(void *data)
                 flush(&n->built.loaded);
 }
 
-/* exit() within the function: nobody would answer. */
+/* exit() within the function: without this no response would be sent. */
 static void on_exit_of_code(int status, void *data)
 {
         struct native *n = data;
@@ -202,7 +202,7 @@ static int call_unit(struct native *n, struct unit *u, const struct agent_reques
 
 /* -- default arguments of C++ --------------------------------------------------------------------------------- */
 
-/* How many parameters an argument was given for, counted to the last of them. */
+/* The number of parameters up to the last one with an argument. */
 static size_t last_given(const struct function *f, const struct agent_request *q)
 {
         size_t last = json_array_size(q->args);
@@ -215,8 +215,7 @@ static size_t last_given(const struct function *f, const struct agent_request *q
         return last;
 }
 
-/* The function, when it is given too little for all of its parameters; NULL: nothing of that. Nothing is loaded for it.
- */
+/* The function, if there are fewer arguments than parameters; else NULL. Loads nothing. */
 static struct function *find_short_of(struct unit *u, const struct agent_request *q)
 {
         struct agent_reply unheard = {.attachments = BUF_INIT(0)};
@@ -235,8 +234,8 @@ static struct function *find_short_of(struct unit *u, const struct agent_request
         return find_given_count(q) < least && last_given(f, q) < f->parameter_count ? f : NULL;
 }
 
-/* The code, and behind it a function that calls f with its first arguments only: the compiler fills in the others, or
- * says that it cannot. */
+/* The code, followed by a function that calls f with its first arguments only: the compiler
+ * fills in the others, or reports an error. */
 static char *with_caller(const struct function *f, size_t given, const char *code)
 {
         static const char *const forms[] = {"", " noexcept"};
@@ -275,7 +274,7 @@ static struct function *find_caller(struct loaded *l)
         return NULL;
 }
 
-/* 1: called, with the answer's r in *ret_r; 0: there are no such defaults. */
+/* 1: called, with the response's r in *ret_r; 0: there are no such defaults. */
 static int call_with_defaults(struct native *n, struct unit *u, const struct agent_request *q,
                               struct agent_reply *reply, int *ret_r)
 {
@@ -347,7 +346,7 @@ static int use_artifact(struct native *n, const struct agent_request *q)
         return 1;
 }
 
-/* Compiles and nothing else: code that has run could change what is kept for later runs. */
+/* Only compiles: code that has run could change the bytes that are kept for later runs. */
 static int handle_build(struct agent *a, const struct agent_request *q, struct agent_reply *reply)
 {
         struct native *n = agent_data(a);
@@ -358,7 +357,7 @@ static int handle_build(struct agent *a, const struct agent_request *q, struct a
                 return 0;
         if (compile_either(n, &n->built, q, &e) < 0)
                 return throw_compile(reply, &e);
-        /* A compiler that does not say what it read leaves nothing to be kept. */
+        /* Without a list of dependencies nothing is kept. */
         if (n->built.to.dependencies.size > 0 &&
             artifact_pack(n->built.to.object, &n->built.to.dependencies, n->built.is_body, &artifact) == 0)
                 reply->value = agent_attach(reply, artifact.data, artifact.size);
@@ -377,7 +376,7 @@ static int handle_prepare(struct agent *a, const struct agent_request *q, struct
         if (load_unit(n, &n->built, LOAD_GLOBAL, reply) < 0)
                 return -1;
         n->has_prefix = 1;
-        /* So that no child has to. */
+        /* Read here, so that no child has to. */
         all = program_functions(n->built.loaded.program, &count);
         for (size_t i = 0; i < count; i++)
                 if (all[i].is_public || (q->function && find_answers_to(&all[i], q->function)))
@@ -397,7 +396,7 @@ static int handle_call(struct agent *a, const struct agent_request *q, struct ag
                 u = &own;
                 if (compile_unit(n, u, q, wants_body(q), &e) < 0)
                         return throw_compile(reply, &e);
-        } else if (wants_body(q) && !u->is_body) { /* declarations, which nobody can call */
+        } else if (wants_body(q) && !u->is_body) { /* declarations, which cannot be called */
                 u = &own;
                 if (compile_unit(n, u, q, 1, &e) < 0)
                         return throw_compile(reply, &e);
@@ -434,7 +433,7 @@ static char **words_of(const struct agent_request *q, int *ret_count)
         return words;
 }
 
-/* A script of a template: its main, in this process. */
+/* A script of a template: its main runs in this process. */
 static int handle_run(struct agent *a, const struct agent_request *q)
 {
         struct native *n = agent_data(a);
@@ -478,8 +477,8 @@ static char *read_script(const char *path, size_t *ret_size)
 #define CALL_ID 1
 #define THREW (-32000) /* spec/agent.md */
 
-/* The engine tells code that does not compile from a program that exits with 1 by this; the program itself never has
- * the channel. */
+/* Shows the engine that the code did not compile, unlike a program that exits with 1; the
+ * program itself never has the channel. */
 static int send_failure(const struct compile_error *e)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
@@ -507,7 +506,7 @@ static int show_failure(struct compile_error *e)
         return CLOCHE_EXIT_NOT_COMPILED;
 }
 
-/* Compile, and become the program; its file is gone by then. */
+/* Compile, and become the program; its file is deleted before. */
 static int run_script(int is_cpp, char **words)
 {
         struct compile_job job = {.is_cpp = is_cpp, .target = COMPILE_PROGRAM, .filename = words[0]};
@@ -565,7 +564,7 @@ int main(int argc, char **argv)
                 return run_script(is_cpp, argv + 3);
         n.is_cpp = is_cpp;
         find_folder(argv[0], n.folder, sizeof(n.folder));
-        /* A run that is killed must not lose the lines it printed. */
+        /* A killed run must not lose the lines it printed. */
         setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
         on_exit(on_exit_of_code, &n);
         return agent_serve(&language, &n);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A larger value goes through memory, on x86-64 and aarch64 (but for floats alone there). */
+/* A larger value goes through memory, on x86-64 and aarch64 (except floats there). */
 #define REGISTERS_BYTES 16
 #define LEAVES_MAX 64
 
@@ -15,7 +15,7 @@ struct leaf {
 struct leaves {
         struct leaf leaf[LEAVES_MAX];
         size_t count;
-        int is_odd; /* more than there is room for, or not aligned */
+        int is_odd; /* too many, or unaligned */
 };
 
 static void add(struct leaves *l, size_t offset, size_t size, int is_float)
@@ -114,7 +114,7 @@ static int are_floats(const struct leaves *l)
         return 1;
 }
 
-/* Integer when anything in these eight bytes is; else one register of floating point. */
+/* Integer if anything in these eight bytes is; else one floating-point register. */
 static size_t add_chunk(const struct leaves *l, const struct type *type, size_t begin, ffi_type **elements)
 {
         size_t size = type->size - begin < 8 ? type->size - begin : 8, count = 0;

@@ -1,4 +1,4 @@
-/* Types as libffi wants them. */
+/* Types in libffi's form. */
 #ifndef CLOCHE_NATIVE_PASSING_H
 #define CLOCHE_NATIVE_PASSING_H
 

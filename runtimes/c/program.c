@@ -59,7 +59,7 @@ void program_read_function(struct program *p, struct function *f)
         if (f->was_read || !dwarf_offdie(p->dwarf, f->die, &die))
                 return;
         f->was_read = 1;
-        /* An optimised copy keeps what it uses only: the declaration has all. */
+        /* An optimised copy keeps only the attributes it uses: the declaration has all. */
         if (die_reference(&die, DW_AT_abstract_origin, &origin))
                 die = origin;
         if (!die_each_child(&die, is_parameter, NULL) && die_reference(&die, DW_AT_specification, &origin))
@@ -97,10 +97,10 @@ static void add_function(struct program *p, Dwarf_Die *die)
         int hidden;
         char *scope;
 
-        /* Of the user's own: neither the image's headers nor the compiler's. */
+        /* Functions of the user's own: neither in the image's headers nor in the compiler's. */
         if (!name || dwarf_entrypc(die, &address) != 0 || !file || die_starts(file, "/usr/") || *file == '<')
                 return;
-        if (address == 0) /* another unit's copy is the one that was kept */
+        if (address == 0) /* the linker kept another unit's copy */
                 return;
         while (die_reference(&origin, DW_AT_abstract_origin, &next) ||
                die_reference(&origin, DW_AT_specification, &next)) {
@@ -146,7 +146,7 @@ struct function *program_functions(struct program *p, size_t *ret_count)
         return p->functions;
 }
 
-/* Private: libelf may write into what it was given. No descriptor stays open, as a template must have none. */
+/* Private: libelf may write into the mapping. No descriptor stays open, as a template must have none. */
 static char *map_file(const char *path, size_t *ret_size)
 {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -176,7 +176,7 @@ struct program *program_read(const char *path, uintptr_t bias, char *ret_why, si
                 elf = elf_memory(image, size);
         p->bias = bias;
         p->dwarf = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
-        /* Code without a function, of templates that are used nowhere say, has none. */
+        /* Code without a function (only unused templates, for example) has none. */
         if (elf && !p->dwarf && elf_kind(elf) == ELF_K_ELF)
                 return p;
         if (!p->dwarf) {

@@ -44,7 +44,7 @@ static int first_bound(Dwarf_Die *child, void *data)
         return 1;
 }
 
-/* What people call std::string, and no allocators. */
+/* With std::string's usual name, and no allocators. */
 static char *plain_name(const char *name)
 {
         static const struct {

@@ -1,4 +1,4 @@
-/* Types as people write them. The texts are the caller's. */
+/* Types in C's notation. The texts are the caller's. */
 #ifndef CLOCHE_NATIVE_SPELLING_H
 #define CLOCHE_NATIVE_SPELLING_H
 
@@ -6,9 +6,9 @@
 
 #define SPELLING_NESTING_MAX 100
 
-/* A type as it stands in C around inside, the declarator: "int (*)[3]". nesting: of calls, 0 at first. */
+/* A type as C writes it around inside, the declarator: "int (*)[3]". nesting: of calls, 0 at first. */
 char *spelling_of(Dwarf_Die *die, const char *inside, int nesting);
-/* The same for the type that die has. */
+/* The same for the type of die. */
 char *spelling_of_target(Dwarf_Die *die, const char *inside, int nesting);
 
 #endif

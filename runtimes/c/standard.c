@@ -1,4 +1,4 @@
-/* Which classes of namespace std values have, and what they are made of. */
+/* The classes of namespace std that have values, and their parts. */
 #include "die.h"
 #include "program.h"
 #include "storage.h"
@@ -10,7 +10,7 @@
 struct arguments {
         struct program *p;
         struct type *type;
-        uint64_t number; /* the last that is a number */
+        uint64_t number; /* the last one that is a number */
         const char *names[4];
         Dwarf_Die types[4];
         size_t seen;
@@ -42,11 +42,11 @@ static int add_argument(Dwarf_Die *child, void *data)
         return 0;
 }
 
-/* inner: how many of the template's arguments are of interest; own_order: which of them is an order or a hash. */
+/* inner: number of relevant template arguments; own_order: index of the argument that is an order or a hash. */
 static const struct library_class {
         const char *prefix;
         enum type_kind kind;
-        size_t size; /* 0: as the debug information says */
+        size_t size; /* 0: from the debug information */
         size_t inner;
         size_t own_order;
         unsigned by_reference;
@@ -99,7 +99,7 @@ static void read_library_class(struct program *p, struct type *type, Dwarf_Die *
 static void read_choice(struct program *p, struct type *type, Dwarf_Die *die, enum type_kind kind,
                         struct arguments *arguments)
 {
-        classes_read_members(p, type, die); /* for how it is passed, and its alignment */
+        classes_read_members(p, type, die); /* needed for how it is passed, and its alignment */
         type->kind = kind;
         type->why = NULL;
         type->member_count = 0;
@@ -110,7 +110,7 @@ static void read_choice(struct program *p, struct type *type, Dwarf_Die *die, en
                 types_refuse(type, "a class of the library with too few or too many alternatives");
 }
 
-/* In a tuple each element is the one member of a base; the last comes first in memory. */
+/* Each element of a tuple is the one member of a base; the last comes first in memory. */
 static void read_tuple(struct program *p, struct type *type, Dwarf_Die *die)
 {
         classes_read_members(p, type, die);
@@ -183,7 +183,7 @@ static void read_duration(struct program *p, struct type *type, Dwarf_Die *die)
                 types_refuse(type, "a duration of another form than ticks of a ratio");
 }
 
-/* Other clocks began at a time that is not known outside of the process. */
+/* Other clocks have an epoch that is unknown outside of the process. */
 static void read_time(struct program *p, struct type *type, Dwarf_Die *die)
 {
         struct arguments arguments = {.p = p, .type = type};
@@ -213,7 +213,7 @@ static int find_container(Dwarf_Die *child, void *data)
         return 0;
 }
 
-/* A stack or a queue is what it stands on, from its bottom or front on. */
+/* A stack or a queue is encoded as its container, from its bottom or front on. */
 static void read_adaptor(struct program *p, struct type *type, Dwarf_Die *die)
 {
         struct parts parts = {.p = p};
@@ -229,7 +229,7 @@ static void read_adaptor(struct program *p, struct type *type, Dwarf_Die *die)
         type->name = name;
 }
 
-/* Two numbers one behind the other, whatever it keeps them in. */
+/* Two adjacent numbers, whatever member holds them. */
 static void read_complex(struct program *p, struct type *type, Dwarf_Die *die)
 {
         struct arguments arguments = {.p = p, .type = type};
@@ -259,7 +259,7 @@ static void read_path(struct program *p, struct type *type, Dwarf_Die *die)
                 types_refuse(type, "a path of an unknown form");
 }
 
-/* Classes outside of std:: itself, and those that are nothing but others put together. */
+/* Classes outside of std:: itself, and classes that only combine others. */
 static const struct {
         const char *scope, *prefix;
         void (*read)(struct program *p, struct type *type, Dwarf_Die *die);
@@ -322,7 +322,7 @@ int standard_read(struct program *p, struct type *type, Dwarf_Die *die)
         } else if (die_starts(name, "variant<")) {
                 read_choice(p, type, die, TYPE_VARIANT, &arguments);
         } else {
-                /* What the above are made of has names of its own, and members that are not public. */
+                /* The parts of the above have internal names, and members that are not public. */
                 classes_read_members(p, type, die);
                 type->kind = type->why ? TYPE_REFUSED : TYPE_STRUCT;
                 if (*name != '_')

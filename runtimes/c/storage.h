@@ -1,4 +1,4 @@
-/* Memory for what is read of a program; the process ends when there is none. */
+/* Memory for the data read from a program; the process exits if there is none. */
 #ifndef CLOCHE_NATIVE_STORAGE_H
 #define CLOCHE_NATIVE_STORAGE_H
 

@@ -79,7 +79,7 @@ static int is_joined(const char *name, const char *of, const char *const *words)
 int convert_is_length(const char *of, const struct type *pointer, const char *name, const struct type *type)
 {
         static const char *const words[] = {"n", "len", "length", "count", "size", "num", NULL};
-        /* A number behind a string is often something else: repeat(const char *text, int n). */
+        /* A number after a string is often something else: repeat(const char *text, int n). */
         static const char *const of_text[] = {"len", "length", "size", NULL};
 
         if (!of || !name || pointer->kind != TYPE_POINTER || type->kind != TYPE_INTEGER || type->size < 2)
@@ -125,7 +125,7 @@ static json_t *write_integer(struct outgoing *out, wide value, int is_signed)
         return outgoing_spend(out, 60, json_pack("{s:s, s:s}", "$", "bigint", "v", at));
 }
 
-/* A long double is a double where that is the same number; else its integral part may still be a bigint. */
+/* A long double is sent as a double if that is the same number; else an integral one may still be a bigint. */
 static json_t *write_float(struct outgoing *out, const struct type *type, const void *at)
 {
         long double number = 0;
@@ -223,7 +223,7 @@ static json_t *write_pointer(struct outgoing *out, const struct type *type, cons
         if (target->kind == TYPE_VOID)
                 return outgoing_refuse(out, "a pointer to void cannot be sent");
         if (target->kind == TYPE_POINTER &&
-            target->inner[0]->kind == TYPE_CHAR) { /* a list that NULL ends, as environ */
+            target->inner[0]->kind == TYPE_CHAR) { /* a list terminated by NULL, like environ */
                 size_t count = 0;
 
                 while (((char *const *)to)[count])

@@ -28,7 +28,7 @@ static void read_base(struct type *type, Dwarf_Die *die)
                 break;
         case DW_ATE_float:
                 type->kind = TYPE_FLOAT;
-                /* Only what the agent's own compiler computes with. */
+                /* Only formats that the agent's own compiler computes with. */
                 if (type->size != sizeof(float) && type->size != sizeof(double) &&
                     (type->size != sizeof(long double) || (name && strcmp(name, "long double") != 0)))
                         types_refuse(type, "a floating type that is none of float, double and long double");
@@ -135,7 +135,7 @@ static int find_definition(Dwarf_Die *die, void *data)
         return same;
 }
 
-/* The definition of a type that this source only declares, from another one. */
+/* Find the definition, in another source, of a type that this source only declares. */
 static int find_elsewhere(struct program *p, Dwarf_Die *die)
 {
         int hidden, found = 0;
@@ -159,7 +159,7 @@ static void read_class(struct program *p, struct type *type, Dwarf_Die *die)
         uint64_t size;
 
         if (die_flag(die, DW_AT_declaration) && !find_elsewhere(p, die)) {
-                /* Strings are the same everywhere, and never defined in debug information that has no need to. */
+                /* Strings have the same layout everywhere, and debug information often lacks their definition. */
                 if (!standard_read(p, type, die) || (type->kind != TYPE_STRING && type->kind != TYPE_STRING_VIEW))
                         types_refuse(type, "a type that is declared but not defined");
                 return;
@@ -291,7 +291,7 @@ static void read_into(struct program *p, struct type *type, Dwarf_Die *die)
         }
 }
 
-/* Types may hold pointers to themselves: a type is known before it is read. */
+/* Types may hold pointers to themselves: a type is registered before it is read. */
 static struct type *read_type(struct program *p, Dwarf_Die *die)
 {
         Dwarf_Off offset = dwarf_dieoffset(die);

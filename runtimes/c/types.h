@@ -1,5 +1,5 @@
-/* What debug information says of a program: functions, and the types of what they take and give. Made once for a loaded
- * program and never freed. */
+/* The contents of a program's debug information: functions, and the types of their parameters
+ * and results. Made once for a loaded program and never freed. */
 #ifndef CLOCHE_NATIVE_TYPES_H
 #define CLOCHE_NATIVE_TYPES_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum type_kind {
-        TYPE_REFUSED, /* why says what it is */
+        TYPE_REFUSED, /* why has the reason */
         TYPE_VOID,
         TYPE_BOOL,
         TYPE_CHAR, /* plain char */
@@ -19,7 +19,7 @@ enum type_kind {
         TYPE_ARRAY,   /* count elements of inner[0] */
         TYPE_POINTER, /* to inner[0] */
         TYPE_REFERENCE,
-        /* Of the C++ library; inner are the template's type arguments. */
+        /* Classes of the C++ library; inner are the template's type arguments. */
         TYPE_STRING,
         TYPE_STRING_VIEW,
         TYPE_VECTOR,
@@ -51,12 +51,12 @@ struct member {
 
 struct enumerator {
         const char *name;
-        int64_t value; /* of an unsigned type of 64 bits: the same bits */
+        int64_t value; /* for an unsigned type of 64 bits: the same bits */
 };
 
 struct type {
         enum type_kind kind;
-        const char *name; /* as people write it */
+        const char *name; /* in C's notation */
         const char *why;
         size_t size, align;
         unsigned is_signed : 1;
@@ -66,7 +66,7 @@ struct type {
         unsigned is_made_by_itself : 1;    /* has virtual functions: only its own constructor can make one */
         unsigned is_descending : 1;        /* maps and sets with std::greater */
         unsigned is_ordered_otherwise : 1; /* with an order or a hash of its own */
-        unsigned is_multi : 1;             /* maps and sets that have a key several times */
+        unsigned is_multi : 1;             /* maps and sets that may hold a key several times */
         uint64_t numerator, denominator;
         size_t count;
         struct type **inner;
@@ -87,13 +87,13 @@ struct function {
         const char *prototype;
         void *address;
         unsigned is_public : 1;    /* external, of the user's own sources, no leading underscore */
-        unsigned needs_object : 1; /* a member function that is not static */
+        unsigned needs_object : 1; /* a non-static member function */
         unsigned is_variadic : 1;
-        unsigned was_read : 1; /* what follows is there */
+        unsigned was_read : 1; /* the following members are set */
         struct type *result;
         struct parameter *parameters;
         size_t parameter_count;
-        uint64_t die; /* where the debug information has it */
+        uint64_t die; /* offset in the debug information */
 };
 
 struct program;

@@ -1,6 +1,6 @@
 'use strict'
-// What the host declares, in the main realm of Node: globals, and modules for `import` and `require`. Host functions are async.
-// The bare realm has a bridge of its own (realm-bridge.cjs).
+// The host's declarations in the main realm of Node: globals, and modules for `import` and
+// `require`. Host functions are async. The bare realm has a bridge of its own (realm-bridge.cjs).
 const path = require('node:path')
 const vm = require('node:vm')
 
@@ -9,7 +9,7 @@ const HIDDEN = new Set(['name', 'message', 'stack', '__proto__'])
 const BUILT_IN = { __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }
 const nameOf = (target) => target.slice(1).join('.')
 
-// What the host's function threw.
+// The exception of a host function.
 function errorOf ({ name, message, fields }) {
   const error = new (BUILT_IN[name] ?? Error)(message)
   if (error.name !== name) Object.defineProperty(error, 'name', { value: name, writable: true, configurable: true })
@@ -75,7 +75,7 @@ function makeBridge ({ ask, program, translate }) {
       place(globalThis, name, globals[name], ['global', name])
     }
     const modules = Object.keys(imports)
-    // Those with a source may import those without.
+    // Modules with a source may import modules without.
     for (const isSource of [false, true]) {
       for (const specifier of modules) if (Object.hasOwn(imports[specifier], 'source') === isSource) await addModule(specifier, imports[specifier])
     }

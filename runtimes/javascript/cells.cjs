@@ -1,5 +1,5 @@
-// Contexts: an interpreter that stays, whose cells run one after another in the main realm (spec/agent.md, README.md). A function of
-// `host`, run in the agent's own realm.
+// Contexts: a persistent interpreter whose cells run one after another in the main realm
+// (spec/agent.md, README.md). A function of `host`, run in the agent's own realm.
 'use strict'
 const { types, globals, interrupts, rewriting, displays, names, language } = host
 const { rewrite, columnOf, linesOf, looksLikeObject, NoSyntax } = rewriting
@@ -12,7 +12,7 @@ const INVALID_REQUEST = -32600
 const INVALID_PARAMS = -32602
 const INTERRUPTED = { name: 'Interrupted', message: 'the cell was interrupted', traceback: ['Interrupted: the cell was interrupted'] }
 
-// What is answered with an error of the protocol.
+// An error response of the protocol.
 class Refusal {
   constructor (code, message, data) {
     this.code = code
@@ -23,10 +23,10 @@ class Refusal {
 
 
 let isOpen = false
-let running // the cell: {storeBytes, silent, shown: a promise of displays on their way, fail(thrown), failure}
-let place // the directory that require, __filename and imports belong to
+let running // the cell: {storeBytes, silent, shown: a promise of pending displays, fail(thrown), failure}
+let place // the directory that require, __filename and imports resolve from
 let importModule
-let left // where the parent of this process was
+let left // working directory of the parent context
 
 // -- requests
 
@@ -74,7 +74,7 @@ function open (params) {
   return { pid: host.process.pid, interpreter: `Node ${host.process.versions.node}` }
 }
 
-// Node's own way (`recursive`) goes round for ever in /proc.
+// Node's own `recursive` loops forever in /proc.
 function makeFolder (path) {
   if (host.fs.existsSync(path)) return
   const parent = host.dirname(path)
@@ -92,10 +92,10 @@ function goTo (cwd) {
   }
 }
 
-// Before this process is forked.
+// Called before this process is forked.
 const remember = () => { left = host.process.cwd() }
 
-// A child that was forked from a context: it is in the directory its parent was in, where that is.
+// In a child forked from a context: change to the parent's directory, if it exists.
 function enter () {
   try {
     host.process.chdir(left ?? HOME)
@@ -105,7 +105,7 @@ function enter () {
   return { pid: host.process.pid }
 }
 
-// This process becomes a context.
+// Turn this process into a context.
 function begin () {
   isOpen = true
   host.install(globals.offer, { show, clear, ask, askLater })
@@ -143,7 +143,7 @@ async function cell ({ code, count, filename, storeBytes, silent }) {
   } catch (thrown) {
     own.failure ??= { thrown }
   }
-  await host.turn() // a rejection that nobody handled is the cell's
+  await host.turn() // an unhandled rejection fails the cell
   const error = own.failure && errorOf(own.failure.thrown)
   running = undefined
   interrupts.dropHandlers()
@@ -168,7 +168,7 @@ async function execute (own, code, name) {
   if (made.hasValue && running === own) await showResult(own, value)
 }
 
-const shifted = new Map() // by cell, where its lines were made longer
+const shifted = new Map() // by cell: places where its lines became longer
 
 function reading (code, name) {
   const { text, head } = translated(code, name)
@@ -197,7 +197,7 @@ function translated (code, name) {
   }
 }
 
-// In V8's words where V8 alone can judge the text.
+// With V8's message, unless the text is one that V8 alone would reject.
 function syntaxError ({ text, line, column }, code, name) {
   if (!/\b(await|import|export)\b/.test(code)) {
     try {
@@ -213,14 +213,14 @@ function syntaxError ({ text, line, column }, code, name) {
   return error
 }
 
-// To be told how to import costs a millisecond, which only code pays that may import.
+// The import callback costs a millisecond, so only code that may import gets one.
 function compile (text, filename, head, code) {
   const options = { filename, columnOffset: -head }
   if (code.includes('import')) options.importModuleDynamically = (specifier, script, attributes) => importModule(specifier, attributes)
   return new host.Script(text, options)
 }
 
-// What belongs to the directory the context is in.
+// Update the globals that depend on the working directory.
 function move () {
   const now = host.process.cwd()
   if (place === now) return
@@ -230,20 +230,20 @@ function move () {
   for (const name of ['require', 'module', 'exports', '__filename', '__dirname']) globals.offer(name, given[name])
 }
 
-// -- imports: what they bring are constants
+// -- imports: their bindings are constants
 
 async function bring ({ specifier, attributes, bindings }) {
   const space = await settled(importModule(specifier, attributes.length > 0 ? { with: Object.fromEntries(attributes) } : undefined))
   const found = bindings.map(({ local, imported }) => {
     if (imported === null) return [local, space]
     if (imported in space) return [local, space[imported]]
-    if (language.hasTypes) return undefined // it may be one
+    if (language.hasTypes) return undefined // the name may be a type
     throw new host.SyntaxError(`The requested module '${specifier}' does not provide an export named '${imported}'`)
   })
   globals.bring(found.filter((pair) => pair !== undefined))
 }
 
-// -- waiting: the event loop goes on; SIGINT gives up what is waited for
+// -- waiting: the event loop goes on; SIGINT abandons the wait
 
 function settled (promise) {
   return new Promise((resolve, reject) => {
@@ -254,7 +254,7 @@ function settled (promise) {
       host.clearInterval(timer)
       settle(value)
     }
-    // In an array, for a value may have a `then`.
+    // In an array, because a value may have a `then`.
     host.then(promise, (value) => done(resolve, value), (thrown) => done(reject, thrown))
   })
 }
@@ -270,8 +270,8 @@ async function showResult (own, value) {
   if (running === own) tell(own, { data, isResult: true })
 }
 
-// The result goes just before the cell's answer. Other displays are asked: what is printed after them goes another way, and must not
-// be there before them.
+// The result is sent just before the response to the cell. Other displays are requests: later
+// output takes another way, and must not overtake.
 function tell (own, request) {
   const { value, attachments } = displays.pack({ id: undefined, metadata: undefined, isUpdate: false, ...request }, own.storeBytes)
   if (request.isResult) host.tell('display', value, attachments)
@@ -282,7 +282,8 @@ function pulse () {
   if (interrupts.isPending()) throw interrupts.error()
 }
 
-// Of user code: display(value, options), or with the data given. A promise when how it looks is one; displays keep their order.
+// For user code: display(value, options), or with given data. Returns a promise if the form of the
+// value is one; displays keep their order.
 function show (value, data, options) {
   const { id, update = false, metadata } = options ?? {}
   const request = { id, metadata, isUpdate: update === true, isResult: false }
@@ -298,7 +299,7 @@ function show (value, data, options) {
   return shown
 }
 
-// Between cells, and when its cell has ended, a display is text: there is nobody to tell.
+// Between cells, and after its cell has ended, a display becomes text: its message has no receiver.
 function emit (own, request) {
   if (own !== undefined && running === own) return tell(own, request)
   const text = request.data?.['text/plain']
@@ -336,7 +337,7 @@ function textOf (value) {
 
 const shorten = (text) => text.length > LINE_CHARS_MAX ? `${text.slice(0, LINE_CHARS_MAX)}...` : text
 
-// The end of a frame's line: where it is.
+// The end of a frame's line: its place.
 const PLACE = /^(\s+at .*?)((?:\()?)([^()]*):(\d+):(\d+)(\)?)$/
 
 function placed (text) {
@@ -362,7 +363,7 @@ function safeErrorOf (thrown) {
   }
 }
 
-// What nothing caught: an error of the cell that runs, else it is printed.
+// Uncaught exceptions fail the running cell; without one they are printed.
 function uncaught (thrown) {
   if (running !== undefined) return running.fail(thrown)
   host.printError(`Uncaught ${safeErrorOf(thrown).traceback.join('\n')}\n`)

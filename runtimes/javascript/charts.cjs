@@ -1,5 +1,5 @@
 'use strict'
-// Charts as data (README.md, Charts): the code says them itself, here they are looked at.
+// Charts as data (README.md, Charts): the code builds them itself, and this file checks them.
 const ELEMENTS = {
   __proto__: null,
   line: ['points'], scatter: ['points'], bar: ['label', 'value'], histogram: ['bins'], pie: ['label', 'angle'],

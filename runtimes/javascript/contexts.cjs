@@ -1,5 +1,5 @@
 'use strict'
-// Contexts (cells.cjs), put together: what of them runs in the main realm, and their rehearsal in a template.
+// Contexts (cells.cjs), assembled: their part in the main realm, and their rehearsal in a template.
 const crypto = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
@@ -52,14 +52,14 @@ function makeContexts (agent) {
     if (parser === undefined) agent.compile('acorn.js', ['exports', 'module'])(parser = {}, {})
     return parser
   }
-  Object.getOwnPropertyDescriptors(globalThis) // Node 22 makes DOMException when it is first looked at, and aborts when another realm looks
+  Object.getOwnPropertyDescriptors(globalThis) // Node 22 creates DOMException on first access, and aborts if another realm accesses it
   const globals = host.globals = load('globals.cjs', host)
   host.displays = load('displays.cjs', host)
   host.names = load('names.cjs', host)
   host.rewriting = load('rewrite.cjs', host)
   const cells = load('cells.cjs', host)
 
-  // What cells use is compiled before the fork; none of their names stay.
+  // Compiles the functions that cells use before the fork; leaves none of their names.
   async function rehearse (times = REHEARSALS) {
     const { exit, reallyExit } = process
     tell = askNow = () => {}
@@ -76,7 +76,7 @@ function makeContexts (agent) {
     ;({ tell, askNow } = agent)
     Object.assign(process, { exit, reallyExit })
   }
-  // No thread of ours is there while `judge` looks, nor, when it finds nothing, until `goOn`.
+  // No thread of the agent's runs during `judge`, nor, if that returns nothing, until `goOn`.
   function standStill (judge) {
     interrupts.pause()
     const hindrance = judge()
@@ -85,7 +85,7 @@ function makeContexts (agent) {
     return hindrance
   }
 
-  // In a child too, whose process is another.
+  // Runs in a child too, whose process is another.
   function goOn () {
     shell.replaceExit()
     interrupts.resume()

@@ -1,5 +1,5 @@
-// A display on the wire: bytes as bytes, what JSON holds as JSON, and what is too large kept in a file of the box. A function of
-// `host`, run in the agent's own realm.
+// A display on the wire: bytes as bytes, JSON data as JSON, and large values kept in a file of the
+// box. A function of `host`, run in the agent's own realm.
 'use strict'
 const { fs, types, values, wellFormed } = host
 const FOLDER_OF_LARGE = '/tmp/.cloche-display'
@@ -14,7 +14,7 @@ const ENDINGS = {
   'image/gif': 'gif', 'application/pdf': 'pdf', 'application/javascript': 'js'
 }
 
-// -- what a value looks like
+// -- the form of a value
 
 const isListOrRecord = (value) => {
   if (value === null || typeof value !== 'object' || types.isProxy(value)) return false
@@ -22,7 +22,7 @@ const isListOrRecord = (value) => {
   return prototype === host.Object.prototype || prototype === null || Array.isArray(value)
 }
 
-// A copy of a value that JSON holds as it is, or undefined; no getter is run.
+// A copy of a value that JSON holds exactly, or undefined; no getter is run.
 function faithful (value) {
   let left = NODES_MAX
   const isOpen = new Set()
@@ -81,7 +81,7 @@ function look (value) {
 
 // -- packing
 
-// What JSON makes of it, in this realm.
+// The value after a round trip through JSON, in this realm.
 function jsonOf (value) {
   const text = JSON.stringify(value)
   if (text === undefined) throw new host.TypeError(`${typeof value} is nothing that JSON can hold`)
@@ -104,7 +104,7 @@ function sendable (kind, value) {
 
 const sizeOf = (value) => typeof value === 'string' ? value.length : isBytes(value) ? value.byteLength : 0
 
-// The kinds that can be sent; of others the metadata tells why not.
+// The kinds that can be sent; for others the metadata holds the reason.
 function sendableOf (given, metadata) {
   const data = {}
   if (given === null || typeof given !== 'object') throw new host.TypeError(`a display is an object of kinds and their data, not ${given === null ? 'null' : typeof given}`)
@@ -143,7 +143,7 @@ function encoded (params, storeBytes) {
 
 const contentOf = (value) => typeof value === 'string' ? host.Buffer.from(value) : isBytes(value) ? value : host.Buffer.from(JSON.stringify(value))
 
-// The largest of the kinds is kept as a file, the others are gone.
+// The largest of the kinds is kept as a file, the others are dropped.
 function stored (data) {
   const content = Object.entries(data).map(([kind, value]) => [kind, contentOf(value)]).sort(([, a], [, b]) => b.byteLength - a.byteLength)
   const [kind, bytes] = content[0]

@@ -1,5 +1,5 @@
-// What was thrown, as the result tells it: the language's own type, message, and a stack in the user's coordinates. A function
-// of `host`, run in the agent's own realm.
+// Exceptions in the form of the result: the language's own type, message, and a stack in the user's
+// coordinates. A function of `host`, run in the agent's own realm.
 'use strict'
 const CAUSES_MAX = 8
 const STACK_CHARS_MAX = 65536
@@ -54,7 +54,7 @@ function describe (thrown) {
   }
 }
 
-// A lone surrogate is not Unicode and would make the answer no JSON.
+// A lone surrogate is not Unicode and would make the response invalid JSON.
 const wellFormed = (value) => value.toWellFormed ? value.toWellFormed() : value.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, '\uFFFD')
 
 return { describe, wellFormed }

@@ -1,6 +1,7 @@
-// The names of cells: properties of the global object of the main realm. `let`, `var`, functions and classes are plain ones; a constant
-// is not writable, or, when some code assigns to it, throws then (a property that is not writable would be silent). A function of
-// `host`, run in the agent's own realm.
+// The names of cells: properties of the global object of the main realm. `let`, `var`, functions
+// and classes are plain ones; a constant is not writable, or, if some code assigns to it, throws on
+// assignment (an unwritable property would fail silently). A function of `host`, run in the agent's
+// own realm.
 'use strict'
 const { globalThis, TypeError, ReferenceError, SyntaxError } = host
 const { defineProperty, getOwnPropertyDescriptor, hasOwn, getOwnPropertyNames, is } = Object
@@ -13,7 +14,7 @@ const known = new Map(getOwnPropertyNames(globalThis).map((name) => [name, getOw
 const define = (name, value) => defineProperty(globalThis, name, { value, writable: true, enumerable: true, configurable: true })
 const isPlain = (descriptor) => descriptor !== undefined && hasOwn(descriptor, 'value')
 
-// What the agent puts there, which is no name of the user's.
+// Define a global of the agent's, which is not counted as the user's.
 function offer (name, value) {
   defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true })
   known.set(name, getOwnPropertyDescriptor(globalThis, name))
@@ -37,7 +38,7 @@ function makeConstant (name, isSet, value) {
   })
 }
 
-// Makes it a name that can be assigned to, with the value it had.
+// Make the name assignable, keeping its value.
 function loosen (name, isNeeded) {
   constants.delete(name)
   const now = getOwnPropertyDescriptor(globalThis, name)
@@ -53,7 +54,7 @@ function loosen (name, isNeeded) {
   }
 }
 
-// Before a cell runs. cell: what rewrite.cjs tells.
+// Called before a cell runs. cell: the result of rewrite.cjs.
 function begin (cell) {
   cell.assigned.forEach((name) => assigned.add(name))
   cell.assigned.forEach((name) => {
@@ -70,7 +71,7 @@ function begin (cell) {
   for (let i = 0; i < cell.empty.length; i++) globalThis[cell.empty[i]] = undefined
 }
 
-// What an import brought: [name, value] each.
+// Define the bindings of an import: [name, value] each.
 function bring (pairs) {
   pairs.forEach(([name, value]) => {
     loosen(name, true)
@@ -78,7 +79,7 @@ function bring (pairs) {
   })
 }
 
-// After it ran, well or not: what it declared constant is.
+// Called after a cell, failed or not: make its declared constants constant.
 function end (cell) {
   cell.kinds.forEach((kind, name) => {
     if (kind !== 'const' && kind !== 'import') return
@@ -95,7 +96,7 @@ function end (cell) {
   })
 }
 
-// {value} of a name, or undefined where that would run code of the user's. Node's own lazy ones are looked up.
+// {value} of a name, or undefined if reading it would run user code. Node's own lazy getters are run.
 function look (name) {
   const constant = constants.get(name)
   if (constant !== undefined) return constant.isSet ? { value: constant.value } : undefined
@@ -105,7 +106,7 @@ function look (name) {
   return now !== undefined && own?.get === now.get ? { value: globalThis[name] } : undefined
 }
 
-// Those the user made, declared or not, in the order they came.
+// The user's names, declared or not, in the order of creation.
 function names () {
   const found = new Set(kinds.keys())
   const all = getOwnPropertyNames(globalThis)
@@ -116,7 +117,7 @@ function names () {
   return found
 }
 
-// The last result, until the user has a `_` of his own.
+// The last result, until the user defines a `_`.
 let last
 function keepLast (value) {
   const now = getOwnPropertyDescriptor(globalThis, '_')
@@ -126,7 +127,7 @@ function keepLast (value) {
   known.set('_', getOwnPropertyDescriptor(globalThis, '_'))
 }
 
-// After a rehearsal.
+// Called after a rehearsal.
 function forget () {
   for (const name of names()) delete globalThis[name]
   delete globalThis._

@@ -1,6 +1,7 @@
 'use strict'
-// SIGINT ends what runs in `run` or `guarded`; at other times it is only noted. Node's watch for it stays on from a context's opening,
-// so that it never ends the process: by `breakOnSigint` alone it would between two cells, and each cell would start a thread.
+// SIGINT ends code that runs in `run` or `guarded`; at other times it is only recorded. Node's
+// watchdog for it stays on from a context's opening, so that the signal never ends the process:
+// with `breakOnSigint` alone it would between two cells, and each cell would start a thread.
 const vm = require('node:vm')
 
 const { apply } = Reflect
@@ -19,7 +20,7 @@ function start () {
   watch.startSigintWatchdog()
 }
 
-// The watch is a thread, which must not be there when the process is forked.
+// The watchdog is a thread, which must not exist when the process is forked.
 function stop () {
   if (isWatching) watch.stopSigintWatchdog()
   isWatching = false
@@ -43,7 +44,7 @@ function guarded (fn) {
   return run(call)
 }
 
-// Handlers of the user's last as long as their cell; with the last of them Node takes the signal's action away.
+// The user's handlers last as long as their cell; with the last of them Node removes the signal's action.
 function dropHandlers () {
   if (process.listenerCount('SIGINT') === 0) return
   process.removeAllListeners('SIGINT')
@@ -51,7 +52,7 @@ function dropHandlers () {
   start()
 }
 
-// What was noted before is none of what comes now.
+// Forget signals recorded before.
 function clear () {
   watch.startSigintWatchdog()
   watch.stopSigintWatchdog()

@@ -1,4 +1,5 @@
-// JavaScript runs as it is written. A language that is compiled to JavaScript shares this folder and has a language.cjs of its own.
+// JavaScript runs as it is written. A language that is compiled to JavaScript shares this folder
+// and has a language.cjs of its own.
 'use strict'
 const { scan } = host
 const JSX = /<[A-Za-z][\w.:-]*(\s[^<>]*)?\/?>|<>/ // with a closing tag read as a regular expression
@@ -10,7 +11,7 @@ function translate (code, filename, isBare, isCell) {
   return code
 }
 
-// V8 names the character, acorn does not. Code that compiles has nothing that looks like JSX outside of its texts.
+// V8 names the character, acorn does not. Code that compiles has nothing that looks like JSX outside of its strings.
 const named = (type, message) => type === 'SyntaxError' && /^Unexpected token( '<')?$/.test(message) && JSX.test(scan.mask(latest)) ? `${NO_JSX} (${message})` : message
 
 function explain ({ type, message, stack }) {
@@ -23,8 +24,8 @@ return {
   file: 'notebook.js', // the name of a notebook's code as a module
   hasTypes: false,
   translate,
-  place: (stack) => stack, // a stack with places of translated code in the user's places
-  named, // the message of an error, with what the user may not see in it
-  explain, // {type, message, stack} of what was thrown
+  place: (stack) => stack, // maps a stack with places of translated code to the user's places
+  named, // explains an error about syntax that the user may not see
+  explain, // {type, message, stack} of an exception
   rehearse: () => {}
 }

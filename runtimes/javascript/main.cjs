@@ -1,8 +1,9 @@
 'use strict'
-// The JavaScript agent: answers requests on descriptor 3 (spec/agent.md). What must work after user code ran (frames, values,
-// errors) lives in a realm of its own, made here before that: whatever the user does to Array.prototype, JSON or Buffer is
-// not seen there. User code runs in the main realm, as in plain Node; that of `evaluate` in a bare realm (realm.cjs). Started as
-// a template (template.cjs) the agent is forked, and goes on in the children.
+// The JavaScript agent: answers requests on descriptor 3 (spec/agent.md). Parts that must work
+// after user code ran (frames, values, errors) live in a realm of their own, created before that:
+// the user's changes to Array.prototype, JSON or Buffer do not reach it. User code runs in the main
+// realm, as in plain Node; code of `evaluate` runs in a bare realm (realm.cjs). Started as a
+// template (template.cjs) the agent is forked, and goes on in the children.
 const fs = require('node:fs')
 const path = require('node:path')
 const util = require('node:util')
@@ -20,7 +21,7 @@ const wire = {}
 compile('wire.cjs', ['module'])(wire)
 const loadValues = (host) => compile('values.cjs', ['host', 'makeWire'])(host, wire.exports)
 
-let Socket // loaded before code that declares something runs, for it may break what loads it
+let Socket // loaded before code with declarations runs, because that code may break the loader
 let leave = process.reallyExit.bind(process)
 const host = {
   Array, ArrayBuffer, BigInt, DataView, Date, Error, Map, Object, Set, TypeError, RangeError, ReferenceError, SyntaxError, Uint8Array,
@@ -48,7 +49,7 @@ const language = load('language.cjs', { ...host, scan, compile, require, program
 const INVALID = -32602
 const THREW = -32000
 const CANNOT_FORK = -32001
-const NOTEBOOK = '__cloche_notebook__' // which notebook.cjs sets
+const NOTEBOOK = '__cloche_notebook__' // set by notebook.cjs
 const FRAME_BYTES_MAX = 1 << 30
 const state = { id: undefined, answered: true, resultBytes: 0, isBare: false, isPreparing: false, drained: false }
 const { setImmediate } = globalThis
@@ -57,12 +58,12 @@ let template
 let realm
 let contexts
 
-// -- answers
+// -- responses
 
 const describe = (thrown) => language.explain(errors.describe(thrown))
 
-// An id is answered once: by the result, the error, or what ended the process. Nothing is iterated here: arrays of the main
-// realm iterate as its user says.
+// An id is answered once: by the result, the error, or the end of the process. Nothing is iterated
+// here: the user may have replaced the iterators of the main realm's arrays.
 function answer (write, a, b, c, d) {
   if (state.answered) return
   state.answered = true
@@ -76,7 +77,7 @@ function sendError (thrown) {
   answer(channel.writeError, THREW, data.message, data)
 }
 
-// In the contract's terms. What the realm did not describe is ours, or Node's.
+// In the contract's terms. An error that the realm did not describe is the agent's, or Node's.
 function sendFailure (thrown) {
   const { code, name, message, stack, fields } = typeof thrown?.code === 'string' && thrown.code.startsWith('ERR_') && !host.types.isNativeError(thrown)
     ? thrown
@@ -109,7 +110,7 @@ function tellLine (stream, text) {
 
 const named = ({ type, message, stack }) => ({ name: type, message, stack })
 
-// place: of the function that gave the value.
+// place: of the function that returned the value.
 function sendResult (value, signatureSource, place = '') {
   let encoded
   try {
@@ -139,8 +140,8 @@ const asked = new Map()
 let lastAsked = 0
 let quietAsked = 0
 
-// Resolves to {value}, or rejects with {name, message, fields}; `coder` makes and reads what is sent.
-// A quiet question does not keep the event loop alive.
+// Resolves to {value}, or rejects with {name, message, fields}; `coder` encodes the request and
+// decodes the response. A quiet request does not keep the event loop alive.
 function ask (target, args, coder, references, { isQuiet = false, limit = FRAME_BYTES_MAX } = {}) {
   if (state.isPreparing) throw new Error(`${target.slice(1).join('.')} cannot be called while the set-up runs`)
   const sent = coder.encode(args, limit, references)
@@ -171,7 +172,7 @@ function settle ({ id, result, error }) {
   }
 }
 
-// A question of a context. At once: the channel is read until the answer comes, and `pulse` is called meanwhile.
+// A synchronous request of a context: reads the channel until the response arrives, and calls `pulse` meanwhile.
 function askNow (method, params, attachments, pulse) {
   const id = ++lastAsked
   channel.request(id, method, params, attachments)
@@ -193,10 +194,10 @@ function askLater (method, params) {
 
 function receive (message) {
   if (message.method === undefined) settle(message)
-  else setImmediate(() => start(message)) // without arguments, which Node would iterate as the user says
+  else setImmediate(() => start(message)) // without arguments, which Node would iterate with the user's iterators
 }
 
-// Declarations stay, for those a set-up made are of use in the runs after it.
+// Declarations stay: those of a set-up are used in the runs after it.
 let declare
 async function declareAll ({ globals, imports }) {
   if (Object.keys(globals).length + Object.keys(imports).length === 0) return
@@ -239,7 +240,7 @@ async function answerCall (params) {
   sendResult(value, state.signatureSource, placeOf(fn, params))
 }
 
-// "f (main.js, line 3)", as far as the code says it.
+// "f (main.js, line 3)", as far as it is known.
 function placeOf (fn, { code, filename }) {
   const at = fn === undefined ? -1 : code.indexOf(Function.prototype.toString.call(fn))
   return at < 0 ? filename : `${fn.name} (${filename}, line ${code.slice(0, at).split('\n').length})`
@@ -294,7 +295,7 @@ function evaluate (method, params) {
   return realm[method](decoded(params, ['globals', 'imports'], realm.values))
 }
 
-// The code's alone: the box's own clock counts the fork and the agent too.
+// The time of the user's code only: the box's own clock includes the fork and the agent.
 function measured () {
   const { user, system } = process.cpuUsage(state.cpuBefore)
   return { cpuMs: (user + system) / 1000, heapBytes: v8.getHeapStatistics().used_heap_size }
@@ -323,14 +324,15 @@ async function answerFreeze () {
   if (!isTemplate) await template.refresh(contexts === undefined ? { call: rehearseCall } : { call: () => contexts.rehearse(1) })
 }
 
-// A script: its streams and its exit code are the answer. It ends when nothing is left to do.
+// A script: its streams and its exit code are the result. It ends when nothing is left to do.
 async function answerRun ({ code, filename, argv }) {
   state.answered = state.isScript = true
   process.argv = [process.execPath, filename, ...argv]
   await program.prepare(translatedScript(code, path.basename(filename)), path.basename(filename), scan, true)
 }
 
-// Code that a language translates, and that does not compile, has the exit code that the engine gives other compiled languages' (EX_DATAERR of sysexits.h).
+// Code that is translated, and does not compile, has the exit code that the engine uses for other
+// compiled languages (EX_DATAERR of sysexits.h).
 const NOT_COMPILED = 65
 function translatedScript (code, filename) {
   try {
@@ -340,7 +342,8 @@ function translatedScript (code, filename) {
   }
 }
 
-// A context is forked between two of its cells: in this process, and in each child that is forked, what comes next is another request.
+// A context is forked between two of its cells: in this process, and in each forked child, the next
+// message is another request.
 async function answerBranch () {
   const hindrance = !contexts?.isOpen() || template === undefined ? 'this process is no context that was made to be forked' : contexts.standStill(() => template.judge())
   if (hindrance !== undefined) {
@@ -382,7 +385,7 @@ async function start (message) {
   if (!state.isScript) next()
 }
 
-// Between calls there is nothing to run but what the user left behind: waiting blocks on purpose.
+// Between calls only leftovers of the user's could run: waiting blocks on purpose.
 function next () {
   if (channel.isListening()) return channel.listen(receive)
   const message = channel.read()
@@ -422,9 +425,9 @@ process.on('beforeExit', () => {
   if (state.isBare && realm.stalled()) setImmediate(() => {})
   else state.drained = true
 })
-for (const stream of stdio) stream._handle?.setBlocking?.(true) // what was printed is written before the result goes
+for (const stream of stdio) stream._handle?.setBlocking?.(true) // output is written before the result is sent
 
-// -- being a template
+// -- templates
 
 async function rehearseCall (code, name, args) {
   const { value, attachments } = values.encode(args, 1 << 20)

@@ -1,5 +1,5 @@
-// What a context holds, told to tools: its variables, and completions. No code of the user's runs for it: no getter, no proxy. A
-// function of `host`, run in the agent's own realm.
+// The contents of a context for tools: its variables, and completions. Runs no user code: no
+// getter, no proxy. A function of `host`, run in the agent's own realm.
 'use strict'
 const { types, globals, scan } = host
 const VARIABLES_MAX = 1000
@@ -18,7 +18,7 @@ const lengthOf = getter(typedPrototype, 'length')
 const kindOf = getter(typedPrototype, Symbol.toStringTag)
 const { apply } = Reflect
 
-// Along the prototypes; undefined where that would run code.
+// Search along the prototypes; undefined if that would run code.
 function find (object, key) {
   for (let left = PROTOTYPES_MAX; isObject(object) && left > 0; left--) {
     if (types.isProxy(object)) return undefined

@@ -1,6 +1,7 @@
 'use strict'
-// The set-up of the prefix that contexts of JavaScript and TypeScript are forked from: what cells mostly use has been loaded and has
-// run once. No name stays but the one that has the agent rehearse cells (contexts.cjs).
+// The set-up of the prefix that contexts of JavaScript and TypeScript are forked from: functions
+// that cells mostly use have been loaded and have run once. No name stays but the one that makes
+// the agent rehearse cells (contexts.cjs).
 await (async () => {
   const util = require('node:util')
   const shown = [[1, 'a', { b: [null, undefined, 1.5] }], new Map([[1, new Set(['x'])]]), new Error('x'), new Date(0), /x/, Buffer.from('x'), () => 1, class A {}, new Uint8Array(3), Symbol('s'), 1n]

@@ -1,5 +1,5 @@
 'use strict'
-// In the place of the agent where the image's Node is too old for it: every request is answered with an error that says so.
+// Replaces the agent if the image's Node is too old: the response to every request is an error with the reason.
 const fs = require('fs')
 const FD = 3
 const THREW = -32000
@@ -52,7 +52,7 @@ function next () {
 
 module.exports = function refuse (least) {
   const message = 'this image has Node ' + process.versions.node + ', and the agent needs Node ' + least + ' or later: use an image with one (Debian 12 or later)'
-  if (process.argv.length > 2) { // a script: nobody is on the channel
+  if (process.argv.length > 2) { // a script: there is no channel
     process.stderr.write(message + '\n')
     process.exit(1)
   }

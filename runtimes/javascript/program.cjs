@@ -1,5 +1,5 @@
 'use strict'
-// From source text to the function that is to be called, or to the value of code that is the function's body.
+// Maps source text to the function to call, or to the value of code that is the function's body.
 const { createRequire, builtinModules } = require('node:module')
 const path = require('node:path')
 const { pathToFileURL } = require('node:url')
@@ -12,7 +12,7 @@ const isPublic = (name) => !name.startsWith('_')
 let userCodeBegins = () => {}
 const beforeUserCode = (fn) => { userCodeBegins = fn }
 
-// What the host offers for import, by specifier: namespaces.
+// The host's modules for import, by specifier: namespaces.
 const offered = new Map()
 const offer = (specifier, namespace) => offered.set(specifier, namespace)
 
@@ -23,11 +23,11 @@ function makePlainImport () {
   return loader && new vm.Script('(specifier, attributes) => import(specifier, attributes)', { importModuleDynamically: loader }).runInThisContext()
 }
 
-// Files of a language that is compiled: what its files.cjs makes.
+// Files of a compiled language: the object that its files.cjs makes.
 let files
 const useFiles = (made) => { files = made }
 
-// Node's own resolution from the working directory: what the host offers, built-ins, virtual files, node_modules.
+// Node's own resolution from the working directory: the host's modules, built-ins, virtual files, node_modules.
 function importer (file, require) {
   const isElsewhere = (specifier) => offered.has(specifier) || builtinModules.includes(specifier.replace(/^node:/, '')) || /^(file|data):/.test(specifier)
   const importModule = async (specifier) => {
@@ -46,8 +46,9 @@ function requirer (file) {
   return Object.assign((specifier) => offered.has(specifier) ? offered.get(specifier) : require(specifier), require)
 }
 
-// By module: how it finds what it imports, and what it found. V8 keeps its half of a linked module, Node's goes with the JavaScript
-// object: a garbage collection between linking and evaluating a SyntheticModule that nothing else holds is a SIGSEGV (Node 20).
+// By module: its importer, and the modules found so far. V8 keeps its half of a linked module,
+// Node's goes with the JavaScript object: a garbage collection between linking and evaluating an
+// otherwise unreferenced SyntheticModule is a SIGSEGV (Node 20).
 const importers = new WeakMap()
 function sourceModule (code, file, importModule) {
   const options = { identifier: file, importModuleDynamically: importModule, initializeImportMeta (meta) { meta.url = pathToFileURL(file).href } }
@@ -56,7 +57,7 @@ function sourceModule (code, file, importModule) {
   return module
 }
 
-// One at a time: two that link a module they share would each find the other's work half done.
+// One at a time: two that link a shared module would each find the other's work half done.
 let linking = Promise.resolve()
 function link (module) {
   const step = linking.then(() => module.status === 'unlinked' ? module.link(imported) : undefined)
@@ -93,8 +94,9 @@ async function namespaceOf (specifier, members) {
   return module.namespace
 }
 
-// An unclosed bracket is found only in what we put behind the code: the error then has a line that the user has not. The code
-// alone, or with nothing behind it, fails with the engine's own words at the user's place.
+// An unclosed bracket is found only in the text that the agent appends: the error then has a line
+// that the user does not have. The code alone, or with nothing appended, fails with the engine's
+// own message at the user's place.
 function compiled (code, whole, alone) {
   try {
     return whole()
@@ -133,7 +135,7 @@ function runBody (code, given, facts, importModule) {
   userCodeBegins()
   if (!facts.hasReturn && !facts.hasAwait) {
     expose(values)
-    // In a block what the code declares does not collide with what a set-up declared.
+    // In a block the code's declarations do not collide with those of a set-up.
     const text = prepared ? `{${code}\n}` : code
     const whole = () => new vm.Script(text, prepared ? { ...options, columnOffset: -1 } : options)
     return compiled(code, whole, () => new vm.Script(code, options)).runInThisContext()
@@ -143,14 +145,15 @@ function runBody (code, given, facts, importModule) {
   return asynchronous(code, head, `${text}\n})`, options, facts.hasAwait).runInThisContext().apply(undefined, values)
 }
 
-// A body that awaits compiles in an async function only, whose head has a line of its own: what is shown of the first line is the user's.
+// A body that awaits compiles in an async function only, whose head has a line of its own: the
+// first line shown is the user's.
 function asynchronous (code, head, rest, options, hasAwait) {
   const make = (text) => new vm.Script(`${head}\n${text}`, { ...options, lineOffset: -1 })
   const alone = hasAwait ? () => make(code) : () => vm.compileFunction(code, PARAMETERS, { filename: options.filename })
   return compiled(code, () => make(rest), alone)
 }
 
-// The last line's expression as the value of a body with await: when putting a return before it compiles, it is one.
+// The last line's expression becomes the value of a body with await if the body compiles with a return before it.
 function withReturn (code) {
   const lines = code.trimEnd().split('\n')
   const last = lines.pop()
@@ -237,7 +240,7 @@ async function load (code, filename, wanted, request, scan) {
   return { body: true, value: runBody(code, given, facts, importModule) }
 }
 
-// -- set-up: what it declares at its top, or exports, is global for what runs after it
+// -- set-up: its top-level declarations, or its exports, are global for the code that runs after it
 
 let prepared = false
 const publish = (space) => {
@@ -270,14 +273,14 @@ const compiles = (code) => {
   }
 }
 
-// A script has no await at its top, an async function has; its names are handed out at its end.
+// A script has no await at its top, an async function has; its names are exported at its end.
 function awaiting (code, facts, options) {
   const names = [...new Set([...facts.functions, ...facts.bindings])].filter(isName)
   const head = '(async () => {'
   return asynchronous(code, head, `${code}\n;return { ${names.join(', ')} }\n})`, options, facts.hasAwait).runInThisContext()()
 }
 
-// What cells find of a module whose file would lie in the working directory.
+// The globals that cells have of a module whose file would be in the working directory.
 function notebook (filename) {
   const { module, require, file } = givenFor(filename)
   require.main = module

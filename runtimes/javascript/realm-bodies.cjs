@@ -1,6 +1,6 @@
-// Bodies of requests and responses that leave the realm, a function of `host` (the kit) run in the guest's realm. Those that the guest still makes
-// go to the host piece by piece, each piece once the host has room for it (spec/agent.md, Bodies), when the host takes them so; else
-// they are read to their ends first.
+// Bodies of requests and responses that leave the realm, a function of `host` (the kit) run in the
+// guest's realm. Unfinished ones go to the host piece by piece, each piece once the host has room
+// for it (spec/agent.md, Bodies), if the host accepts that; else they are read to their ends first.
 'use strict'
 const { ask, coded, define, describe, own, pieceOf, readerOf, uncurry } = host
 const { Math, Promise, TypeError, Uint8Array } = globalThis
@@ -12,11 +12,12 @@ const BODIES_MAX = 64
 const PIECE_BYTES = 65536
 
 let isStreaming = false
-let open = { __proto__: null } // by number; false when the end was told
+let open = { __proto__: null } // by number; false after the end was sent
 let count = 0
 let last = 0
 
-// `each` calls its argument with every object of a message. `reading` is undefined, or a promise that the message can go; then `start`.
+// `each` calls its argument with every object of a message. `reading` is undefined, or a promise
+// that the message can be sent; call `start` after it was.
 function takeBodies (each, most) {
   const unread = []
   let size = 0
@@ -41,7 +42,7 @@ async function readAll (unread, from, size, most) {
   for (let i = from; i < size; i++) await readWhole(unread[i], most, tooLarge)
 }
 
-// -- one that goes
+// -- a body on its way
 
 const tell = (step, args) => ask((id) => host.body(id, step, args))
 const quiet = () => {}
@@ -66,7 +67,7 @@ async function pump (number, reader) {
   }
 }
 
-// The first bytes go at once; those that come while they are on their way go together.
+// The first bytes go at once; those that come meanwhile go together.
 class Sending {
   #number
   #parts = []
@@ -77,7 +78,7 @@ class Sending {
 
   constructor (number) { this.#number = number }
 
-  // Resolves to false when the host wants no more.
+  // Resolves to false if the host wants no more.
   async add (bytes) {
     define(this.#parts, this.#count++, sliceOf(bytes))
     this.#size += bytes.length
@@ -135,10 +136,11 @@ function abandonBodies () {
   for (const number in open) fail(+number, { name: 'Error', message: 'the body awaits a promise that nothing can settle' })
 }
 
-// -- what Node's side calls
+// -- entry points for Node's side
 
 let exported
-// `streams`: how many bodies go with the exports. With `isReading` host.exportsRead is called once the others are read, with the failure if there was one.
+// `streams`: number of bodies that go with the exports. With `isReading` host.exportsRead is called
+// once the others are read, with the failure if there was one.
 function takeExported (each, most) {
   exported = takeBodies(each, most)
   const { reading, streams } = exported

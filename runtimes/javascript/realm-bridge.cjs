@@ -1,5 +1,6 @@
-// Globals and modules of the host: functions that call it, values, expressions; and import(). A function of `host` (the kit) run in the guest's
-// realm. Node's side sees numbers, and values it hands to the encoder.
+// Globals and modules of the host: functions that call it, values, expressions; and import(). A
+// function of `host` (the kit) run in the guest's realm. Node's side gets numbers, and values that
+// it passes to the encoder.
 'use strict'
 const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, isObject, isOwn, own, ownKeys, rebuild } = host
 const { Array, Infinity, JSON, Map, Object, Promise, Set, TypeError } = globalThis
@@ -11,7 +12,7 @@ const setHas = host.uncurry(Set.prototype.has)
 const setAdd = host.uncurry(Set.prototype.add)
 const isArray = Array.isArray
 
-// -- looking for what cannot be sent
+// -- finding unsendable values
 
 const step = (key) => typeof key === 'number' ? `[${key}]` : /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
 function pathOf (node) {
@@ -20,14 +21,14 @@ function pathOf (node) {
   return `$${path}`
 }
 
-// An error's stack is made when it is first asked for, with frames of the realm that asks: it is asked for here.
+// An error's stack is made on first access, with frames of the accessing realm: so access it here.
 function format (error) {
   try {
     return error.stack
   } catch {}
 }
 
-// Visits what a container holds, without running the guest's getters: the encoder runs them.
+// Visits the content of a container, without running the guest's getters: the encoder runs them.
 function inside (value, visit) {
   if (isArray(value)) {
     for (let i = 0; i < value.length; i++) visit(value[i], i)
@@ -60,7 +61,7 @@ function whatOf (value) {
 
 const NONE = { __proto__: null }
 
-// The first thing of one of these sorts, anywhere inside: {what, path} or undefined.
+// The first thing of one of these sorts, anywhere inside: `{what, path}` or undefined.
 function find (root, sorts, visit = undefined) {
   const seen = new Set()
   const open = [{ value: root, key: undefined, parent: undefined }]
@@ -176,7 +177,7 @@ function declare (globals) {
   }
 }
 
-// -- what Node's side calls; none of these throws
+// -- entry points for Node's side; none of these throws
 
 const EXPORT_SORTS = { __proto__: null, function: true, symbol: true, promise: true }
 function collect (namespace) {

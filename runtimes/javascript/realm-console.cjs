@@ -1,5 +1,5 @@
-// The console, a function of `host` (the kit) run in the guest's realm. One call is one line, rendered here: arguments joined by
-// a space, no substitution, and nothing a value does can make a call throw.
+// The console, a function of `host` (the kit) run in the guest's realm. One call is one line,
+// rendered here: arguments joined by a space, no substitution, and no value can make a call throw.
 'use strict'
 const { define, isObject, stringOf } = host
 const { JSON, Map, Object, Array } = globalThis

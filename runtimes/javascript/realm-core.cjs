@@ -1,5 +1,6 @@
-// The first part of the bare realm, a function of `host` run in the guest's realm: what its other parts are built with. `host`
-// is of Node's realm and stays in this closure; the parts get guarded functions of it, whose errors are of the guest's realm.
+// The first part of the bare realm, a function of `host` run in the guest's realm: the tools of its
+// other parts. `host` is of Node's realm and stays in this closure; the parts get guarded functions
+// of it, whose errors are of the guest's realm.
 'use strict'
 const { DataView, Error, Function, Object, RangeError, Reflect, String, Symbol, Uint8Array } = globalThis
 const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect
@@ -17,7 +18,7 @@ function isOwn (value) {
     }
     return false
   } catch {
-    return true // a proxy: only the guest makes those
+    return true // a proxy: only the guest creates those
   }
 }
 
@@ -58,7 +59,7 @@ function bytesOf (value) {
 
 const define = (target, name, value, enumerable = true) => defineProperty(target, name, { __proto__: null, value, writable: true, enumerable, configurable: true })
 
-// A global as the language's own are: not enumerable.
+// Defines a global as the language does: not enumerable.
 const provided = []
 function provide (name, value) {
   if (/^[A-Z]/.test(name)) defineProperty(value.prototype, Symbol.toStringTag, { __proto__: null, value: name, configurable: true })

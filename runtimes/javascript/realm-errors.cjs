@@ -1,5 +1,6 @@
-// Describes what was thrown in the contract's terms. A function of `host` (the kit of realm-core.cjs) run in the guest's realm:
-// looking at the guest's errors from Node's would hand its getters and Error.prepareStackTrace objects of Node's.
+// Describes exceptions in the contract's terms. A function of `host` (the kit of realm-core.cjs)
+// run in the guest's realm: accessing the guest's errors from Node's realm would pass objects of
+// Node's to its getters and Error.prepareStackTrace.
 'use strict'
 const { apply, define, defineProperty, isObject, ownKeys, getOwnPropertyDescriptor, stringOf } = host
 const { Error, EvalError, Object, RangeError, ReferenceError, SyntaxError, TypeError, URIError, WeakMap } = globalThis
@@ -10,7 +11,7 @@ const HIDDEN = { __proto__: null, name: true, message: true, stack: true }
 const has = (object, key) => getOwnPropertyDescriptor(object, key) !== undefined
 const isHidden = (key) => HIDDEN[key] === true || key === '__proto__'
 
-// The contract's code of an error belongs to the object, not to what it says: a new error made from it is the user's.
+// The contract's code of an error belongs to the object, not to its text: a new error made from it is the user's.
 const codes = new WeakMap()
 function mark (error, code) {
   codeSet(codes, error, code)
@@ -34,7 +35,7 @@ function text (value) {
   }
 }
 
-// Own enumerable properties but those that have a place of their own; undefined when there are none.
+// Own enumerable properties except those with a place of their own; undefined if there are none.
 function fieldsOf (thrown) {
   let fields
   try {
@@ -75,7 +76,7 @@ function rebuild (name, message, fields) {
   return mark(error, 'ERR_HOST_BRIDGE')
 }
 
-// An error of ours that the guest can catch and that tells its code.
+// An error of the agent's that the guest can catch and that has its code.
 function coded (code, message, name = 'TypeError') {
   const error = new (builtIn[name] ?? TypeError)(message)
   define(error, 'code', code, false)
@@ -87,7 +88,7 @@ function callable (what, fn) {
   return fn
 }
 
-// A callback that nobody waits for has no one to throw to: the run ends with what it threw.
+// A callback that is not awaited has no caller to throw to: the run ends with its exception.
 function report (fn, self, args) {
   try {
     return apply(fn, self, args)
@@ -96,7 +97,7 @@ function report (fn, self, args) {
   }
 }
 
-// A class of ours behind a name the guest reads: not writable, as built-in ones are.
+// A class of the agent's behind a name the guest reads: not writable, as built-in ones are.
 const constant = (target, name, value) => defineProperty(target, name, { __proto__: null, value, enumerable: true })
 
 return { describe, rebuild, coded, callable, report, constant }

@@ -48,7 +48,7 @@ class Event {
   #passive = false
 
   static {
-    // Dispatching is the target's affair; no one else reaches these.
+    // Only the target dispatches; no other code reaches these.
     enter = {
       begin (event, target) {
         if (event.#phase !== 0) throw new DOMException('the event is being dispatched', 'InvalidStateError')

@@ -1,5 +1,6 @@
-// Request and Response, a function of `host` (the kit) run in the guest's realm. A body is bytes, or a stream that is read to its end when they are
-// wanted. What leaves the realm is whole, or goes piece by piece (realm-bodies.cjs).
+// Request and Response, a function of `host` (the kit) run in the guest's realm. A body is bytes,
+// or a stream that is read to its end on demand. Bodies that leave the realm are whole, or go piece
+// by piece (realm-bodies.cjs).
 'use strict'
 const { Headers, bytesOf, byteText, headerPairs, isObject, provide, stringOf, utf8 } = host
 const { Infinity, JSON, Math, RangeError, TypeError, Uint8Array } = globalThis
@@ -7,7 +8,7 @@ const decodeText = (bytes) => host.decode(host.decoder('utf-8', false, false), b
 
 // -- bodies
 
-// Bytes that no one else changes, and no type of their own.
+// Bytes that no other code changes, and no type of their own.
 class Held {
   constructor (bytes, stream = undefined) {
     this.bytes = bytes
@@ -26,7 +27,7 @@ function readBody (body) {
   return { bytes: utf8(stringOf(body)), type: isForm ? 'application/x-www-form-urlencoded;charset=UTF-8' : 'text/plain;charset=UTF-8' }
 }
 
-// A body that goes piece by piece stands as its number in what is sent.
+// A body that goes piece by piece is sent as its number.
 let numberOf
 class Sent {
   #number
@@ -45,12 +46,13 @@ let sendAs
 let readWhole
 class Body {
   #bytes
-  #stream // also of bytes, once somebody asked for it
+  #stream // also of bytes, after it was accessed
   #used = false
   #sent // once it goes piece by piece
 
   static {
-    // For the encoder: a body that was read is gone. A getter's body is not seen before it is encoded, when it is too late to read it.
+    // For the encoder: a body that was read is gone. A body behind a getter is first seen by the
+    // encoder, when it is too late to read it.
     heldIn = (holder) => {
       if (holder.#sent !== undefined) return holder.#sent
       if (holder.bodyUsed) return null

@@ -1,8 +1,9 @@
 'use strict'
-// The bare realm's needs of Node, as leaf functions: primitives in and out, but for objects of the guest that are only looked
-// at and handles (a decoder, a storage) that the guest's side keeps in private fields. None calls the guest but storageRun. The
-// guest may have replaced any method its side uses, so what comes is not what was meant: an object where a text should be has
-// methods that Node would call with objects of its own.
+// The bare realm's needs of Node, as leaf functions: primitives in and out, except objects of the
+// guest that are only inspected and handles (a decoder, a storage) that the guest's side keeps in
+// private fields. None calls the guest but storageRun. The guest may have replaced any method its
+// side uses, so arguments may be of any type: an object in place of a text has methods that Node
+// would call with objects of its own.
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { randomBytes } = require('node:crypto')
 const { unescapeBuffer } = require('node:querystring')
@@ -65,7 +66,7 @@ function decoder (label, fatal, ignoreBOM) {
   }
 }
 
-// Copied: only the slots of the guest's array are looked at.
+// Copied: only the slots of the guest's array are read.
 function decode (handle, bytes, stream) {
   try {
     return types.isUint8Array(bytes) ? handle.decode(new Uint8Array(bytes), { stream: stream === true }) : undefined
@@ -98,7 +99,7 @@ function encodeInto (text, bytes) {
   return done.written
 }
 
-// Frames of the realm's own parts, of the agent and of Node say nothing to the user.
+// Frames of the realm's own parts, of the agent and of Node are useless to the user.
 const OURS = new RegExp(`^\\s+at (.*\\(|async )?(${__dirname.replace(/[^\w/]/g, '\\$&')}/|node:)`)
 const STACK_CHARS_MAX = 65536
 const cleanStack = (stack) => stack.slice(0, STACK_CHARS_MAX).split('\n').filter((line) => !OURS.test(line)).join('\n')

@@ -1,6 +1,7 @@
 'use strict'
-// import() in a realm of its own would hand out a promise of Node's realm, and with it Node's Function. So no code with a live
-// import() is ever compiled: each becomes a call of a function of the guest's realm.
+// import() in a realm of its own would return a promise of Node's realm, and with it Node's
+// Function. So no code with a live import() is ever compiled: each becomes a call of a function of
+// the guest's realm.
 
 const BLANK = /\s/
 function skipBlank (code, at) {
@@ -23,7 +24,7 @@ function endOfComment (code, at) {
   return end < 0 ? code.length : end + 2
 }
 
-// Where `import` is followed by a parenthesis, in code or in a text.
+// Places of `import` before a parenthesis, in code or in a text.
 function candidates (code) {
   const found = []
   for (let at = code.indexOf('import'); at >= 0; at = code.indexOf('import', at + 6)) {
@@ -42,7 +43,7 @@ const put = (code, places, word) => {
   return text + code.slice(from)
 }
 
-// A keyword must not hold an escape, everything else may: what no longer compiles with one was an import().
+// A keyword must not hold an escape, everything else may: a text that no longer compiles with one was an import().
 const ESCAPED = '\\u0069mport'
 function live (code, compiles) {
   const all = candidates(code)

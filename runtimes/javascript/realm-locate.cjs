@@ -1,6 +1,7 @@
 'use strict'
-// Where a module does not compile. Node tells it of scripts only, so the code is compiled again as the body of an async function,
-// with its imports and exports blanked out; a place is believed when the message is the same.
+// Finds the place where a module does not compile. Node reports it for scripts only, so the code is
+// compiled again as the body of an async function, with its imports and exports blanked out; a
+// place counts if the message is the same.
 const vm = require('node:vm')
 
 const blank = (text) => text.replace(/[^\r\n\u2028\u2029]/g, ' ')
@@ -24,7 +25,7 @@ function placeIn (stack, identifier) {
   return /^\d+$/.test(head) && column > 0 ? `:${head}:${column}` : undefined
 }
 
-// ":line:column", or nothing when it cannot be told.
+// ":line:column", or nothing if unknown.
 function locate (code, message, identifier) {
   try {
     new vm.Script(asBody(code), { filename: identifier, lineOffset: -1 }) // eslint-disable-line no-new

@@ -1,6 +1,6 @@
 'use strict'
-// The modules of a bare realm: the code, what it imports, and nothing else. Each specifier has one module, shared by the prefix
-// and what runs after it.
+// The modules of a bare realm: the code, its imports, and nothing else. Each specifier has one
+// module, shared by the prefix and the code that runs after it.
 const vm = require('node:vm')
 const { locate } = require('./realm-locate.cjs')
 const { withoutImports } = require('./realm-imports.cjs')
@@ -9,9 +9,9 @@ const IMPORTER = 'cloche:import'
 const ASYNC_HOOKS = 'node:async_hooks'
 const RUNTIMES = ['iso4:runtime', 'cloche:runtime']
 
-// A failure in the contract's terms: of ours, or what an error of the guest's realm was described as.
+// A failure in the contract's terms: the agent's own, or the description of an error of the guest's realm.
 class Failure {
-  #ours // told by this: instanceof would ask a proxy of the guest's
+  #ours // checked by this: instanceof would call a proxy of the guest's
 
   static is (value) { return typeof value === 'object' && value !== null && #ours in value }
 
@@ -24,7 +24,7 @@ class Failure {
   }
 }
 
-// A module failed when it was evaluated, and fails so for whoever imports it.
+// A module failed when it was evaluated, and fails so for every importer.
 class Errored {
   #ours
 
@@ -150,7 +150,7 @@ class Modules {
 
   // -- linking and running
 
-  // One at a time: two that link a module they share would each find the other's work half done.
+  // One at a time: two that link a shared module would each find the other's work half done.
   link (find) {
     const step = this.linking.then(() => this.linkNow(find))
     this.linking = step.catch(() => {})
@@ -166,7 +166,7 @@ class Modules {
       if (module.status === 'unlinked') await module.link((specifier, from) => this.usable(this.resolve(specifier, from.identifier)))
       return module
     } catch (thrown) {
-      // Half linked modules cannot be used again; they are compiled anew for who asks next.
+      // Half linked modules cannot be used again; the next import compiles them anew.
       for (const specifier of this.fresh) this.found.delete(specifier)
       if (Errored.is(thrown)) throw thrown.error
       throw Failure.is(thrown) ? thrown : this.compileFailure(thrown, identifier)

@@ -1,4 +1,5 @@
-// Streams, a function of `host` (the kit) run in the guest's realm. They are the ponyfill's, which realm.cjs has run in this realm.
+// Streams, a function of `host` (the kit) run in the guest's realm. They are the ponyfill's, which
+// realm.cjs has run in this realm.
 'use strict'
 const { isObject, provide, stringOf, utf8 } = host
 const { Symbol, TypeError, Uint8Array } = globalThis
@@ -28,7 +29,7 @@ function streamOf (value) {
   return value[Symbol.asyncIterator] !== undefined || host.kind(value) === 'Generator' ? from.call(ReadableStream, value) : undefined
 }
 
-// `touched` is called when somebody reads.
+// `touched` is called on the first read.
 function streamOfBytes (bytes, touched) {
   const source = {
     pull (controller) {
@@ -46,7 +47,7 @@ function pieceOf (piece) {
   return bytes
 }
 
-// All bytes of a stream, of which more than `most` are an error.
+// All bytes of a stream; more than `most` are an error.
 async function drain (stream, most, tooLarge) {
   const reader = readerOf(stream)
   const pieces = []

@@ -72,7 +72,8 @@ provide('performance', new Performance())
 
 // -- randomness
 
-// The realm has its own: V8's generator is seeded once per realm, and every fork of a template would see the same numbers.
+// The realm has its own: V8's generator is seeded once per realm, and every fork of a template
+// would see the same numbers.
 let seed
 function random () {
   seed ??= new Uint32Array(bytesFrom(host.random(16)).buffer)

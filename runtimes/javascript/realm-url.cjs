@@ -16,7 +16,7 @@ function parseForm (query) {
 
 const showForm = (pairs) => pairs.map(([name, value]) => `${host.formEncode(name)}=${host.formEncode(value)}`).join('&')
 
-// A record, or a sequence of pairs, as an array of pairs. Also what Headers are made from.
+// A record, or a sequence of pairs, as an array of pairs. Headers use it too.
 function pairsOf (what, init, read) {
   if (init[Symbol.iterator] === undefined || init[Symbol.iterator] === null) {
     return host.ownKeys(init).filter((key) => host.getOwnPropertyDescriptor(init, key)?.enumerable).map((key) => [read(key), read(init[key])])

@@ -1,4 +1,5 @@
-// Work that goes on after the exports are there, a function of `host` (the kit) run in the guest's realm. The run ends when it has ended.
+// Work that goes on after the exports were returned, a function of `host` (the kit) run in the
+// guest's realm. The run ends when the work has ended.
 'use strict'
 const { describe, own, provide } = host
 const { Array, Promise } = globalThis
@@ -13,7 +14,7 @@ function waitUntil (work) {
   push(waiting, resolve.call(Promise, work))
 }
 
-// Calls host.waited with what the first of them failed with, once all have ended, also those that were added meanwhile.
+// Calls host.waited with the first failure, once all have ended, also those that were added meanwhile.
 function awaitWork () {
   const all = waiting
   waiting = []

@@ -1,7 +1,8 @@
 'use strict'
-// The bare realm: a context with the language, a few Web APIs and what the host declares, and no way to anything of Node. Its
-// parts are functions of `host` compiled in it (realm-core.cjs and those after it). Node's side and the guest's exchange
-// primitives; objects pass only to be encoded, decoded or handed back. Nothing here reads a property of the guest's objects.
+// The bare realm: a context with the language, a few Web APIs and the host's declarations, and no
+// way to anything of Node. Its parts are functions of `host` compiled in it (realm-core.cjs and
+// those after it). Node's side and the guest's exchange primitives; objects pass only to be
+// encoded, decoded or returned. Nothing here reads a property of the guest's objects.
 const fs = require('node:fs')
 const path = require('node:path')
 const util = require('node:util')
@@ -13,7 +14,7 @@ const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 
 // Staged beside the agent; in a source tree npm has it.
 const PONYFILL = ['ponyfill.js', 'node_modules/web-streams-polyfill/dist/ponyfill.js'].map((name) => path.join(__dirname, name))
 const GRACE_MS = 30000
-// The answer gets this share of the run's time.
+// The response gets this share of the run's time.
 const WALL_MARGIN_MS = 250
 const FIELDS_BYTES_MAX = 1024 * 1024
 const CLASSES = [
@@ -67,7 +68,7 @@ class Realm {
     return kit
   }
 
-  // The guest's side calls these. They return nothing but numbers, and throw nothing on purpose.
+  // Entry points for the guest's side. They return nothing but numbers, and throw nothing on purpose.
   leaves () {
     return {
       uncaught: (report) => {
@@ -122,7 +123,7 @@ class Realm {
     )
   }
 
-  // The question `open` is answered when the host gives the body up, for which nothing waits.
+  // The response to `open` comes when the host abandons the body; nothing waits for it.
   askOfBody (id, step, args) {
     const isQuiet = step === 'open'
     if (!isQuiet) this.calls++
@@ -132,7 +133,8 @@ class Realm {
     )
   }
 
-  // The host's error comes as its name, message and fields; one of the guest's realm is the encoder's about the arguments.
+  // The host's error comes as its name, message and fields; one of the guest's realm is the
+  // encoder's about the arguments.
   refuse (id, thrown) {
     if (this.guest.owns(thrown)) this.guest.rejectWith(id, thrown)
     else this.guest.reject(id, `${thrown?.name ?? 'Error'}`, `${thrown?.message ?? thrown}`, thrown?.fields)
@@ -205,8 +207,8 @@ class Realm {
     return { exports: isStreamed ? {} : value.exports, late }
   }
 
-  // Resolves to true when bodies of the exports go piece by piece; the others are read to their ends. The guest's promise stays in its realm: its `then`
-  // may be anybody's.
+  // Resolves to true if bodies of the exports go piece by piece; the others are read to their ends.
+  // The guest's promise stays in its realm: its `then` may be the guest's.
   takeBodies (exports) {
     const { failed, value } = this.guest.exportedBodies(exports, this.limit)
     if (failed) throw this.failure(failed)
@@ -238,7 +240,7 @@ class Realm {
     this.guest.startExported()
   }
 
-  // -- work that goes on after the exports are there (waitUntil)
+  // -- work that goes on after the exports were returned (waitUntil)
 
   soFar () {
     const { told: { stdout, stderr }, asked } = this
@@ -248,7 +250,7 @@ class Realm {
   awaitWork (began) {
     return new Promise((resolve) => {
       const timer = setTimeout(() => this.endWaiting('truncated'), Math.max(0, Math.min(this.graceMs, this.wallMs - performance.now() - WALL_MARGIN_MS)))
-      timer.unref() // work that nothing can settle is not waited for
+      timer.unref() // work that nothing can settle is not awaited
       this.waiting = (status, report) => {
         clearTimeout(timer)
         const { user, system } = process.cpuUsage(began.cpu)
@@ -270,7 +272,7 @@ class Realm {
     if (wallMs > 0) this.wallMs = this.beganMs + wallMs
   }
 
-  // The event loop has nothing left: what still waits waits for ever.
+  // The event loop has nothing left: pending promises stay pending forever.
   stalled () {
     if (this.run === undefined || this.calls > 0 || this.timers.size > 0) return false
     if (this.waiting !== undefined) {
@@ -333,7 +335,7 @@ class Realm {
   hostForValues () {
     const typed = Object.fromEntries(Object.entries(TYPED).map(([name, kind]) => [name, this.classes[kind]]))
     const { classes, encodeClass } = this.guest
-    // The encoder reads an error's stack once it has asked this; by then it must be made (realm-bridge.cjs, format).
+    // The encoder reads an error's stack after this check; by then it must be made (realm-bridge.cjs, format).
     const isNativeError = (value) => {
       const is = util.types.isNativeError(value)
       if (is) this.guest.format(value)
@@ -344,8 +346,9 @@ class Realm {
   }
 }
 
-// `values` is what values.cjs makes, or a function that makes it from hostForValues(); params are decoded with it before they come
-// here. `bridge(target, args)` resolves to {value}, decoded too, or rejects with {name, message, fields}.
+// `values` is the result of values.cjs, or a function that makes it from hostForValues(); params
+// are decoded with it before they come here. `bridge(target, args)` resolves to {value}, decoded
+// too, or rejects with {name, message, fields}.
 function createRealm (options) {
   const realm = new Realm(options)
   return {
@@ -355,7 +358,7 @@ function createRealm (options) {
     hostForValues: () => realm.hostForValues(),
     stalled: () => realm.stalled(),
     owns: (value) => realm.guest.owns(value),
-    // Exchanges what the realm talks to; returns what it talked to before.
+    // Replaces the callbacks to the host; returns the previous ones.
     connect (bridge, tell) {
       const before = { bridge: realm.bridge, tell: realm.tell }
       Object.assign(realm, { bridge, tell })

@@ -1,6 +1,7 @@
-// A cell's text as scripts of the main realm. What it declares at its top becomes properties of the global object, by assignments that
-// stand where the declarations stood: so closures of all cells share a name, a later cell may declare it again, and places in stacks
-// are the user's. Nothing is printed anew: the text is kept, and edited. A function of `host`, run in the agent's own realm.
+// A cell's text as scripts of the main realm. Its top-level declarations become properties of the
+// global object, by assignments at the places of the declarations: so closures of all cells share a
+// name, a later cell may declare it again, and places in stacks are the user's. Nothing is printed
+// anew: the text is kept, and edited. A function of `host`, run in the agent's own realm.
 'use strict'
 const PARSING = { ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: true, allowImportExportEverywhere: true, allowHashBang: true, preserveParens: true }
 const ASYNC_HEAD = '(async () => {'
@@ -11,12 +12,12 @@ const LINE_CHARS_MAX = 1000
 const linesOf = (text) => text.split(/\r\n|[\n\r\u2028\u2029]/)
 const blank = (text) => text.replace(/[^\r\n\u2028\u2029]/g, ' ')
 
-// -- looking at the tree
+// -- walking the tree
 
 const isNode = (value) => value !== null && typeof value === 'object' && typeof value.type === 'string'
 const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression', 'StaticBlock'])
 
-// visit(node, parent, isInside): isInside tells whether a function stands around it.
+// visit(node, parent, isInside): isInside is true within a function.
 function walk (node, visit, parent, isInside = false) {
   visit(node, parent, isInside)
   const within = isInside || FUNCTIONS.has(node.type)
@@ -54,20 +55,21 @@ const ASSIGNED = {
 const isLoop = ({ type }) => type === 'ForStatement' || type === 'ForInStatement' || type === 'ForOfStatement'
 const isAwait = ({ type, await: isAsync }) => type === 'AwaitExpression' || (type === 'ForOfStatement' && isAsync)
 
-// The name in a call like `(function (E) {…})(E || {})`: a translated enum or namespace, which begins anew with each cell.
+// The name in a call like `(function (E) {…})(E || {})`: a translated enum or namespace, which
+// starts afresh with each cell.
 function mergedName (expression) {
   const last = expression?.type === 'CallExpression' ? expression.arguments[expression.arguments.length - 1] : undefined
   return last?.type === 'LogicalExpression' && last.left.type === 'Identifier' ? last.left.name : undefined
 }
 
-// `var S` behind everything is what a namespace's translation ends with.
+// `var S` after everything is the end of a namespace's translation.
 const isMergedVar = ({ type, declarations }, merged) => type === 'VariableDeclaration' && declarations.every(({ id, init }) => init === null && merged.has(id.name))
 
 // -- editing
 
 class Cell {
   edits = []
-  functions = [] // places of those declared at the top
+  functions = [] // places of top-level functions
   kinds = new Map() // name: let, const, class, function, var, import
   empty = [] // names that are undefined when the cell begins
   imports = []
@@ -85,7 +87,7 @@ class Cell {
   insert (at, text) { this.edits.push({ at, end: at, text }) }
   replace (at, end, text) { this.edits.push({ at, end, text: text + blank(this.source.slice(at + text.length, end)) }) }
 
-  // All of the cell outside of what the statements of its top declare.
+  // All of the cell except the top-level declarations.
   survey () {
     walk(this.tree, (node, parent, isInside) => {
       const target = ASSIGNED[node.type]?.(node)
@@ -118,7 +120,7 @@ class Cell {
     else if (isLast && node.type === 'ExpressionStatement') this.result(node.expression, before)
   }
 
-  // In an async function a value is returned, in an array: it may be a promise or the like.
+  // An async function returns the value in an array: it may be a promise or the like.
   result (expression, before) {
     this.value = expression
     if (!this.isAsync) return
@@ -126,7 +128,7 @@ class Cell {
     this.insert(expression.end, ')]')
   }
 
-  // What stands before the declaration's end on the last line keeps its column.
+  // Text before the declaration's end on the last line keeps its column.
   variable (node) {
     const [first] = node.declarations
     const isPattern = first.id.type !== 'Identifier'
@@ -143,7 +145,8 @@ class Cell {
     return init === null ? kind === 'let' || this.merged.has(id.name) : mergedName(init) === id.name
   }
 
-  // In a block or a loop's head. `!` and not `;` divides it from what stands before it, for it may be the body of an `if`.
+  // In a block or a loop's head. `!` and not `;` divides it from the text before it, because it may
+  // be the body of an `if`.
   nestedVar (node, parent) {
     const [first] = node.declarations
     const isHead = isLoop(parent) && node !== parent.body
@@ -154,7 +157,7 @@ class Cell {
     for (const { id } of node.declarations) this.declare('var', namesOf(id))
   }
 
-  // As an expression, whose beginning is put behind the statement before it: its own lines stay as they are.
+  // As an expression, whose beginning is put after the previous statement: its own lines stay as they are.
   classOf (node, before) {
     this.declare('class', [node.id.name])
     this.insert(before, `;${node.id.name} =`)
@@ -207,10 +210,11 @@ class Cell {
     return text + this.source.slice(at)
   }
 
-  // How much stands in front of the first line that the user did not write there.
+  // Number of characters before the first line that the user did not write.
   headLength () { return this.edits.reduce((sum, { at, end, text }) => at === 0 && end === 0 ? sum + text.length : sum, 0) }
 
-  // Where a line was made longer: [line, column from 0, by how much], in order. What stands in front of the first line is told apart.
+  // Places where a line became longer: [line, column from 0, by how much], in order. The text
+  // before the first line is not included.
   shifts () {
     const isFollowed = ({ at, end }) => at === end && at > 0 && /^[^\r\n\u2028\u2029]*\S/.test(this.source.slice(at, at + LINE_CHARS_MAX))
     return this.edits.filter(isFollowed).slice(0, SHIFTS_MAX).map(({ at, text }) => {
@@ -219,7 +223,7 @@ class Cell {
     })
   }
 
-  // The functions alone, each at its place.
+  // Only the functions, each at its place.
   functionsText () {
     if (this.functions.length === 0) return undefined
     let text = ''
@@ -245,7 +249,7 @@ const STATEMENTS = {
 
 // -- parsing
 
-// What cannot be parsed, with its place; not yet the error that the user sees.
+// A syntax error with its place; not yet the error that the user sees.
 class NoSyntax {
   constructor (message, line, column) {
     this.text = message
@@ -263,7 +267,7 @@ function parse (source) {
   }
 }
 
-// `{a: 1}` is an object to who types it into a notebook, and a block with a label to JavaScript.
+// `{a: 1}` is meant as an object in a notebook, and is a block with a label to JavaScript.
 const looksLikeObject = (code) => /^\s*\{/.test(code) && !/;\s*$/.test(code)
 function asObject (code) {
   try {
@@ -275,7 +279,8 @@ function asObject (code) {
   }
 }
 
-// {script, head, functions, functionsHead, kinds, empty, imports, assigned, isAsync, hasValue, isStrict, shifts}: `head` characters stand in front of the first line.
+// {script, head, functions, functionsHead, kinds, empty, imports, assigned, isAsync, hasValue,
+// isStrict, shifts}: `head` is the number of characters before the first line.
 function rewrite (code) {
   const object = looksLikeObject(code) ? asObject(code) : undefined
   const cell = new Cell(object ? `(${code}\n)` : code, object ?? parse(code))
@@ -293,7 +298,7 @@ function rewrite (code) {
   }
 }
 
-// The user's column, from 1, of one that V8 tells.
+// The user's column, from 1, for a column of V8's.
 function columnOf (shifts, line, column) {
   let shift = 0
   for (const [where, from, by] of shifts) {

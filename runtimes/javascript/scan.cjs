@@ -1,5 +1,6 @@
-// Reading source text without a parser: comments, strings, templates and regular expressions are blanked out, brackets are
-// counted, and what is left is looked at. A function of `host`, run in the agent's own realm.
+// Reading source text without a parser: comments, strings, templates and regular expressions are
+// blanked out, brackets are counted, and the rest is searched. A function of `host`, run in the
+// agent's own realm.
 'use strict'
 const REGEX_MAY_FOLLOW = /(^|[([{,;=:?!&|^~+\-*%<>]|\b(return|typeof|case|in|of|do|else|void|delete|throw|new|await|yield|instanceof))\s*$/
 
@@ -43,7 +44,7 @@ function endOfBraces (source, at) {
   return at
 }
 
-// Where the comment or literal at `at` ends; `at` itself when there is none. before: the code in front of it.
+// The end of the comment or literal at `at`; `at` itself if there is none. before: the code before it.
 function endOfToken (source, at, before) {
   const c = source[at]
   if (c === '"' || c === "'") return endOfQuoted(source, at)
@@ -54,7 +55,8 @@ function endOfToken (source, at, before) {
   return REGEX_MAY_FOLLOW.test(before.slice(-40)) ? endOfRegex(source, at) : at
 }
 
-// The same text with comments and literals blanked; a literal leaves "_" at its begin, so that it still is an operand.
+// The same text with comments and literals blanked; a literal leaves "_" at its beginning, so that
+// it still is an operand.
 function mask (source) {
   let out = ''
   let at = source.startsWith('#!') ? source.indexOf('\n') < 0 ? source.length : source.indexOf('\n') : 0
@@ -72,7 +74,7 @@ function mask (source) {
   return out
 }
 
-// What stands inside any bracket blanked too, the brackets kept.
+// Text inside any bracket blanked too, the brackets kept.
 function topLevel (masked) {
   let depth = 0
   let out = ''
@@ -84,7 +86,8 @@ function topLevel (masked) {
   return out
 }
 
-// Bodies of functions and classes blanked, other blocks kept: what a `return` or `await` here would belong to.
+// Bodies of functions and classes blanked, other blocks kept: a `return` or `await` that remains
+// belongs to the top level.
 function outsideFunctions (masked) {
   const stack = []
   let out = ''
@@ -103,7 +106,7 @@ function outsideFunctions (masked) {
   return out
 }
 
-// What stands before the bracket that ends the text.
+// The text before the bracket that ends it.
 function beforeBrackets (text) {
   let depth = 0
   for (let i = text.length - 1; i >= 0; i--) {
@@ -118,7 +121,7 @@ const startsAt = (pattern, text, at) => {
   return pattern.test(text)
 }
 
-// Whether the expression that begins there is a function, not one that is called at once; it may stand in parentheses.
+// True if the expression that begins there is a function, not one that is called at once; it may be in parentheses.
 function isFunctionAt (top, masked, at) {
   if (startsAt(/(?:async\s+)?(?:function\b|\(\s*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)/y, top, at)) return !startsAt(/(?:async\s+)?function\b[^()]*\(\s*\)\s*\{\s*\}\s*\(/y, top, at)
   return startsAt(/\(\s*\)\s*(?:[;\n]|$)/y, top, at) && startsAt(/\(\s*(?:async\s+)?(?:function\b|\([^()]*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)/y, masked, at)
@@ -167,7 +170,7 @@ function splitTop (text, masked, separator) {
 
 function parameter ([, masked]) {
   const [head, ...rest] = splitTop(masked, masked, '=')
-  const isMarked = head[1].includes('\v') // what was optional in TypeScript (language.cjs there)
+  const isMarked = head[1].includes('\v') // the optional parameters of TypeScript (language.cjs there)
   const name = head[1].trim()
   const fallback = rest.length ? rest.map(([t]) => t).join('=').trim() : undefined
   if (name.startsWith('...')) return { name: name.slice(3).trim(), rest: true }

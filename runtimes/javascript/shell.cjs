@@ -1,5 +1,5 @@
 'use strict'
-// What cells find in the main realm beside Node's own: `display`, `prompt`, `input`, and a process.exit that ends the cell only.
+// Globals of cells beside Node's own: `display`, `prompt`, `input`, and a process.exit that ends the cell only.
 const { chartOf } = require('./charts.cjs')
 
 const { writeSync } = require('node:fs')
@@ -45,8 +45,8 @@ function exit (code = process.exitCode ?? 0) {
   throw new Exit(`process.exit(${code}) was called; the context stays`)
 }
 
-// An interrupt may come in the midst of a stream's own write, which then would wait for ever for its end: streams have nothing to wait for
-// here, for what is written goes to the descriptor at once.
+// An interrupt may come during a stream's own write, which then would never end: so streams never
+// wait here, they write to the descriptor at once.
 function writeThrough (stream, fd) {
   function write (chunk, encoding, done) {
     if (typeof encoding === 'function') [done, encoding] = [encoding, undefined]
@@ -66,7 +66,7 @@ function writeThrough (stream, fd) {
   defineProperty(stream, 'write', { value: write, writable: true, enumerable: false, configurable: true })
 }
 
-// offer(name, value): as a global.
+// offer(name, value): defines a global.
 function install (offer, context) {
   writeThrough(process.stdout, 1)
   writeThrough(process.stderr, 2)

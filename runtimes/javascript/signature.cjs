@@ -1,11 +1,12 @@
-// From args, holes, kwargs and order of a request to the arguments of a call. A function of `host`, run in the agent's own realm.
+// Maps args, holes, kwargs and order of a request to the arguments of a call. A function of `host`,
+// run in the agent's own realm.
 'use strict'
 const { scan } = host
 const fail = (what) => { throw new host.TypeError(what) }
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value)
 
-// Where the keyword goes: the index of a parameter, or -1 for the options object. A name of the function's own comes first, then
-// the place that the caller's schema has for it.
+// The index of the keyword's parameter, or -1 for the options object. A name of the function's own
+// comes first, then the position in the caller's schema.
 function placeOf (name, value, params, order) {
   const own = params.findIndex((p) => p.name === name && !p.rest)
   if (own >= 0) return own
@@ -45,7 +46,8 @@ function place (args, params, holes, kwargs, order) {
   if (names.length && args.length > most && !params[last]?.rest) fail(`${args.length} arguments, at most ${most} are taken`)
 }
 
-// The arguments for a function and a request; onSource receives the source of the signature, also where the arguments do not fit.
+// The arguments for a function and a request; onSource receives the source of the signature, also
+// if the arguments do not fit.
 function bind (fn, request, onSource) {
   const { holes = [], kwargs, order } = request
   const params = scan.parameters(Function.prototype.toString.call(fn))

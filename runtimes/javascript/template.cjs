@@ -1,6 +1,6 @@
 'use strict'
-// Being a template: what is loaded and rehearsed before the fork, and what siblings must not share after it. The delicate part
-// is in libcloche-guest (src/box/join/node.c).
+// Templates: prewarming and rehearsals before the fork, and state that siblings must not share
+// after it. The delicate part is in libcloche-guest (src/box/join/node.c).
 const crypto = require('node:crypto')
 const v8 = require('node:v8')
 const vm = require('node:vm')
@@ -17,7 +17,7 @@ const MODULES = [
   'assert', 'async_hooks', 'buffer', 'child_process', 'crypto', 'events', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'os', 'path',
   'perf_hooks', 'querystring', 'readline', 'stream', 'stream/promises', 'string_decoder', 'timers/promises', 'tty', 'url', 'util', 'worker_threads', 'zlib'
 ]
-// Getters that load what they stand for.
+// Getters that load their modules.
 const GLOBALS = ['fetch', 'Headers', 'Request', 'Response', 'FormData', 'WebSocket', 'crypto', 'ReadableStream', 'TextDecoderStream', 'CompressionStream', 'Blob', 'BroadcastChannel']
 
 const CALLS = [
@@ -53,11 +53,11 @@ function random () {
   return (t >>> 0) / 4294967296 + (state[0] & 0x1fffff) / 9007199254740992
 }
 
-// Node draws random bytes ahead for these two. What a set-up left of them is used up in each child.
+// Node generates random bytes ahead for these two. Each child discards those that a set-up left.
 const cached = { randomUUID: UUIDS_CACHED, randomInt: INTEGERS_CACHED }
 const used = new Set()
 const plain = { randomUUID: crypto.randomUUID, randomInt: crypto.randomInt }
-const WebCrypto = Object.getPrototypeOf(crypto.webcrypto) // Node 18 has no global of it
+const WebCrypto = Object.getPrototypeOf(crypto.webcrypto) // Node 18 has no such global
 const webUUID = Object.getOwnPropertyDescriptor(WebCrypto, 'randomUUID')
 
 function watchRandom () {
@@ -80,7 +80,7 @@ function renewRandom () {
   for (const name of used) for (let left = cached[name]; left > 0; left--) plain[name](name === 'randomInt' ? 2 : undefined)
 }
 
-// -- clocks: a child's begin with it
+// -- clocks: a child's starts with it
 
 function renewClock () {
   const prototype = Object.getPrototypeOf(performance)
@@ -95,7 +95,7 @@ function renewClock () {
   process.uptime = { uptime: () => uptime() - born }.uptime
 }
 
-// -- what cannot be forked and libcloche-guest does not see
+// -- fork blockers that libcloche-guest cannot see
 
 const workers = new Set()
 function watchWorker (worker) {
@@ -106,7 +106,7 @@ function watchWorker (worker) {
 require('node:diagnostics_channel').subscribe('worker_threads', ({ worker }) => watchWorker(worker))
 if (parseInt(process.versions.node, 10) < 20) watchClass(require('node:worker_threads'))
 
-// Node 18 says nothing on that channel.
+// Node 18 does not publish on that channel.
 function watchClass (threads) {
   threads.Worker = class Worker extends threads.Worker {
     constructor (...args) {
@@ -123,7 +123,8 @@ function hindrance () {
   return requests.length > 0 ? `requests are under way: ${requests.join(', ')}` : undefined
 }
 
-// What the event loop watches for the user: sockets, servers, child processes. The channel and the streams are not the user's.
+// Handles of the user's in the event loop: sockets, servers, child processes. The channel and the
+// streams are not the user's.
 function openHandles () {
   const own = new Set([process.stdout, process.stderr])
   const kinds = process._getActiveHandles().filter((handle) => !own.has(handle) && handle._handle?.fd !== CHANNEL_FD).map((handle) => handle.constructor.name)
@@ -139,14 +140,14 @@ class Template {
     if (started !== 1) throw new Error(`cannot become a template: ${started}`)
     watchRandom()
     this.mute()
-    process.execArgv = process.execArgv.filter((flag) => !OWN_FLAGS.test(flag)) // which forks of the user's code would inherit
+    process.execArgv = process.execArgv.filter((flag) => !OWN_FLAGS.test(flag)) // forks of the user's code would inherit them
     v8.setFlagsFromString('--no-flush-bytecode')
     v8.setFlagsFromString('--expose-gc')
     this.gc = vm.runInNewContext('gc')
-    v8.setFlagsFromString('--no-expose-gc') // or each new realm would have it
+    v8.setFlagsFromString('--no-expose-gc') // otherwise each new realm would have it
   }
 
-  // Nobody reads what a template prints; a pipe that nobody reads would be an error.
+  // A template's output has no reader; writing to a pipe without one would fail.
   mute () {
     for (const stream of [process.stdout, process.stderr]) {
       stream._write = (chunk, encoding, done) => done()
@@ -177,14 +178,15 @@ class Template {
     used.clear()
   }
 
-  // In a child that nobody has asked yet: the memory that a call writes to becomes its own before the call comes. Code of
-  // a set-up ran in this process: nothing is rehearsed that could meet it.
+  // Runs in a child before its first request: the memory that a call writes to becomes its own
+  // before the call comes. Code of a set-up ran in this process: nothing is rehearsed that could
+  // collide with it.
   async refresh ({ call }) {
     for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
     v8.setFlagsFromString('--no-opt')
   }
 
-  // undefined, or what stands in the way.
+  // undefined, or the fork blocker.
   freeze () {
     this.gc()
     this.gc()
@@ -192,13 +194,13 @@ class Template {
     return hindrance() ?? this.library.freeze(3)
   }
 
-  // A context that has run the user's code: undefined, or what stands in the way of forking it.
+  // The fork blocker of a context that has run user code, or undefined.
   judge () {
     if (!this.isForkable) return 'this context was not made to be forked'
     return hindrance() ?? openHandles() ?? this.library.freeze(3)
   }
 
-  // Returns when the next request has come: undefined; and in each child that is forked meanwhile: true.
+  // Returns undefined when the next request has arrived, and true in each child that is forked meanwhile.
   branches () {
     const told = this.library.branches()
     clearInterval(this.reaping)
@@ -207,18 +209,18 @@ class Template {
       this.born()
       return true
     }
-    // The boxes of children that have ended can go only when these were waited for.
+    // The boxes of ended children stay until these are reaped.
     this.reaping = setInterval(() => this.library.reap(), REAP_MS)
     this.reaping.unref()
   }
 
-  // Between the fork and the user's code nothing is optimized: it would be done on the main thread, in each child again, and takes
-  // longer than the whole call.
+  // Between the fork and the user's code nothing is optimized: it would happen on the main thread,
+  // in each child again, and takes longer than the whole call.
   userCodeBegins () {
     v8.setFlagsFromString('--opt')
   }
 
-  // Returns in a child only: whether it is to be a template too.
+  // Returns in a child only: true if the child may itself become a template.
   children () {
     this.isForkable = this.library.children() === 1
     this.born()
@@ -230,12 +232,12 @@ class Template {
   // Memory for the console's lines that outlives this process (spec/agent.md, Lines).
   lines () { return this.library.lines() }
 
-  // What siblings must not share.
+  // Renew state that siblings must not share.
   born () {
     const { pid, exit } = this.library
     Object.defineProperty(process, 'pid', { value: pid(), enumerable: true, configurable: true })
     process.reallyExit = (code) => exit(code ?? 0) // Node's own way out waits for threads that are not there
-    process.chdir('.') // Node remembers the working directory
+    process.chdir('.') // Node caches the working directory
     renewRandom()
     renewClock()
   }

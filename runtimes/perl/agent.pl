@@ -23,7 +23,7 @@ sub CORE::GLOBAL::exit :prototype(;$) ($status = 0) {
     CORE::exit($status) if $$ != $agent_pid || ${^GLOBAL_PHASE} ne 'RUN';
     refuse(SystemExit => $status);
 }
-*CORE::GLOBAL::exit = \&CORE::GLOBAL::exit;    # Perl overrides with what is assigned
+*CORE::GLOBAL::exit = \&CORE::GLOBAL::exit;    # Perl overrides with the assigned function
 
 # ---- values in (the engine has checked their form) ----
 my $attachments;
@@ -45,7 +45,7 @@ sub decode ($node, $path) {
 }
 sub decode_members ($node, $path) { +{ map { $_ => decode($node->{$_}, "$path.$_") } keys %$node } }
 
-# Pairs (name => value) stand behind every position, so none in front of them may be left open.
+# Pairs (name => value) come after all positions, so no position before them may be left open.
 sub arguments ($params) {
     my ($args, $named) = (decode($params->{args}, 'args'), decode_members($params->{kwargs}, 'kwargs'));
     my @order = @{ $params->{order} // [] };
@@ -108,7 +108,7 @@ sub encode_container ($value, $path) {
     refuse(TypeError => substr($path, 0, 40) . '..: nested deeper than 200: flatten it') if keys %open == 200;
     local $open{$address} = 1;
     return '[' . join(',', map { encode($value->[$_], "$path\[$_]") } keys @$value) . ']' if $type eq 'ARRAY';
-    my @keys = sort keys %$value;    # Perl's own order is another in every process
+    my @keys = sort keys %$value;    # Perl's own order differs in every process
     my $escaped = grep { $_ eq '$' || /\0/ } @keys;
     my ($all, $each) = $escaped ? ('{"$":"object","v":[%s]}', '[%s,%s]') : ('{%s}', '%s:%s');
     my @members = map { sprintf $each, encode($_, $path), encode($value->{$_}, "$path.$_") } @keys;
@@ -123,7 +123,7 @@ $SIG{__DIE__} = sub {
     $trace = join '', grep { !/ at \Q${\__FILE__}\E line / } split /^/, Carp::longmess('');
 };
 
-sub functions {    # but no constants, which are other references, and no imports, which bear other names
+sub functions {    # no constants, which are other references, and no imports, which have other names
     my @found = grep { (ref $main::{$_} || 'CODE') eq 'CODE' && defined &{"main::$_"} } sort keys %main::;
     return grep { subname(\&{"main::$_"}) eq "main::$_" } @found;
 }
@@ -185,6 +185,6 @@ while (read $channel, my $head, 8) {
     my $body = $result || '"error":' . $json->encode(failure($message, $@));
     my $text = '{"jsonrpc":"2.0","id":' . $json->encode($message->{id}) . ",$body}";
     my $frame = pack('VV', 4 + length($text) + length($attached), length $text) . $text . $attached;
-    { select STDOUT; $| = 1 }    # writes what is left of the output
+    { select STDOUT; $| = 1 }    # flushes the output
     while (-S $channel && length $frame) { substr $frame, 0, syswrite($channel, $frame) // last, '' }
 }

@@ -1,7 +1,8 @@
 <?php
-/* Cloche's PHP agent: answers requests on descriptor 3 (spec/agent.md). The user's code is included from here and from nowhere
- * else, for only at the top of a file is the scope of an include the global one. So there is no variable here but the one that
- * holds what was thrown, and that one is gone before other code runs. */
+/* Cloche's PHP agent: answers requests on descriptor 3 (spec/agent.md). The user's code is
+ * included from here only, because only an include at the top of a file has the global scope. So
+ * this file has no variable but the one that holds the exception, and that one is gone before
+ * other code runs. */
 namespace Cloche\Agent;
 
 // Any version of PHP can read this file and old.php.

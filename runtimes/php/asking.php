@@ -3,13 +3,13 @@ namespace Cloche\Agent;
 
 use function flush, json_decode, str_contains;
 
-/** What the server asks and tells the engine while the user's code runs. */
+/** Requests and notifications to the engine while the user's code runs. */
 trait Asking
 {
     private static int $asked = 0;
-    private static int $lookMs = 200; // how often signals are looked for that came just before it waited
+    private static int $lookMs = 200; // interval of the checks for signals that came just before the wait
 
-    /** @return array{\stdClass, Decoder}: the message that answers */
+    /** @return array{\stdClass, Decoder}: the response */
     public static function ask(string $method, string $params, array $attachments): array
     {
         if ((self::$request['method'] ?? '') === 'prepare') {
@@ -22,7 +22,7 @@ trait Asking
         return [$message, $decoder];
     }
 
-    /** A signal's handler may throw while the answer is awaited, but not in the middle of a frame. */
+    /** A signal's handler may throw while the response is awaited, but not in the middle of a frame. */
     public static function askInterruptibly(string $method, string $params, array $attachments = []): \stdClass
     {
         try {
@@ -49,7 +49,7 @@ trait Asking
         return $id;
     }
 
-    /** One frame: the answer to this question, or nulls when it is another's, which nobody awaits any more. */
+    /** One frame: the response to this request, or nulls if it is for another, abandoned request. */
     private static function answerOrNone(int $id): array
     {
         [$json, $attached] = self::$channel->read() ?? exit(1);

@@ -4,13 +4,15 @@ namespace Cloche\Agent;
 use Cloche\HostError;
 use function array_filter, array_map, array_slice, array_values, count, define, defined, explode, function_exists, implode,
     preg_match, strrev, strtr;
-/** What the host declares. A global is a variable and, where its name permits, a function or a constant too, for variables are
- * not seen in functions. An import is a namespace. */
+/**
+ * The host's declarations. A global is a variable and, where its name permits, a function or a
+ * constant too, because functions do not see global variables. An import is a namespace.
+ */
 final class Bridge
 {
     private const NAME = '[A-Za-z_\x80-\xff][\w\x80-\xff]*';
     private const ARGUMENTS_MAX = 1 << 30;
-    /** @var string[][] what the generated functions call, by number */
+    /** @var string[][] the targets of the generated functions, by number */
     private static array $targets = [];
 
     /** @param \Closure $include takes the text of a module and its name */
@@ -54,7 +56,7 @@ final class Bridge
         }
     }
 
-    /** @param string $name its parts are identifiers, perhaps reserved ones */
+    /** @param string $name its parts are identifiers, possibly reserved ones */
     private static function declareName(string $name, array $declaration, array $target, mixed $value): void
     {
         if ($declaration['kind'] !== 'function') {
@@ -72,7 +74,7 @@ final class Bridge
         try {
             include Source::PATH;
         } catch (\ParseError) {
-            return; // a reserved word, then
+            return; // a reserved word
         }
     }
 
@@ -102,7 +104,7 @@ final class Bridge
         return self::call(self::$targets[$number], $args);
     }
 
-    /** What it throws was thrown where the user's code called. */
+    /** Exceptions get the place in the user's code that made the call. */
     private static function call(array $target, array $args): mixed
     {
         try {

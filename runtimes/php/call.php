@@ -44,7 +44,7 @@ final class Target
         return $method === null ? $value : [$value, $method];
     }
 
-    /** The code may stand in a namespace that its caller does not name. */
+    /** The code may be in a namespace that its caller does not name. */
     private static function inNamespace(string $name, string $filename): ?string
     {
         $tail = '\\' . strtolower($name);
@@ -71,8 +71,10 @@ final class Target
         return Errors::at(new \Error("Call to undefined function $name(): the code defines $known"), $filename);
     }
 
-    /** @param int[] $holes positions in args that were not given
-     *  @param ?string[] $order names of the caller's schema */
+    /**
+     * @param int[] $holes omitted positions in args
+     * @param ?string[] $order names of the caller's schema
+     */
     public function call(array $args, array $holes, array $named, ?array $order): mixed
     {
         $given = $this->signature->bind(array_diff_key($args, array_flip($holes)), $named, $order);

@@ -5,29 +5,37 @@ use PhpToken;
 use function array_reverse, array_slice, class_exists, count, enum_exists, function_exists, implode, interface_exists, ltrim,
     preg_replace, strtolower, trait_exists;
 
-/** The code of a cell as it is included: what its last statement is worth is returned, and what would end the process is not called. No
- * line moves. */
+/**
+ * The code of a cell in the form that is included: it returns the value of its last statement, and
+ * does not call functions that end the process. No line moves.
+ */
 final class Cell
 {
     private const OPENING = ['{', '(', '[', T_CURLY_OPEN, T_DOLLAR_OPEN_CURLY_BRACES, T_ATTRIBUTE];
     private const CLOSING = ['}', ')', ']'];
     private const ASSIGNING = ['=', T_PLUS_EQUAL, T_MINUS_EQUAL, T_MUL_EQUAL, T_DIV_EQUAL, T_CONCAT_EQUAL, T_MOD_EQUAL, T_AND_EQUAL, T_OR_EQUAL,
         T_XOR_EQUAL, T_SL_EQUAL, T_SR_EQUAL, T_POW_EQUAL, T_COALESCE_EQUAL, T_INC, T_DEC];
-    /** Expressions by the grammar, of which nobody wants to see the value. */
+    /** Grammatically expressions, but their value is not shown. */
     private const WORTHLESS = [T_PRINT, T_INCLUDE, T_INCLUDE_ONCE, T_REQUIRE, T_REQUIRE_ONCE, T_THROW];
     private const MEMBER_FOLLOWS = [T_OBJECT_OPERATOR, T_NULLSAFE_OBJECT_OPERATOR, T_DOUBLE_COLON, T_FUNCTION, T_CONST, T_NEW];
     private const CLASSES = [T_CLASS => 'class', T_INTERFACE => 'interface', T_TRAIT => 'trait', T_ENUM => 'enum'];
-    /** Functions of PHP that the agent takes the place of: the first finds no terminal, in the others no signal is heeded that came just before. */
+    /**
+     * Functions of PHP that the agent replaces: readline finds no terminal, and the others ignore a
+     * signal that came just before.
+     */
     private const REDIRECTED = ['readline' => 'readLine', 'sleep' => 'sleep', 'usleep' => 'microSleep'];
     private const TRIES = 20;
 
-    /** @var array<string, array{string, string}> by kind and lower-case name: the text of what cells have declared, and where it stands */
+    /**
+     * @var array<string, array{string, string}> by kind and lower-case name: the text of a cell's
+     * declaration, and its place
+     */
     private static array $declared = [];
 
-    /** @return array{string, bool}: the text to include, and whether what it returns is the cell's value */
+    /** @return array{string, bool}: the text to include, and true if its return value is the cell's value */
     public static function prepared(string $code, string $filename): array
     {
-        $tokens = @PhpToken::tokenize(Source::tagged($code)); // a comment without end is a warning, which the include gives too
+        $tokens = @PhpToken::tokenize(Source::tagged($code)); // an unclosed comment is a warning, which the include repeats
         self::redirect($tokens);
         self::passOverRepeated($tokens, $filename);
         foreach ($tokens as $token) {
@@ -38,7 +46,7 @@ final class Cell
         return [self::returning($tokens) ?? self::ended($tokens), true];
     }
 
-    // ---- calls that the agent takes ----
+    // ---- redirected calls ----
 
     /** exit would end the process. */
     private static function redirect(array $tokens): void
@@ -70,7 +78,10 @@ final class Cell
 
     // ---- declarations ----
 
-    /** PHP cannot declare a name twice, and would end over it. A cell that runs again, with the same text, finds what it declares there. */
+    /**
+     * PHP cannot declare a name twice, and would end. A cell that runs again, with the same text,
+     * finds its declarations in place.
+     */
     private static function passOverRepeated(array $tokens, string $filename): void
     {
         $here = [];
@@ -106,8 +117,10 @@ final class Cell
         }
     }
 
-    /** Of functions and classes at the top, also inside the braces of a namespace.
-     * @return list<array{string, string, int, int}> kind, name, first and last token */
+    /**
+     * Functions and classes at the top, also inside the braces of a namespace. @return
+     * list<array{string, string, int, int}> kind, name, first and last token
+     */
     public static function declarations(array $tokens): array
     {
         $found = [];
@@ -151,7 +164,7 @@ final class Cell
         return ($tokens[$i]->text ?? '') === '{';
     }
 
-    /** Where the braces that come next close. */
+    /** The closing brace of the next braces. */
     private static function end(array $tokens, int $i): int
     {
         for ($depth = 0; isset($tokens[$i]); $i++) {
@@ -165,7 +178,7 @@ final class Cell
 
     // ---- the value ----
 
-    /** Null when the last statement is no expression whose value anybody wants. */
+    /** Null if the last statement is no expression with a value to show. */
     private static function returning(array $tokens): ?string
     {
         $end = self::lastOf($tokens, [';', T_CLOSE_TAG]);
@@ -184,7 +197,7 @@ final class Cell
         return null;
     }
 
-    /** The last token but these and white space; -1 when there is none. */
+    /** The last token other than these and white space; -1 if there is none. */
     private static function lastOf(array $tokens, array $without): int
     {
         for ($i = count($tokens) - 1; $i >= 0 && ($tokens[$i]->isIgnorable() || $tokens[$i]->is($without)); $i--) {
@@ -192,9 +205,11 @@ final class Cell
         return $i;
     }
 
-    /** Where the last statement may begin, the last place first, and whether a statement surely begins there: a brace may also close a part of an
-     * expression.
-     * @return list<array{int, bool}> */
+    /**
+     * Possible beginnings of the last statement, the last place first, and true if a statement
+     * surely begins there: a brace may also close a part of an expression. @return list<array{int,
+     * bool}>
+     */
     private static function starts(array $tokens, int $end): array
     {
         $starts = [];
@@ -225,7 +240,7 @@ final class Cell
         return !$isFirst;
     }
 
-    /** With the semicolon that the last statement may lack, and null returned at the end. */
+    /** Adds the semicolon that the last statement may lack, and a return of null at the end. */
     private static function ended(array $tokens): string
     {
         $text = implode('', $tokens);

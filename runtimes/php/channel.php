@@ -4,7 +4,7 @@ namespace Cloche\Agent;
 use function array_map, array_sum, extension_loaded, fopen, fread, fwrite, getmypid, implode, max, min, pack, stream_select,
     stream_set_read_buffer, stream_set_write_buffer, strlen, substr, unpack;
 
-/** The stream cannot be followed any further. */
+/** The stream is out of step: no frame can be read from it any more. */
 final class BadFrame extends \Exception
 {
 }
@@ -31,7 +31,7 @@ final class Channel
         return $this->carrier->fd;
     }
 
-    /** No child of the user's speaks for us. */
+    /** False in a process forked by user code, which must not use the channel. */
     public function isMine(): bool
     {
         return getmypid() === $this->pid;
@@ -85,8 +85,10 @@ final class Channel
     }
 }
 
-/** Descriptor 3 through libc, out of the way of the user's code: under a high number, and not inherited by programs it starts.
- * send and recv do not take a file for a socket, should somebody have put one in its place. */
+/**
+ * Descriptor 3 through libc, out of the way of the user's code: under a high number, and not
+ * inherited by programs it starts. send and recv fail on a file that replaced the socket.
+ */
 final class Socket
 {
     private const NUMBERS = [1000, 500, 200, 60, 15]; // the low ones serve a small RLIMIT_NOFILE
@@ -156,7 +158,7 @@ final class Socket
             $part = $at === 0 && strlen($data) <= self::CHUNK ? $data : substr($data, $at, self::CHUNK);
             $count = self::$libc->send($this->fd, $part, strlen($part), self::MSG_NOSIGNAL);
             if ($count < 0 && !$this->mayTryAgain(4)) {
-                self::$libc->_exit(1); // the engine is gone, and the box with it
+                self::$libc->_exit(1); // the engine has exited, and the box with it
             }
         }
     }

@@ -18,7 +18,7 @@ final class Left extends \Error
 {
 }
 
-/** A process that stays: its cells run one after another in the global scope (spec/agent.md, Contexts). */
+/** A persistent process: its cells run one after another in the global scope (spec/agent.md, Contexts). */
 final class Context
 {
     public const METHODS = ['open' => 'open', 'cell' => 'beginCell', 'describe' => 'describe', 'complete' => 'complete', 'branch' => 'branch',
@@ -43,7 +43,7 @@ final class Context
 
     // ---- requests ----
 
-    /** What stands in params, or is there by default. */
+    /** Params with defaults filled in. */
     public static function read(string $method, mixed $params): array
     {
         if (!$params instanceof \stdClass) {
@@ -103,7 +103,7 @@ final class Context
         Server::answer(['result' => ['pid' => getmypid(), 'interpreter' => 'PHP ' . \PHP_VERSION]]);
     }
 
-    /** Where the cells run, and with which environment; null, or [code, message, type] of what stands in the way. */
+    /** Set the directory and the environment of cells. Returns null, or [code, message, type] of the failure. */
     private static function place(array $request): ?array
     {
         if ($request['language'] !== 'php') {
@@ -170,7 +170,7 @@ final class Context
         $error instanceof Left ? self::fail('ExitException', $data['message'], []) : self::fail($data['type'], $data['message'], explode("\n", $data['stack']));
     }
 
-    /** The process ends: by a fatal error, or by an exit() that no cell's text has. */
+    /** The process ends: by a fatal error, or by an exit() that is not in a cell's text. */
     public static function ended(): void
     {
         $data = Errors::describeEnd(error_get_last(), 'cell');
@@ -193,7 +193,7 @@ final class Context
 
     // ---- interrupts ----
 
-    /** SIGINT throws in the code of the cell. One that is still due from before is dropped. */
+    /** SIGINT throws in the code of the cell. A pending one from before is dropped. */
     private static function heedInterrupts(): void
     {
         if (extension_loaded('pcntl')) {
@@ -216,9 +216,12 @@ final class Context
         }
     }
 
-    // ---- what a cell may ask and tell ----
+    // ---- output and input of a cell ----
 
-    /** A process that the cell forked has nobody to tell, nor has what runs when PHP ends. */
+    /**
+     * False in a process that the cell forked, and for code that runs when PHP ends: their messages
+     * have no receiver.
+     */
     public static function mayTell(): bool
     {
         return self::$isRunning && Server::isMine();
@@ -248,7 +251,7 @@ final class Context
         return is_string($value) ? $value : throw new EndOfInput('the answer to input is ' . get_debug_type($value) . ', not text');
     }
 
-    /** In the place of readline(). */
+    /** Replaces readline(). */
     public static function readLine(?string $prompt = null): string|false
     {
         try {
@@ -258,14 +261,14 @@ final class Context
         }
     }
 
-    /** In the place of sleep(). */
+    /** Replaces sleep(). */
     public static function sleep(int $seconds): int
     {
         return $seconds < 0 ? throw new \ValueError('sleep(): Argument #1 ($seconds) must be greater than or equal to 0')
             : (int) ceil(self::rest($seconds * 1e9) / 1e9);
     }
 
-    /** In the place of usleep(). */
+    /** Replaces usleep(). */
     public static function microSleep(int $microseconds): void
     {
         if ($microseconds < 0) {
@@ -274,7 +277,10 @@ final class Context
         self::rest($microseconds * 1e3);
     }
 
-    /** In pieces, between which signals are heeded. A signal that had a handler ends it; what was left then. */
+    /**
+     * Sleep in pieces, and handle signals between them. A handled signal ends the sleep; returns
+     * the remaining time.
+     */
     private static function rest(float $nanoseconds): float
     {
         for ($until = hrtime(true) + $nanoseconds; ($left = $until - hrtime(true)) > 0;) {
@@ -290,12 +296,12 @@ final class Context
         return max(0, $until - hrtime(true));
     }
 
-    /** PHP looks for signals when a function is entered. */
+    /** PHP checks for signals when a function is entered. */
     private static function heed(): void
     {
     }
 
-    /** In the place of exit(). */
+    /** Replaces exit(). */
     public static function leave(string|int $status = 0): never
     {
         if (is_string($status)) {
@@ -306,7 +312,7 @@ final class Context
 
     // ---- in a template ----
 
-    /** What cells need has run before the fork. */
+    /** Runs before the fork the code that cells need. */
     public static function warmUp(): void
     {
         for ($i = 0; $i < self::REHEARSALS; $i++) {
@@ -316,13 +322,13 @@ final class Context
         Names::completions('str', 3);
     }
 
-    /** In a child that nobody has asked yet. */
+    /** Runs in a child before its first request. */
     public static function getReady(): void
     {
         self::rehearse([self::REHEARSED[0]]);
     }
 
-    /** @param string[] $codes none of them leaves anything behind */
+    /** @param string[] $codes each leaves nothing behind */
     private static function rehearse(array $codes): void
     {
         self::$isRehearsing = self::$isRunning = true;

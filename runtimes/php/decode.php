@@ -5,7 +5,7 @@ use Cloche\{BigInt, Bytes, Day, HostError, LocalTime, Map, Pattern, Set, TypedAr
 use function array_column, array_diff, array_is_list, array_key_exists, array_keys, array_map, base64_decode, base64_encode,
     checkdate, count, implode, in_array, is_array, is_finite, is_float, is_int, is_object, is_scalar, is_string, max, preg_match,
     preg_replace, restore_error_handler, set_error_handler, sort, strlen, substr;
-/** The wire to PHP (spec/values.md): from what json_decode made, its objects as stdClass, to the user's values. */
+/** The wire to PHP (spec/values.md): from the result of json_decode, its objects as stdClass, to the user's values. */
 final class Decoder
 {
     private const STRING_MAX = 256 << 20;
@@ -90,8 +90,10 @@ final class Decoder
         return $items;
     }
 
-    /** An array, for that is what PHP code expects. Only one that would come back as a list is an ArrayObject: without keys, or
-     * with the keys of a list. */
+    /**
+     * An array, as PHP code expects. An ArrayObject only if the array would be sent back as a list:
+     * without keys, or with the keys of a list.
+     */
     private function object(array $fields, int $depth): array|\ArrayObject
     {
         if (!array_is_list($fields)) {
@@ -181,7 +183,7 @@ final class Decoder
         return $this->object($fields, $depth);
     }
 
-    /** Arrays of PHP are values: one that is shared is copied, and one cannot be in itself. */
+    /** Arrays of PHP are values: a shared one is copied, and one cannot contain itself. */
     private function reference(array $fields): mixed
     {
         $this->fields($fields, ['n']);
@@ -233,7 +235,7 @@ final class Decoder
             return $this->items($fields, $depth - 1);
         }
         $plain = new self($this->attachments);
-        $plain->escaped(array_map(fn ($pair) => [$pair[0], null], $this->pairs($fields)), 0); // its keys are good
+        $plain->escaped(array_map(fn ($pair) => [$pair[0], null], $this->pairs($fields)), 0); // its keys are valid
         return $this->items(array_column($this->pairs($fields), 1, 0), $depth - 1);
     }
 
@@ -293,7 +295,7 @@ final class Decoder
         return substr($this->attachments, $at, $size);
     }
 
-    /** After the last value of a frame. */
+    /** Called after the last value of a frame. */
     public function finish(): void
     {
         sort($this->ranges);

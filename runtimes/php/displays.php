@@ -5,7 +5,7 @@ use Cloche\{Bytes, Displayable};
 use function array_keys, base64_decode, bin2hex, error_get_last, file_put_contents, in_array, is_array, is_bool, is_dir, is_finite,
     is_float, is_int, is_string, json_decode, json_encode, mkdir, preg_match, random_bytes, str_contains, strlen, substr, unlink;
 
-/** What a display looks like on the wire: its kinds, and where those lie that are too large. */
+/** Displays in wire format: their kinds, and the files of large ones. */
 final class Displays
 {
     private const FOLDER_OF_LARGE = '/tmp/.cloche-display';
@@ -16,9 +16,9 @@ final class Displays
     private const ENDINGS = ['text/plain' => 'txt', 'text/html' => 'html', 'text/markdown' => 'md', 'text/latex' => 'tex', 'image/svg+xml' => 'svg',
         'image/png' => 'png', 'image/jpeg' => 'jpg', 'image/gif' => 'gif', 'application/pdf' => 'pdf', 'application/javascript' => 'js'];
 
-    // ---- what a value looks like ----
+    // ---- the form of a value ----
 
-    /** Its kinds: as it says itself, else as text, and as JSON when it is plain data. */
+    /** The kinds of a value: its own, else text, plus JSON if it is plain data. */
     public static function of(mixed $value): array
     {
         if ($value instanceof Displayable) {
@@ -41,7 +41,7 @@ final class Displays
         return $data + ['text/plain' => Printed::text($value, self::SHORT)];
     }
 
-    /** Whether JSON holds it as it is. */
+    /** True if JSON holds it exactly. */
     private static function isPlain(mixed $value): bool
     {
         $left = self::PLAIN_MAX;
@@ -71,7 +71,7 @@ final class Displays
         return preg_match('~~u', $text) === 1;
     }
 
-    /** A picture or the like: its bytes, or what they are in base64. */
+    /** A picture or the like: its bytes, possibly given as base64. */
     public static function bytes(string $data): Bytes
     {
         $decoded = base64_decode($data, true);
@@ -104,7 +104,7 @@ final class Displays
         if (Context::isRehearsing()) {
             return;
         }
-        // What the code prints next must not be heard before; behind a result comes the answer.
+        // Wait for the response, as later output must not overtake; after a result the response follows anyway.
         $isResult ? Server::tell('display', $text, $encoder->parts) : Server::askInterruptibly('display', $text, $encoder->parts);
     }
 
@@ -113,7 +113,7 @@ final class Displays
         return $encoder->encode(['data' => new \ArrayObject($data), 'metadata' => new \ArrayObject($metadata)] + $more);
     }
 
-    /** The receiver is to find text in kinds that are text, and bytes in the others. */
+    /** The receiver expects text in kinds that are text, and bytes in the others. */
     private static function plain(string $mime, mixed $content): mixed
     {
         if (!is_string($content)) {
@@ -127,7 +127,7 @@ final class Displays
         return self::isText($text) ? $text : json_decode(json_encode($text, JSON_INVALID_UTF8_SUBSTITUTE));
     }
 
-    /** What cannot be sent is named in the metadata of its kind; the others go. */
+    /** The metadata of an unsendable kind holds the reason; the other kinds are sent. */
     private static function withoutRefused(array $data, array $metadata): array
     {
         foreach ($data as $mime => $content) {
@@ -141,9 +141,9 @@ final class Displays
         return [$data, $metadata];
     }
 
-    // ---- what is too large ----
+    // ---- large displays ----
 
-    /** The largest of the kinds is kept as a file, the others are gone. */
+    /** The largest of the kinds is kept as a file, the others are dropped. */
     private static function stored(array $data): array
     {
         $kept = '';

@@ -5,7 +5,7 @@ use Cloche\{BigInt, Bytes, Day, HostError, LocalTime, Map, Pattern, Set, TypedAr
 use function array_filter, array_flip, array_is_list, array_map, array_unshift, count, fdiv, get_debug_type, get_object_vars, implode,
     ini_get, ini_set, is_array, is_bool, is_callable, is_float, is_infinite, is_int, is_nan, is_object, is_string, iterator_to_array,
     json_encode, preg_match, preg_replace, spl_object_id, str_contains, str_split, strlen, substr;
-/** A value that cannot travel; every container adds its step to the path while this passes. */
+/** A value that cannot be sent; every container adds its step to the path while this passes. */
 final class Refused extends \Exception
 {
     private const PATH_ENDS = 100;
@@ -24,7 +24,7 @@ final class Refused extends \Exception
             default => "['" . substr($step, 0, 80) . "']",
         });
         $path = implode('', $this->steps);
-        // Both ends name the place well enough.
+        // Both ends identify the place well enough.
         if (strlen($path) > 2 * self::PATH_ENDS) {
             $path = preg_replace('~(?<=^.{' . self::PATH_ENDS . '}).*(?=.{' . self::PATH_ENDS . '}$)~su', '…', $path) ?? $path;
         }
@@ -42,7 +42,7 @@ final class TooLarge extends \Exception
 {
 }
 
-/** PHP to the wire (spec/values.md): the JSON text of a value, and what is attached to it. */
+/** PHP to the wire (spec/values.md): the JSON text of a value, and its attachments. */
 final class Encoder
 {
     private const SAFE = (1 << 53) - 1;
@@ -63,7 +63,7 @@ final class Encoder
     {
     }
 
-    /** The message of what cannot be sent is in the words of the user's world. place: of the function that gave the value. */
+    /** Messages about unsendable values use PHP's own terms. place: of the function that returned the value. */
     public function encode(mixed $value, string $place = ''): string
     {
         $precision = ini_get('serialize_precision');
@@ -196,9 +196,11 @@ final class Encoder
         return $this->paired($keys, $texts);
     }
 
-    /** An object, in the escaped form where its keys need it.
-     *  @param string[] $keys
-     *  @param string[] $texts of the values */
+    /**
+     * An object, in the escaped form if its keys require it.
+     * @param string[] $keys
+     * @param string[] $texts of the values
+     */
     private function paired(array $keys, array $texts): string
     {
         $isPlain = true;
@@ -268,7 +270,7 @@ final class Encoder
         return $text;
     }
 
-    /** What spec/values.md has a form for, or null. */
+    /** Objects with a form in spec/values.md; else null. */
     private function known(object $value, int $depth): ?string
     {
         return match (true) {
@@ -328,7 +330,7 @@ final class Encoder
         return (string) $int === $digits && self::isSafe($int) ? $digits : $this->tag('bigint', $digits);
     }
 
-    /** A class of PHP's own that is not above holds more than its public properties say (a connection, a file, an exception). */
+    /** Other classes of PHP's own hold more than their public properties (a connection, a file, an exception). */
     private function isPlain(object $value): bool
     {
         return $this->classes[$value::class] ??= self::isUsers(new \ReflectionClass($value));
@@ -356,7 +358,7 @@ final class Encoder
         return '{"$":"set","v":' . $this->items(iterator_to_array($storage, false), $depth) . '}';
     }
 
-    /** As json_encode has it, but for an element with nothing but text: that is its text. */
+    /** As json_encode does, except for an element with nothing but text: its text. */
     private function element(array $fields, int $depth): string
     {
         return match (true) {
@@ -366,8 +368,10 @@ final class Encoder
         };
     }
 
-    /** Keys that are all integers, which may repeat, make a list; strings, each once, an object; others a map, or where one repeats
-     *  an array of pairs. */
+    /**
+     * Integer keys, possibly repeated, make a list; strings, each once, an object; others a map, or
+     * an array of pairs if one repeats.
+     */
     private function collected(\Traversable $items, int $depth): string
     {
         $depth = $this->deeper($depth);

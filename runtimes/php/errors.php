@@ -3,7 +3,7 @@ namespace Cloche\Agent;
 
 use Cloche\HostError;
 use function array_shift, explode, extension_loaded, get_class, in_array, intdiv, preg_match, preg_replace, str_starts_with, strlen, substr;
-/** What was thrown, as the caller is to see it: as if the agent were part of PHP. */
+/** Exceptions as the caller sees them: as if the agent were part of PHP. */
 final class Errors
 {
     private const MESSAGE_MAX = 64 << 10;
@@ -12,7 +12,7 @@ final class Errors
         E_RECOVERABLE_ERROR => 'FatalError', E_PARSE => 'ParseError', E_COMPILE_ERROR => 'CompileError'];
     private const CALLED_IN = '~, called in ' . __DIR__ . '/\S+ on line \d+~';
 
-    /** Extensions that an image may lack, Debian's packages of them, and what they declare. */
+    /** Extensions that an image may lack, their Debian packages, and the names they declare. */
     private const EXTENSIONS = [
         ['mbstring', 'php-mbstring', 'mb_'], ['sqlite3', 'php-sqlite3', 'SQLite3'], ['simplexml', 'php-xml', 'simplexml'],
         ['dom', 'php-xml', 'DOM|dom_import'], ['xmlreader', 'php-xml', 'XMLReader'], ['xmlwriter', 'php-xml', 'XMLWriter|xmlwriter_'],
@@ -58,7 +58,7 @@ final class Errors
         return isset(self::FATAL[$last['type'] ?? 0]);
     }
 
-    /** How the process is ending before the function returned: by a fatal error, or by exit(). */
+    /** The reason why the process ends before the function returned: a fatal error, or exit(). */
     public static function describeEnd(?array $last, string $what): array
     {
         if (!self::isFatal($last)) {
@@ -89,19 +89,19 @@ final class Errors
         return substr($text, 0, $half) . "\n... " . (strlen($text) - 2 * $half) . " bytes left out ...\n" . substr($text, -$half);
     }
 
-    /** The name without what PHP adds to those of classes without one. */
+    /** The name without the suffix that PHP adds to anonymous classes. */
     public static function className(object $value): string
     {
         return explode("\0", get_class($value))[0];
     }
 
-    /** The same of a name of a type, as get_debug_type() has it. */
+    /** The same for a name of a type, as get_debug_type() returns it. */
     public static function shownType(string $type): string
     {
         return explode("\0", $type)[0];
     }
 
-    /** Says that an error of ours happened at the user's function. */
+    /** Moves an error of the agent's to the user's function. */
     public static function at(\Error $error, string $file, int $line = 0): \Error
     {
         self::set($error, 'file', $file);
@@ -134,14 +134,14 @@ final class Errors
         }
     }
 
-    /** What the agent called was called by PHP itself; what is below is not the user's. */
+    /** PHP itself called the functions that the agent called; frames below are not the user's. */
     private static function userPart(array $trace): array
     {
         $kept = [];
         foreach ($trace as $frame) {
             if (self::isOurs($frame['class'] ?? '') || ($frame['function'] === 'include' && self::isOurs($frame['file'] ?? ''))) {
                 if (isset($frame['file']) && !self::isOurs($frame['file'])) {
-                    continue; // the user's code called a class of ours
+                    continue; // the user's code called a class of the agent's
                 }
                 break;
             }

@@ -6,13 +6,13 @@ use function array_diff_key, array_filter, array_flip, array_keys, array_map, ar
     get_defined_functions, implode, intdiv, interface_exists, is_object, min, preg_match, preg_match_all, sort, str_starts_with, stripos,
     strlen, strtolower, trait_exists;
 
-/** What a context holds, told to tools: its variables, and completions. No code of the user's runs. */
+/** The contents of a context for tools: its variables, and completions. Runs no user code. */
 final class Names
 {
     private const VARIABLES_MAX = 1000;
     private const SUMMARY_MAX = 200;
     private const MATCHES_MAX = 500;
-    /** Variables that PHP, or the agent, has put there. */
+    /** Variables of PHP's own and of the agent. */
     private const OURS = ['GLOBALS', '_GET', '_POST', '_COOKIE', '_FILES', '_SERVER', '_ENV', '_REQUEST', '_SESSION', 'argv', 'argc', '_'];
     private const KEYWORDS = ['abstract', 'array', 'break', 'case', 'catch', 'class', 'clone', 'const', 'continue', 'declare', 'default', 'echo', 'else', 'elseif',
         'empty', 'enum', 'exit', 'extends', 'false', 'final', 'finally', 'fn', 'for', 'foreach', 'function', 'global', 'if', 'implements', 'include', 'instanceof',
@@ -69,7 +69,7 @@ final class Names
 
     // ---- completions ----
 
-    /** @param int $at in code points, as what is answered */
+    /** @param int $at in code points, like the result */
     public static function completions(string $code, int $at): array
     {
         $before = self::start($code, $at);
@@ -87,7 +87,7 @@ final class Names
         return ['matches' => array_slice($fits, 0, self::MATCHES_MAX), 'from' => $to - self::length($typed), 'to' => $to];
     }
 
-    /** The first code points of a text. The repetition of an expression has at most 65535. */
+    /** The first code points of a text. A repetition count in a regular expression is at most 65535. */
     private static function start(string $code, int $at): string
     {
         $at = min($at, strlen($code));

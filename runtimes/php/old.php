@@ -1,5 +1,5 @@
 <?php
-/* In the place of the agent where the image's PHP is too old for it: every request is answered with an error that says so. */
+/* Replaces the agent if the image's PHP is too old: the response to every request is an error with the reason. */
 namespace Cloche\Agent;
 
 function read_all($channel, $size)

@@ -4,7 +4,7 @@ namespace Cloche\Agent;
 use function addcslashes, array_is_list, array_map, count, get_debug_type, implode, is_array, is_int, is_object, is_resource, is_string,
     max, ord, preg_match, spl_object_id, str_contains, str_repeat, strlen, strrpos, substr, var_export;
 
-/** A value as text, as one would write it down in PHP. It is short, and runs no code of the value's class. */
+/** A value as text, in PHP's notation. It is short, and runs no code of the value's class. */
 final class Printed
 {
     private const WIDTH = 100;
@@ -26,7 +26,7 @@ final class Printed
         return (new self($size))->value($value, 0);
     }
 
-    /** What stands in a list of variables: one line. */
+    /** The value in a list of variables: one line. */
     public static function summary(mixed $value, int $size): string
     {
         $text = match (true) {
@@ -38,7 +38,7 @@ final class Printed
         return self::cut($text, $size);
     }
 
-    /** No character is cut in two. */
+    /** Cuts between characters. */
     public static function cut(string $text, int $size): string
     {
         if (strlen($text) <= $size) {
@@ -105,7 +105,7 @@ final class Printed
         return $text;
     }
 
-    /** On one line where there is room. */
+    /** On one line if it fits. */
     private function items(array $items, bool $isList, string $opening, string $closing, int $depth): string
     {
         if (!$items) {

@@ -1,5 +1,6 @@
 <?php
-/* Comes before a script (auto_prepend_file): one without an opening tag would be printed, not run. A PHP that is too old for the agent runs it as it is. */
+/* Comes before a script (auto_prepend_file): one without an opening tag would be printed, not
+ * run. A PHP that is too old for the agent runs it unchanged. */
 namespace Cloche\Agent;
 
 use function file_get_contents;

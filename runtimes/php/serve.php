@@ -5,7 +5,7 @@ use function array_is_list, array_map, array_shift, class_exists, count, error_g
     is_file, is_int, is_string, json_decode, json_encode, json_last_error, json_last_error_msg, ob_end_flush, ob_get_level,
     pcntl_signal_dispatch, register_shutdown_function, restore_error_handler, set_error_handler, set_time_limit, str_contains, substr;
 
-/** Params that are not what spec/agent.md says. */
+/** Params that violate spec/agent.md. */
 final class Invalid extends \Exception
 {
 }
@@ -18,7 +18,10 @@ final class LastWord
     }
 }
 
-/** Reads requests until the engine closes the channel, and answers them. What is to be included waits in `jobs` for agent.php. */
+/**
+ * Reads requests until the engine closes the channel, and answers them. `jobs` holds the files for
+ * agent.php to include.
+ */
 final class Server
 {
     use Asking;
@@ -34,8 +37,8 @@ final class Server
     public const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
     private const METHODS = ['call' => 'beginCall', 'run' => 'beginRun', 'prepare' => 'beginPrepare', 'freeze' => 'freeze'];
     private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'branch', 'enter']; // context.php
-    private const NOTEBOOK = '__cloche_notebook__'; // the variable by which a set-up asks for cells to be rehearsed
-    private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // there when the process is to be a template
+    private const NOTEBOOK = '__cloche_notebook__'; // the variable by which set-up code requests a rehearsal of cells
+    private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // exists if the process is to be a template
     private const DEFAULTS = ['filename' => 'main.php', 'function' => null, 'args' => [], 'holes' => [], 'kwargs' => [],
         'order' => null, 'resultBytes' => 0, 'globals' => [], 'imports' => [], 'argv' => []];
     private const SHAPES = ['code' => 'is_string', 'filename' => 'is_string', 'args' => 'is_array', 'holes' => 'is_array',
@@ -46,13 +49,13 @@ final class Server
     private static ?Template $template = null;
     public static bool $isOver = false;
     private static bool $isFrozen = false;
-    /** Whether the user's signal handlers are to run by themselves, in code of the user's. */
+    /** True if the user's signal handlers run asynchronously, in user code. */
     private static bool $hasSignals = false;
-    /** pcntl_async_signals, or what stands in for it where there is none. */
+    /** pcntl_async_signals, or its replacement if there is none. */
     private static string $setSignals = 'boolval';
-    /** The request that is not answered yet, or null. */
+    /** The unanswered request, or null. */
     private static ?array $request = null;
-    /** @var array<array{string, string, \Closure}> text, file name, what is to be done with what it returns */
+    /** @var array<array{string, string, \Closure}> text, file name, callback for the return value */
     private static array $jobs = [];
 
     public static function start(): void
@@ -72,7 +75,7 @@ final class Server
 
     // ---- the loop ----
 
-    /** True when there is something to include. False: nobody asks any more. */
+    /** True if there is a file to include. False: no request will come any more. */
     public static function next(): bool
     {
         while (!self::$jobs) {
@@ -86,7 +89,7 @@ final class Server
                 exit(1);
             }
             if ($frame === null) {
-                self::$template === null || register_shutdown_function(self::$template->leave(...)); // behind the user's
+                self::$template === null || register_shutdown_function(self::$template->leave(...)); // after the user's
                 self::$isOver = true;
                 return false;
             }
@@ -98,7 +101,7 @@ final class Server
         return true;
     }
 
-    /** In the template this ends when nobody wants children any more; the children go on. */
+    /** In the template this ends when no more children are requested; the children go on. */
     private static function fork(): void
     {
         self::$isFrozen = false;
@@ -110,7 +113,7 @@ final class Server
         }
     }
 
-    /** What was included returned this. */
+    /** Called with the return value of the included file. */
     public static function ran(mixed $value): void
     {
         [, , $done] = array_shift(self::$jobs);
@@ -135,8 +138,10 @@ final class Server
         self::answerError(self::THREW, $data['message'], $data + (self::$source === null ? [] : ['signatureSource' => self::$source]));
     }
 
-    /** The first of the shutdown functions: exit() and fatal errors come here. Those of the user may still print after an exit();
-     * after a fatal error nothing is sure to run. */
+    /**
+     * The first of the shutdown functions: exit() and fatal errors end here. The user's own may
+     * still print after an exit(); after a fatal error nothing is sure to run.
+     */
     public static function ended(): void
     {
         class_exists(Trial::class, false) && Trial::died();
@@ -147,7 +152,7 @@ final class Server
         }
     }
 
-    /** Called by the destructor of LastWord too, for a shutdown function that exits is the last. */
+    /** Also called by the destructor of LastWord, because a shutdown function that exits is the last one. */
     public static function sendEnd(): void
     {
         if (self::$request === null || self::$request['method'] === 'run' || !self::$channel->isMine()) {
@@ -249,7 +254,7 @@ final class Server
         self::$jobs[] = [$text, $filename, $done];
     }
 
-    /** What scripts look at. */
+    /** Set the variables that scripts read. */
     private static function introduce(array $request): void
     {
         $words = [$request['filename'], ...array_map('strval', $request['argv'])];
@@ -328,11 +333,11 @@ final class Server
         self::answer(['result' => new \stdClass()]);
     }
 
-    // ---- answers ----
+    // ---- responses ----
 
-    /** Of the function that is called, for what it gives and cannot be sent. */
+    /** Place of the called function, for messages about unsendable results. */
     private static ?string $place = null;
-    /** Source of the called function's signature; null: not known yet. */
+    /** Source of the called function's signature; null: not yet known. */
     private static ?string $source = null;
 
     private static function sendResult(mixed $value): void
@@ -346,7 +351,7 @@ final class Server
         self::send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}", $encoder->parts);
     }
 
-    /** A child of the user's ends where it would answer. */
+    /** A process forked by user code ends where it would send a response. */
     public static function onlyMine(): void
     {
         if (!self::$channel->isMine()) {
@@ -370,14 +375,14 @@ final class Server
         self::send(json_encode(['jsonrpc' => '2.0', 'id' => self::$request['id'], ...$what], self::JSON_FLAGS));
     }
 
-    /** To a message that is no request of ours. */
+    /** Respond to a message that is no valid request. */
     private static function fail(int|string|null $id, int $code, string $message): void
     {
         self::$request = ['id' => $id];
         self::answerError($code, $message);
     }
 
-    /** What the user may have armed would otherwise go off between two bytes of a frame. */
+    /** Signal handlers of the user's would otherwise run between two bytes of a frame. */
     private static function send(string $json, array $attachments = []): void
     {
         set_time_limit(0);
@@ -391,8 +396,10 @@ final class Server
         self::$channel->send($json, $attachments);
     }
 
-    /** Handlers of the user's for signals would throw in our code from here on. One that is already due throws here: PHP looks for
-     * them when a function is entered. */
+    /**
+     * Disable the user's signal handlers: they would throw in the agent's code. A pending one
+     * throws here, because PHP checks for signals when a function is entered.
+     */
     public static function settle(): void
     {
         $hadSignals = (self::$setSignals)(false);
@@ -401,29 +408,29 @@ final class Server
         })();
     }
 
-    /** One that came meanwhile is due now: PHP would wait for the next. */
+    /** A signal that came meanwhile is pending: PHP would wait for the next. */
     private static function allowSignals(): void
     {
         (self::$setSignals)(true);
         extension_loaded('pcntl') && pcntl_signal_dispatch();
     }
 
-    /** While the code of the user's that is included next runs. */
+    /** Enables handlers while the next included file of the user's runs. */
     public static function heedSignals(): void
     {
         self::$hasSignals = true;
     }
 
-    /** Errors that no line of the code's has thrown are told to be in this file. */
+    /** File name for errors without a line in the code. */
     public static function nameRequest(string $filename): string
     {
         return self::$request['filename'] = $filename;
     }
 
-    /** What is printed is out before the answer is. */
+    /** Output is flushed before the response is sent. */
     public static function flush(): void
     {
-        set_error_handler(null); // a buffer that cannot be removed is no affair of the user's handler
+        set_error_handler(null); // the user's handler must not see the warning about a buffer that cannot be removed
         try {
             while (ob_get_level() > 0 && @ob_end_flush()) {
             }

@@ -1,27 +1,27 @@
 <?php
-/* What cells call to show something, and to ask. */
+/* Functions for cells: to show values, and to request input. */
 namespace Cloche;
 
 use Cloche\Agent\{Context, Displays, Server};
 use function json_encode;
 
-/** An object that says what it looks like: content by MIME type, text, bytes, or data for JSON. */
+/** An object that defines its own display: content by MIME type, text, bytes, or data for JSON. */
 interface Displayable
 {
     public function display(): array;
 }
 
-/** The cell is to end (SIGINT). */
+/** The cell is interrupted (SIGINT). */
 final class Interrupt extends \Error
 {
 }
 
-/** Nobody answers what input() asks. */
+/** No host answers the request of input(). */
 final class EndOfInput extends \RuntimeException
 {
 }
 
-/** @param ?string $id by which a later display, with $update, takes the place of this one */
+/** @param ?string $id a later display with the same id and $update replaces this one */
 function display(mixed $value, ?string $id = null, bool $update = false, array $metadata = []): void
 {
     Displays::show(Displays::of($value), $metadata, false, $id, $update);
@@ -79,13 +79,13 @@ function chart(array $chart): void
     Displays::show(['application/vnd.cloche.chart+json' => $chart], [], false);
 }
 
-/** What the cell has displayed goes, with $wait when the next display comes. */
+/** Clears the displays of the cell; with $wait, when the next display comes. */
 function clear(bool $wait = false): void
 {
     Context::mayTell() && Server::askInterruptibly('clear', json_encode(['wait' => $wait]));
 }
 
-/** A line that the host is asked for. */
+/** Returns a line of input from the host. */
 function input(string $prompt = '', bool $password = false): string
 {
     return Context::input($prompt, $password);

@@ -1,18 +1,18 @@
 <?php
-/* Without strict types: arguments of the host are converted as those of a plain PHP file are. */
+/* Without strict types: the host's arguments are converted as in a plain PHP file. */
 namespace Cloche\Agent;
 
 use function array_diff, array_key_exists, array_keys, array_map, array_pop, array_search, array_slice, array_values, count,
     enum_exists, implode, in_array, is_array, is_float, is_int, is_string, max;
 
-/** What a function takes, and the arguments of a request in the form it takes them. */
+/** The parameters of a function, and a request's arguments in the form it takes them. */
 final class Signature
 {
     /** @var \ReflectionParameter[] all but a variadic one */
     private array $parameters;
     private bool $isVariadic;
 
-    /** @param string $name what the caller calls the function */
+    /** @param string $name the caller's name for the function */
     public function __construct(private \ReflectionFunction $function, private string $name, private string $filename)
     {
         $this->isVariadic = $function->isVariadic();
@@ -27,8 +27,10 @@ final class Signature
         return "$this->name ($this->filename, line " . ($this->function->getStartLine() ?: 0) . ')';
     }
 
-    /** Arguments by position, then those by name that a variadic parameter collects.
-     *  @param array<int, mixed> $placed by position, perhaps with gaps */
+    /**
+     * Arguments by position, then those by name that a variadic parameter collects.
+     * @param array<int, mixed> $placed by position, possibly with gaps
+     */
     public function bind(array $placed, array $named, ?array $order): array
     {
         $rest = [];
@@ -65,7 +67,7 @@ final class Signature
         return $place === false ? throw $this->wrong("Unknown named parameter \$$name of {$this->shown()}") : $place;
     }
 
-    /** Up to the last one given: later ones have their defaults from PHP. */
+    /** Up to the last given one: PHP fills in the defaults of later ones. */
     private function filled(array $placed, int $count): array
     {
         $values = [];
@@ -111,7 +113,7 @@ final class Signature
         return $this->wrong($this->shown() . ' ' . $what, \ArgumentCountError::class);
     }
 
-    /** At the function's declaration, as PHP says it. */
+    /** At the function's declaration, in PHP's words. */
     private function wrong(string $message, string $class = \Error::class): \Error
     {
         $file = $this->function->getFileName() ?: $this->filename;
@@ -120,7 +122,10 @@ final class Signature
 
     // ---- types that the wire does not have ----
 
-    /** An object of the wire where an object, or an array, is wanted; a mutable date; a case of an enum by its value or name. */
+    /**
+     * Converts an object of the wire to an object or an array, a date to a mutable one, a value or
+     * name to a case of an enum.
+     */
     private static function fit(mixed $value, ?\ReflectionType $type): mixed
     {
         if ($type === null || $value === null || is_float($value)) {

@@ -4,8 +4,10 @@ namespace Cloche\Agent;
 use PhpToken;
 use function array_filter, array_values, count, extension_loaded, in_array, preg_match, preg_replace, stream_get_wrappers,
     stream_wrapper_register, strlen, substr;
-/** Source text as a file that can be included: under the name and with the lines that its author knows. (Evaluated code would say
- * "eval()'d code" in every message.) */
+/**
+ * Source text as a file that can be included, with its author's file name and lines. (Evaluated
+ * code would have "eval()'d code" in every message.)
+ */
 final class Source
 {
     public const PATH = 'cloche://code';
@@ -17,7 +19,7 @@ final class Source
     private string $data;
     private int $at = 0;
 
-    /** For the next include of PATH. */
+    /** Set the text for the next include of PATH. */
     public static function offer(string $text, string $filename): void
     {
         if (!in_array('cloche', stream_get_wrappers(), true)) {
@@ -27,7 +29,7 @@ final class Source
         self::$filename = $filename;
     }
 
-    /** What `opened` is set to is what __FILE__ and messages say. */
+    /** `opened` becomes the path in __FILE__ and messages. */
     public function stream_open(string $path, string $mode, int $options, ?string &$opened): bool
     {
         if (self::$text === null) {
@@ -68,8 +70,10 @@ final class Source
         return !preg_match('~^\s*<[?a-zA-Z!/]~', preg_replace(self::BOM_AND_SHEBANG, '', $code, 1));
     }
 
-    /** With a tag at the very start: what stands before one (empty lines, say) would be printed, and be in the way of declare().
-     * No line is added or lost. Text that starts as HTML stays as it is. */
+    /**
+     * Puts the tag at the very start: text before it (empty lines, for example) would be printed,
+     * and break declare(). No line is added or lost. Text that starts as HTML stays as it is.
+     */
     public static function tagged(string $code): string
     {
         $code = preg_replace(self::BOM_AND_SHEBANG, '', $code, 1);
@@ -81,8 +85,11 @@ final class Source
 
     // ---- code that may be a function's body ----
 
-    /** [text to include, names of the public functions at its top]. An include gives 1 for code that returns nothing; so null is
-     * returned at its end. What does not parse stays as it is, for its own error. */
+    /**
+     * [text to include, names of the public functions at its top]. An include returns 1 if the code
+     * returns nothing, so the end returns null. Text that does not parse stays as it is, for its
+     * own error.
+     */
     public static function scanned(string $text): array
     {
         if (!extension_loaded('tokenizer')) {
@@ -105,7 +112,7 @@ final class Source
         return [$text . ($last?->is([T_INLINE_HTML, T_CLOSE_TAG]) ? "<?php $tail" : "\n$tail"), $functions];
     }
 
-    /** [names of the public functions at the top, whether namespaces have braces] */
+    /** [names of the public functions at the top, true if namespaces have braces] */
     private static function outline(array $tokens): array
     {
         $functions = [];

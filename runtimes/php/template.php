@@ -4,13 +4,13 @@ namespace Cloche\Agent;
 use function array_map, clearstatcache, extension_loaded, gc_collect_cycles, gc_mem_caches, json_decode, microtime, mt_srand,
     random_int;
 
-/** For rehearsals: what a run's code may look like. */
+/** An example of a run's code, for rehearsals. */
 function rehearsed(int|string $first, array $second = [2], mixed ...$more): array
 {
     return ['first' => $first, 'second' => $second, 'more' => $more, 'n' => 1.5];
 }
 
-/** Being a template: warm, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one. */
+/** Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one. */
 final class Template
 {
     private const DECLARED = '
@@ -55,7 +55,7 @@ final class Template
         }
     }
 
-    /** Null when the library is not in sight of this one. */
+    /** Null if this library cannot see the other one. */
     private static function declaredOrNull(string $declared): ?\FFI
     {
         try {
@@ -65,7 +65,7 @@ final class Template
         }
     }
 
-    /** What code often asks for is there before it asks. */
+    /** Prewarm: load everything that code often uses. */
     public function warmUp(): void
     {
         require_once __DIR__ . '/bridge.php';
@@ -76,7 +76,7 @@ final class Template
         random_int(0, 1);
     }
 
-    /** Pages that a call writes to are the process's own after one. */
+    /** Pages that a call writes to are private after a rehearsal. */
     public function rehearse(): void
     {
         foreach ([...array_map($this->rehearseBody(...), self::CODES), $this->rehearseCall(...)] as $rehearsal) {
@@ -104,7 +104,7 @@ final class Template
         (new Encoder(1 << 20))->encode($value);
     }
 
-    /** Null, or what stands in the way of forking. */
+    /** Null, or the fork blocker. */
     public function freeze(Channel $channel): ?string
     {
         gc_collect_cycles();
@@ -117,7 +117,7 @@ final class Template
         return null;
     }
 
-    /** Returns in a child only: whether it is itself to be a template. */
+    /** Returns in a child only: true if the child may itself become a template. */
     public function children(): bool
     {
         while ($this->guest->cloche_guest_wait() === 1) {
@@ -132,8 +132,10 @@ final class Template
         Socket::libc()->_exit(0);
     }
 
-    /** Ends a child when all that the user may see of the end has happened. PHP's own end takes apart what is not even this
-     * process's own memory, which costs a third of a run. */
+    /**
+     * Ends a child after every effect of the end that the user may see. PHP's own end frees memory
+     * that this process does not even own, which costs a third of a run.
+     */
     public function leave(): void
     {
         $this->php->zend_call_destructors();
@@ -141,7 +143,7 @@ final class Template
         Socket::libc()->_exit(0);
     }
 
-    /** What siblings must not share, and what the template remembers of another place and time. */
+    /** Renew state that siblings must not share, and forget the template's place and time. */
     private function renew(): void
     {
         mt_srand(random_int(0, 0xffffffff));
@@ -151,6 +153,6 @@ final class Template
         if ($this->random) {
             $this->random->random_globals->is_lcg_seeded = 0; // of lcg_value() and uniqid()
         }
-        $this->openssl?->RAND_poll(); // it tells forks by their process id, which siblings may share
+        $this->openssl?->RAND_poll(); // OpenSSL detects forks by the process id, which siblings may share
     }
 }

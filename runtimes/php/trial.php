@@ -6,21 +6,24 @@ use function array_filter, array_keys, array_slice, class_exists, count, error_g
     ini_set, interface_exists, is_array, json_decode, json_encode, ob_start, pcntl_fork, pcntl_waitpid, posix_kill, preg_replace, set_error_handler,
     stream_select, stream_set_blocking, stream_socket_pair, trait_exists;
 
-/** PHP ends over a class that lacks a method, or a `break` outside loops, and with it would go all that the cells have made. So a forked child
- * compiles such a cell first, and declares its classes, and tells what it died of. */
+/**
+ * PHP exits on a class that lacks a method, or a `break` outside loops, and all state of the cells
+ * would be lost. So a forked child compiles such a cell first, declares its classes, and reports
+ * the fatal error.
+ */
 final class Trial
 {
-    /** What code is made of that PHP might not survive; other cells need no child. */
+    /** Tokens of code that PHP might not survive; other cells need no child. */
     private const RISKY = [T_CLASS, T_INTERFACE, T_TRAIT, T_ENUM, T_FUNCTION, T_FN, T_YIELD, T_YIELD_FROM, T_USE, T_CONST, T_GOTO];
     private const OUT_OF_LOOPS = [T_BREAK, T_CONTINUE];
     private const LOOPS = [T_FOR, T_FOREACH, T_WHILE, T_SWITCH];
     private const LAST_MAX = 65536;
-    private const PATIENCE_S = 2; // for an autoloader of the user's
+    private const PATIENCE_S = 2; // limit for an autoloader of the user's
 
-    /** @var ?resource in the child: where it tells */
+    /** @var ?resource in the child: the pipe for its report */
     private static $told = null;
 
-    /** The fatal error that this text would be, as error_get_last() has it; null when it is none that can be foreseen. */
+    /** The fatal error that this text would cause, in the form of error_get_last(); null if none can be foreseen. */
     public static function fatal(string $text, string $filename): ?array
     {
         $tokens = @PhpToken::tokenize($text);
@@ -68,7 +71,7 @@ final class Trial
 
     // ---- the child ----
 
-    /** Does not return. Nothing of the cell runs but what declaring its classes asks for. */
+    /** Does not return. Nothing of the cell runs but code needed to declare its classes. */
     private static function compile(array $tokens, int $place, string $filename): never
     {
         ini_set('display_errors', '0');
@@ -85,11 +88,11 @@ final class Trial
         try {
             Source::offer($text, $filename);
             (static fn () => include Source::PATH)();
-        } catch (\Throwable) { // what can be caught the cell will throw itself
+        } catch (\Throwable) { // the cell will throw catchable errors itself
         }
     }
 
-    /** Called when PHP ends: whether this is a child that has no other business. */
+    /** Called when PHP ends: true in a trial child. */
     public static function died(): void
     {
         if (self::$told !== null) {
@@ -107,7 +110,7 @@ final class Trial
 
     // ---- its text ----
 
-    /** The token before which a `return` may stand; null when there is none, or namespaces have braces. */
+    /** The token before which a `return` may stand; null if there is none, or namespaces have braces. */
     private static function placeOfReturn(array $tokens): ?int
     {
         if (!($tokens[0] ?? null)?->is(T_OPEN_TAG)) {
@@ -131,7 +134,7 @@ final class Trial
         return $place;
     }
 
-    /** The classes that compiling has not declared already, and what their names mean. */
+    /** The classes that compiling has not declared yet, and the imports their names depend on. */
     private static function declarations(array $tokens, int $place): string
     {
         $kept = [];
@@ -155,7 +158,7 @@ final class Trial
         return $text;
     }
 
-    /** Not that of a closure, or of a trait in a class. */
+    /** False for a closure, or a trait used in a class. */
     private static function isStatement(array $tokens, int $i): bool
     {
         $depth = 0;

@@ -1,13 +1,12 @@
 <?php
-/* What the user's code meets and PHP has no type of its own for. All are sent back as what they came as, and may be made by the
- * user's code to send them. */
+/* Types of the wire that PHP lacks. Each is sent back as it came, and user code may create one to send it. */
 namespace Cloche;
 
 use function array_key_exists, array_search, bin2hex, count, get_debug_type, intdiv, is_array, is_float, is_int, is_object,
     is_string, iterator_to_array, pack, preg_match, preg_replace, spl_object_id, sprintf, str_split, strlen, substr,
     substr_replace, unpack;
 
-/** Bytes that are not text. A plain string is sent as text when it is UTF-8. */
+/** Bytes that are not text. A plain string is sent as text if it is UTF-8. */
 final class Bytes implements \Stringable, \Countable
 {
     public function __construct(private string $data)
@@ -43,7 +42,7 @@ final class BigInt implements \Stringable
         return $this->digits;
     }
 
-    /** An int when it is one. */
+    /** An int if it fits. */
     public static function fit(string $digits): int|self
     {
         $int = (int) $digits;
@@ -66,7 +65,7 @@ final class Map implements \ArrayAccess, \IteratorAggregate, \Countable
         }
     }
 
-    /** Where the key is, or would be. Objects are themselves, whatever they hold. */
+    /** The position of the key, found or new. Objects are compared by identity. */
     private function place(mixed $key): string
     {
         return match (true) {
@@ -228,7 +227,7 @@ final class TypedArray implements \ArrayAccess, \IteratorAggregate, \Countable
         return $packed;
     }
 
-    /** The 64 bits of an integer from 2^63 to 2^64 - 1; of others what will not read as them again. */
+    /** The 64 bits of an integer from 2^63 to 2^64 - 1; other numbers become one that does not read back as them. */
     private static function wrapped(BigInt $number): int
     {
         $bits = 0;
@@ -301,7 +300,7 @@ final class LocalTime extends \DateTimeImmutable
 {
 }
 
-/** A regular expression, as text one for preg_match. Flags PCRE does not have are kept, but mean nothing. */
+/** A regular expression, as text one for preg_match. Flags that PCRE lacks are kept without effect. */
 final class Pattern implements \Stringable
 {
     public function __construct(public readonly string $source, public readonly string $flags = '')
@@ -315,7 +314,7 @@ final class Pattern implements \Stringable
     }
 }
 
-/** What a function of the host threw, or an error among the values. */
+/** An exception of a host function, or an error among the values. */
 final class HostError extends \RuntimeException
 {
     public function __construct(

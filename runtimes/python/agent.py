@@ -33,7 +33,8 @@ def cached(name, source):
 
 
 class Part:
-    """One file of the agent, read at the start, executed when first asked for: user code may unlink or chdir."""
+    """One file of the agent, read at start-up and executed on first use: user code may unlink it or
+    change the directory."""
 
     def __init__(self, name):
         self.name = name
@@ -55,7 +56,7 @@ PARTS = {name: Part(name) for name in ("wire", "channel", "values", "call", "ser
 
 
 def part(name):
-    """Those of contexts (cells.py and what it asks for) are read when there is one: a cold call must not pay for them."""
+    """The parts for contexts (cells.py and its dependencies) are read on demand: a cold call must not pay for them."""
     if name not in PARTS:
         PARTS[name] = Part(name)
     return PARTS[name]()

@@ -1,5 +1,5 @@
-"""What the agent asks the engine: the host's functions, blocking or awaited where an event loop runs, several in flight at
-once; in a context also its lines of input. Whoever waits reads for all."""
+"""Calls from the box to the engine: the host's functions, blocking, or awaited where an event loop
+runs, several at once; in a context input lines too. One waiting thread reads for all."""
 import _thread
 import builtins
 import sys
@@ -13,7 +13,7 @@ RESERVED = ("name", "message", "args", "with_traceback", "add_note")
 
 
 class Waiter:
-    """One question: whoever asked sleeps on the lock, or has left a function to be told. `blame` makes the error to be thrown."""
+    """One request: the caller sleeps on the lock, or passed a callback. `blame` makes the exception to raise."""
 
     def __init__(self, tell=None, blame=None):
         self.blame = blame or error_of
@@ -35,7 +35,8 @@ class Waiter:
 
 
 class Unguarded:
-    """Nobody interrupts a call. A context puts a guard here (cells.py), for an interrupt must not cut a frame in two."""
+    """No guard: calls are not interrupted. A context installs its own (cells.py), because an
+    interrupt must not cut a frame in two."""
     hold = release = staticmethod(lambda: None)
     wait_readable = staticmethod(lambda channel: None)
 
@@ -47,7 +48,7 @@ class Unguarded:
 class Bridge:
     def __init__(self, guard=Unguarded):
         self.guard = guard
-        self.requests, self.closed, self.idle = deque(), False, Waiter()  # in a context: what the engine asks meanwhile
+        self.requests, self.closed, self.idle = deque(), False, Waiter()  # in a context: requests that arrive from the engine
         self.idle_loop = None
         self.channel = None
         self.number = 0
@@ -96,7 +97,7 @@ class Bridge:
 
     def function(self, target):
         def host_function(*args, **kwargs):
-            """Calls the host. Where an event loop runs the result is to be awaited; elsewhere the call waits."""
+            """Calls the host. Returns an awaitable where an event loop runs; blocks elsewhere."""
             loop = running_loop()
             return self.call(target, args, kwargs) if loop is None else self.start(loop, target, args, kwargs)
 
@@ -128,7 +129,7 @@ class Bridge:
         return waiter
 
     def send_frame(self, text, parts=(), size=0):
-        """A notification or an answer, whole, whatever other threads send."""
+        """Sends a notification or a response whole, even if other threads send too."""
         self.guard.hold()
         try:
             with self.state_lock:
@@ -152,7 +153,7 @@ class Bridge:
                         self.read_lock.release()
                         self.wake_another(waiter)
                 else:
-                    # Woken by the answer, or because nobody reads any more.
+                    # Woken by the answer, or because no thread reads any more.
                     self.guard.sleep(waiter)
         finally:
             self.guard.release()
@@ -161,7 +162,8 @@ class Bridge:
         return waiter.value
 
     def next_request(self):
-        """A context's: the frame of what the engine asks next, or None at the end. Answers to threads come by here too."""
+        """Return the frame of the engine's next request to a context, or None at the end. Responses
+        for threads are read here too."""
         while not self.requests and not self.closed:
             if self.read_lock.acquire(False):
                 try:
@@ -217,7 +219,7 @@ class Bridge:
             self.loops.discard(loop)
 
     def idle_in(self, loop):
-        """Lets the tasks of a context's loop go on until the engine asks something."""
+        """Runs the tasks of a context's loop until a request arrives."""
         if self.requests or self.closed:
             return
         self.idle_loop = loop
@@ -236,7 +238,7 @@ class Bridge:
         frame = self.channel.read()
         if frame is None:
             self.closed = True
-            raise SystemExit(1)  # the engine is gone, and the box with it
+            raise SystemExit(1)  # the engine has exited, and the box with it
         message = parsed(frame)
         if "method" in message or "id" not in message:
             self.requests.append(frame)
@@ -258,7 +260,7 @@ class Bridge:
 
 
 def parsed(frame):
-    """What is no message is a request too: it is the loop of requests that says so."""
+    """Invalid messages count as requests: the request loop rejects them."""
     try:
         message = parse_json(frame[0])
     except Exception:
@@ -285,7 +287,7 @@ def settle(future, waiter):
 
 
 def error_of(error, attachments):
-    """The host's error as one of ours: a built-in class of that name, else a class made for it."""
+    """The host's error as a Python exception: a built-in class of that name, else a class made for it."""
     data = error.get("data") or {}
     name, message = str(data.get("name") or "Error"), str(data.get("message") or error.get("message") or "")
     known = getattr(builtins, name, None)

@@ -1,4 +1,4 @@
-"""Finds the function in the code, binds the arguments, calls it and waits for what it gives."""
+"""Finds the function in the code, binds the arguments, calls it and awaits the result."""
 import _ast
 import sys
 
@@ -11,7 +11,7 @@ MODULE = "<module>"
 
 
 class Loader:
-    """Gives linecache, and through it tracebacks and inspect, the source of a file that is nowhere on the disk."""
+    """Gives linecache, and through it tracebacks and inspect, the source of a file that is not on disk."""
 
     def __init__(self, source):
         self.source = source
@@ -27,7 +27,7 @@ PREFIX = {}
 
 
 def new_main(code, filename):
-    """The module the code runs in: a fresh one, or the one the host's set-up code has filled."""
+    """The module that the code runs in: a fresh one, or the one that the host's set-up code has filled."""
     main = PREFIX.get("main") or type(sys)("__main__")
     main.__file__ = filename
     main.__loader__ = Loader(code)
@@ -45,7 +45,7 @@ def public_functions(tree):
 
 
 def load(code, filename, name):
-    """The namespace of the code, and the callable asked for; a body is a callable like any other."""
+    """The namespace of the code, and the requested callable; a body is a callable like any other."""
     if name is not None:
         compiled = compile(code, filename, "exec", dont_inherit=True)
         main = new_main(code, filename)
@@ -96,7 +96,7 @@ def defined(main):
 # ---- code that is itself the body ----
 
 def body(tree, code, filename):
-    """As a module when it can be one, so that its classes pickle and `global` works; as a function when it returns."""
+    """Compile as a module if possible, so that its classes pickle and `global` works; as a function if it returns."""
     main = new_main(code, filename)
     try:
         compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -119,7 +119,8 @@ def body(tree, code, filename):
 
 
 def ignored_callable(tree):
-    """The class or lambda that the arguments were meant for, and the way out, where code that only defines things looks at no arguments; else None."""
+    """The class or lambda that the arguments were probably meant for, and the remedy, if the code
+    only defines things and ignores its arguments; else None."""
     found = None
     for node in tree.body:
         value = getattr(node, "value", None)
@@ -173,7 +174,7 @@ def function_body(code, filename, main):
 
 
 def wrapped(code, filename, keyword):
-    """Statements a function may not hold (future and star imports) stay in the module, in front of it."""
+    """Statements that a function may not contain (future and star imports) stay in the module, before the function."""
     tree = compile(code, filename, "exec", ONLY_AST, dont_inherit=True)
     holder = compile(keyword + BODY + "(*args, **kwargs): pass", filename, "exec", ONLY_AST, dont_inherit=True)
     outside = [node for node in tree.body if is_module_only(node)]
@@ -191,7 +192,7 @@ def is_module_only(node):
 
 
 def run_script(code, filename):
-    """The exit code of a plain interpreter; other exceptions than SystemExit are the caller's to show."""
+    """The exit code of a plain interpreter; the caller reports exceptions other than SystemExit."""
     main = new_main(code, filename)
     try:
         exec(compile(code, filename, "exec", dont_inherit=True), main.__dict__)
@@ -207,7 +208,7 @@ def run_script(code, filename):
 
 
 def prepare(code, filename):
-    """The host's set-up code: what it leaves in its module is there for the code of every run."""
+    """Runs the host's set-up code: the names it leaves in its module are there for the code of every run."""
     compiled = compile(code, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
     main = new_main(code, filename)
     waiting = eval(compiled, main.__dict__)
@@ -274,7 +275,7 @@ def names_by_inspect(function):
 
 
 def by_name_or_place(placed, keywords, order, allowed):
-    """What the caller's schema names and the function does not stands where the schema has it."""
+    """Arguments that only the caller's schema names take the schema's position."""
     if allowed is None:
         return placed, keywords
     rest = {}
@@ -287,7 +288,7 @@ def by_name_or_place(placed, keywords, order, allowed):
 
 
 def bind(function, placed, keywords, order):
-    """Behind a gap in the positions arguments go by name, so that the language's own defaults fill the gap."""
+    """After a gap, positional arguments go by name, so that the language's own defaults fill the gap."""
     positional, allowed, variadic = names_of(function)
     placed, keywords = by_name_or_place(placed, dict(keywords), order, allowed)
     if not variadic and placed and max(placed) >= len(positional):
@@ -322,7 +323,7 @@ CALLED = {}
 
 
 def place_of_called(filename):
-    """Where the function is that gave what cannot be sent."""
+    """The place of the function that returned an unsendable value."""
     function = CALLED.get("function")
     code = getattr(function, "__code__", None)
     if code is None or is_body(function):
@@ -330,7 +331,7 @@ def place_of_called(filename):
     return "%s (%s, line %d)" % (code.co_name, code.co_filename, code.co_firstlineno)
 
 
-# ---- what the function gave ----
+# ---- results ----
 
 GENERATOR = type(item for item in ())
 

@@ -1,4 +1,4 @@
-"""Contexts: an interpreter that stays, whose cells run one after another in one namespace (spec/agent.md, README.md)."""
+"""Contexts: a persistent interpreter whose cells run one after another in one namespace (spec/agent.md, README.md)."""
 import _signal
 import _thread
 import builtins
@@ -35,14 +35,14 @@ DEFAULTS = {
     "branch": {},
     "enter": {},
 }
-LOOKS, LOOK_PAUSE = 3, 0.02  # for what stands in the way of forking and is about to go: threads of a pool, what only a collection frees
+LOOKS, LOOK_PAUSE = 3, 0.02  # retries for fork blockers that are about to end: pool threads, objects that only a collection frees
 REHEARSALS = 20
 REHEARSED = ("1+1", "x = [1, 2]\nx", "def f(a):\n    return {'a': a}\nf(1)", "1/0", "import sys\nprint(end='')", "%who_ls",
              "await __import__('asyncio').sleep(0)")
 
 
 class Guard:
-    """SIGINT ends the running cell; between cells it does nothing, and while a frame is on its way it waits."""
+    """SIGINT ends the running cell; between cells it does nothing, and while a frame is being sent it is deferred."""
     running = held = pending = False
     task = loop = None
     thread = this_thread()
@@ -87,7 +87,7 @@ class Guard:
         if self.held:
             self.pending = True
         elif self.task is not None and not self.task.done() and is_waiting(frame):
-            # Nothing of the cell runs just now: what it awaits is cancelled.
+            # The cell runs no code now: cancel the task that it awaits.
             self.task.cancel()
             self.loop.call_soon_threadsafe(nothing)
         else:
@@ -119,12 +119,13 @@ class Context:
         self.kept = (None, None, sys.getrecursionlimit())
         self.store_bytes = STORE_BYTES
         self.send_frame = bridge.send_frame
-        self.cwd = None  # of the one it was forked from, until it is asked to enter
+        self.cwd = None  # working directory of the parent context, until `enter` is received
 
     # ---- between cells ----
 
     def keep(self):
-        """What a cell has set is taken away before agent code runs, and comes back with the next cell."""
+        """Settings of a cell (trace, profile, recursion limit) are removed before agent code runs,
+        and restored for the next cell."""
         if self.kept is None:
             self.kept = (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit())
 
@@ -145,15 +146,15 @@ class Context:
             except OSError:
                 raise
             except BaseException as error:
-                # A task's SystemExit or the like: the loop goes on, as the context does.
+                # A task raised SystemExit or the like: the loop goes on, as the context does.
                 sys.stderr.write("a task ended with %s: %s\n" % (type(error).__name__, error))
                 if isinstance(error, RuntimeError):
-                    return  # the loop itself: it was closed, say
+                    return  # the loop itself failed: it was closed, for example
 
-    # ---- being forked ----
+    # ---- forking ----
 
     def look(self):
-        """What stands in the way of being forked, as a list of at most one."""
+        """Return the fork blockers, as a list of at most one."""
         for turn in range(LOOKS):
             hindrance = self.close_loop() or State.template.look(self.channel)
             if hindrance is None:
@@ -164,7 +165,7 @@ class Context:
         return [hindrance]
 
     def close_loop(self):
-        """That of top-level await has descriptors. The next cell that awaits has a new one."""
+        """Close the loop of top-level await, as it has descriptors. The next cell that awaits has a new one."""
         loop = self.loop
         if loop is None or loop.is_closed() or "asyncio" not in sys.modules:
             return None
@@ -178,14 +179,14 @@ class Context:
         return None
 
     def move_to(self, channel):
-        """In a child: whom it speaks to from now on."""
+        """In a child: use this channel from now on."""
         self.channel = channel
         self.bridge.connect(channel)
 
     # ---- a cell ----
 
     def run(self, request):
-        """The answer's tree."""
+        """Return the response tree."""
         trace, profile, limit = self.kept or (None, None, sys.getrecursionlimit())
         self.kept = None
         self.store_bytes = request["storeBytes"]
@@ -268,10 +269,10 @@ class Context:
             if not task.done():
                 task.cancel()
 
-    # ---- what a cell shows and asks ----
+    # ---- output and input of a cell ----
 
     def may_tell(self):
-        """Threads between cells and forked children have nobody to tell."""
+        """False for threads between cells and for forked children: their messages have no receiver."""
         return GUARD.running and self.channel.mine()
 
     def display(self, data, metadata, is_result, display_id=None, is_update=False):
@@ -281,7 +282,7 @@ class Context:
                 sys.stdout.write("%s\n" % (data["text/plain"],))
             return
         text, parts, size = part("displays")["packed"](data, metadata, is_result, display_id, is_update, self.store_bytes)
-        if is_result:  # the answer follows, and nothing is printed between
+        if is_result:  # the response follows, and nothing is printed between
             self.send_frame(b'{"jsonrpc":"2.0","method":"display","params":' + text + b"}", parts, size)
         else:
             self.tell_in_order("display", text, parts, size)
@@ -292,11 +293,11 @@ class Context:
             self.tell_in_order("clear", write_json({"wait": bool(wait)}))
 
     def tell_in_order(self, method, text, parts=(), size=0):
-        """What is printed later takes another way: it must not overtake."""
+        """Later output takes another way and must not overtake this message, so wait for the response."""
         self.bridge.wait(self.bridge.ask(method, text, parts, size, blame=forgive))
 
     def ask_input(self, prompt, password):
-        """The line, without its end."""
+        """Return the line without its newline."""
         if not self.may_tell():
             raise EOFError("input() can only be asked for while a cell runs, by the process of the cell")
         flush_all()
@@ -403,7 +404,7 @@ def answer_branch(channel, number, request):
 
 
 def stand(channel):
-    """The context's channel from now on: in a child another one."""
+    """Replace the context's channel: a child has another one."""
     context = State.context
     try:
         cwd = getcwd()
@@ -424,13 +425,13 @@ def answer_enter(channel, number, request):
     try:
         os.chdir(context.cwd)
     except OSError:
-        pass  # it is in /workspace
+        pass  # it stays in /workspace
     context.cwd = None
     return {"pid": getpid()}
 
 
 def attach(channel, shell):
-    """Makes this process a context."""
+    """Turn this process into a context."""
     bridge = State.bridge = State.bridge or part("bridge")["Bridge"]()
     bridge.guard = GUARD
     bridge.connect(channel)
@@ -445,14 +446,14 @@ def get_shell():
     if SHELL.get("shell") is None:
         main = calls["PREFIX"].get("main") or calls["new_main"]("", "")
         calls["PREFIX"]["main"] = sys.modules["__main__"] = main
-        for name in ("__file__", "__loader__"):  # the set-up's
+        for name in ("__file__", "__loader__"):  # from the set-up code
             main.__dict__.pop(name, None)
         SHELL["shell"] = part("shell" if has_ipython() else "plain")["make"](main)
     return SHELL["shell"]
 
 
 def has_ipython():
-    """False when there is none. One that cannot be imported is an error, not a plain context."""
+    """False if it is not installed. A failing import is an error: it does not select plain cells."""
     try:
         import IPython
     except ModuleNotFoundError as error:
@@ -470,7 +471,7 @@ def answer_cell(channel, number, request):
 
 
 def guarded(work, *args):
-    """It may run code of the user's classes."""
+    """Run under the guard, as this may call methods of the user's classes."""
     GUARD.begin()
     try:
         return work(*args)
@@ -511,7 +512,7 @@ C_FLUSH = {}
 # ---- in a template ----
 
 class Nowhere:
-    """Takes the place of a channel in a rehearsal."""
+    """Stands for a channel in a rehearsal."""
     fd = -1
 
     @staticmethod
@@ -524,7 +525,7 @@ class Nowhere:
 
 
 def warm_up():
-    """What cells need is imported and has run before the fork; nothing of it stays in the user's namespace."""
+    """Modules that cells need are imported and have run before the fork; they leave nothing in the user's namespace."""
     shell = get_shell()
     for name in ("bridge", "evident", "traces", "displays", "names", "charts"):
         part(name)
@@ -535,7 +536,7 @@ def warm_up():
 
 
 def get_ready():
-    """In a child that nobody waits for yet, as serve.py's. Whether there is a context to be made ready for."""
+    """Runs in a child before a request waits for it, like serve.py's. Returns True if there is a context to prepare."""
     shell = SHELL.get("shell")
     if shell is not None:
         rehearse(shell, set(shell.user_ns), REHEARSED[:1])

@@ -1,4 +1,4 @@
-"""What a matplotlib figure shows, as data: application/vnd.cloche.chart+json (README.md, Charts)."""
+"""Matplotlib figures as data: application/vnd.cloche.chart+json (README.md, Charts)."""
 import functools
 import re
 import sys
@@ -10,7 +10,8 @@ BOXES, COUNTS, WATCHED = "_cloche_boxes", "_cloche_counts", "_cloche_watched"
 
 
 def watch():
-    """What the drawing no longer tells is noted while it is drawn: the figures of a box, and that bars are counts."""
+    """Facts that the finished drawing has lost are recorded while it is drawn: the figures of a
+    box, and that bars are counts."""
     from matplotlib.axes import Axes
     if hasattr(Axes.bxp, WATCHED):
         return
@@ -33,13 +34,13 @@ def watch():
 
 
 def mean_of(line):
-    """Where a box stands, on either axis."""
+    """The position of a box on either axis."""
     (left, right), (low, high) = [[float(values[0]), float(values[-1])] for values in (line.get_xdata(), line.get_ydata())]
     return (left + right) / 2, (low + high) / 2
 
 
 def chart_of(figure):
-    """None when nothing is drawn that has a form here."""
+    """Return None if the figure has no drawing of a kind known here."""
     charts = [chart for chart in map(chart_of_axes, figure.axes) if chart is not None]
     if len(charts) < 2:
         return charts[0] if charts else None
@@ -98,7 +99,7 @@ def categories(axis):
 
 
 def coordinate(value, axis):
-    """A number, or what it stands for on this axis: a category's name, or a date."""
+    """A number, or its meaning on this axis: a category's name, or a date."""
     names = categories(axis)
     if names:
         name = names.get(value)
@@ -132,7 +133,7 @@ def number(value):
 
 
 def datum(value, axis):
-    """One item of what the user gave to be drawn."""
+    """One item of the user's data."""
     if isinstance(value, (int, float)):
         return coordinate(value, axis)
     if hasattr(value, "dtype") and value.dtype.kind == "M":
@@ -149,7 +150,7 @@ def datum(value, axis):
 # ---- elements ----
 
 def thin(items):
-    """(at most MAX_POINTS of them, evenly, with the first and the last; what to say of it)"""
+    """(at most MAX_POINTS of them, evenly spaced, with the first and the last; a note about omitted ones)"""
     if len(items) <= MAX_POINTS:
         return items, {}
     last = len(items) - 1
@@ -177,7 +178,7 @@ def lines(axes):
 
 
 def is_marker(line, axes):
-    """axhline and its like, which stand in the axes' coordinates and not in those of the data."""
+    """True for axhline and its like, which use the coordinates of the axes and not those of the data."""
     return line.get_transform() != axes.transData
 
 
@@ -219,7 +220,7 @@ def boxes(axes):
 
 
 def label_at(axis, where):
-    """The text of the tick at a place, else the place."""
+    """The text of the tick at a position, else the position."""
     for place, text in zip(axis.get_majorticklocs(), axis.get_majorticklabels()):
         if abs(place - where) < 1e-6 and text.get_text():
             return text.get_text()
@@ -290,7 +291,8 @@ def heat(axes):
 
 
 def in_rows(values, mesh):
-    """matplotlib before 3.8 keeps a mesh's values flat; there are as many as places between its corners, or as corners."""
+    """matplotlib before 3.8 keeps a mesh's values flat; there are as many values as cells between
+    corners, or as corners."""
     rows, columns = mesh.get_coordinates().shape[:2]
     for shape in ((rows - 1, columns - 1), (rows, columns)):
         if shape[0] * shape[1] == values.size:

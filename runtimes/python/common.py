@@ -1,4 +1,5 @@
-"""What cells have by IPython's rules (shell.py) and by plain Python's (plain.py): code split at its last expression, earlier inputs, errors, input and print."""
+"""Parts shared by cells with IPython (shell.py) and without (plain.py): splitting at the last
+expression, earlier inputs, errors, input and print."""
 import __future__
 import ast
 import builtins
@@ -20,10 +21,11 @@ PYTHON = "Python " + sys.version.split()[0]
 
 
 class Cells:
-    """`user_ns` is the namespace; `inputs` the list that cells see as In; `text` the code of the cell as Python has it."""
+    """`user_ns` is the namespace; `inputs` the list that cells see as In; `text` the code of the
+    cell as Python compiles it."""
     FUTURES = FUTURES
     context = None
-    interpreter = PYTHON  # as clients see it
+    interpreter = PYTHON  # the name that clients see
     error_mode = "Context"  # how much of the code an error shows
 
     def attach_builtins(self, context):
@@ -56,7 +58,7 @@ class Cells:
         names["_i_now"] = names["_i%d" % count] = code
 
     def forget_cells(self, names):
-        """All that rehearsing left in the namespace and in memory."""
+        """Delete everything that rehearsing left in the namespace and in memory."""
         for name in set(self.user_ns) - names:
             del self.user_ns[name]
         for name in self.cells:
@@ -69,7 +71,7 @@ class Cells:
             sys.__dict__.pop(name, None)
 
     def split(self, tree, code, silent):
-        """(what is shown, what is before it), each a tree or None."""
+        """(expression to display, statements before it), each a tree or None."""
         nodes = tree.body
         mode = "none" if silent else self.ast_node_interactivity
         if mode == "last_expr_or_assign" and nodes:
@@ -87,7 +89,7 @@ class Cells:
         return ast.Interactive(last), tree if rest else None
 
     def is_quiet(self, node):
-        """A semicolon behind the last expression keeps its value back."""
+        """A semicolon after the last expression suppresses its display."""
         if ";" not in self.text:
             return False
         line = self.text.split("\n")[node.end_lineno - 1].encode()
@@ -130,7 +132,7 @@ def add_rich(value, data, metadata):
 
 
 def is_json(value):
-    """Whether JSON holds it as it is, and it is not too much to look at."""
+    """True if JSON holds the value exactly, and it is small enough to traverse."""
     left, open_containers = MAX_JSON_NODES, set()
 
     def walk(item):
@@ -172,19 +174,19 @@ def add_chart(figure, data, metadata):
 
 
 def close_fonts():
-    """Before a fork: matplotlib's fonts are open files as long as they are known."""
+    """Runs before a fork: matplotlib keeps cached fonts open."""
     fonts = sys.modules.get("matplotlib.font_manager")
     for cache in (getattr(fonts, "_get_font", None), getattr(fonts, "get_font", None)):
         if hasattr(cache, "cache_clear"):
             cache.cache_clear()
 
 
-# ---- what cells have for Python's own ----
+# ---- replacements of Python's own functions ----
 
 def printing():
     def print(*args, sep=" ", end="\n", file=None, flush=False):
         target = sys.stdout if file is None else file
-        # Seen at once, without a line's end too, and in one piece.
+        # Flush at once, even without a newline, and write in one piece.
         PRINT(*args, sep=sep, end=end, file=file, flush=flush or target is STREAMS[0] or target is STREAMS[1])
 
     return like(PRINT, print)

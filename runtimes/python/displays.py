@@ -1,4 +1,4 @@
-"""What a display looks like on the wire: bytes as bytes, and what is too large kept in a file."""
+"""Displays in wire format: bytes as bytes, and large values kept in a file."""
 import os
 import sys
 
@@ -32,7 +32,8 @@ def packed(data, metadata, is_result, display_id, is_update, store_bytes):
 
 
 def plain(mime, value):
-    """IPython has pictures as base64 for its own wire; and text may hold lone surrogates, which no UTF-8 has."""
+    """IPython encodes pictures as base64 for its own wire; and text may hold lone surrogates, which
+    UTF-8 cannot encode."""
     if type(value) is str:
         if mime in BASE64_KINDS:
             return from_base64(value)
@@ -54,7 +55,7 @@ def rough_size(data):
 
 
 def drop_refused(tree, metadata):
-    """What cannot be sent is named in the metadata of its kind; the others go."""
+    """The metadata of an unsendable kind holds the reason; the other kinds are sent."""
     for key, value in list(tree.items()):
         if type(value) is str or type(value) is bytes:
             continue
@@ -66,7 +67,7 @@ def drop_refused(tree, metadata):
 
 
 def stored(data):
-    """(data, metadata): the largest of the kinds is kept as a file, the others are gone."""
+    """(data, metadata): the largest of the kinds is kept as a file, the others are dropped."""
     content = {mime: as_bytes(value) for mime, value in data.items()}
     mime = max(content, key=lambda name: len(content[name]))
     short = data.get("text/plain")

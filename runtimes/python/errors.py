@@ -1,4 +1,4 @@
-"""What an exception looks like to the caller: class name, message, traceback in the user's coordinates."""
+"""Exceptions as the caller sees them: class name, message, traceback in the user's coordinates."""
 MAX_MESSAGE = 64 << 10
 MAX_STACK = 256 << 10
 
@@ -33,7 +33,7 @@ def stack_of(error, filename, code):
 
 
 def hide_agent(error, filename):
-    """Cuts the frames in front of the user's first one off, in the whole chain of causes."""
+    """Cuts the frames before the user's first one, in the whole chain of causes."""
     seen, waiting = set(), [error]
     while waiting:
         error = waiting.pop()
@@ -59,14 +59,14 @@ def user_part(trace, filename):
 
 
 def is_agent(trace):
-    # Not by file name: precompiled code bears the path it has in a box.
+    # Not by file name: precompiled code has the path it has in a box.
     return trace.tb_frame.f_globals.get("__builtins__") is __builtins__
 
 
 def with_traceback_module(error, filename, code):
     import linecache
     import traceback
-    # No time of change: linecache then never looks for the file on the disk.
+    # No modification time: linecache then never looks for the file on disk.
     linecache.cache[filename] = (len(code), None, [line + "\n" for line in code.split("\n")], filename)
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 

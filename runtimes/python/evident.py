@@ -1,6 +1,7 @@
-"""Values that have no kind of their own on the wire, but one form that everybody would give them: decimals, paths, iterators, data
-frames, objects with public attributes (the table is in spec/values.md). Loaded when first met. Iterators and to_dict are the user's
-code: it runs here, and an exception of it is the call's."""
+"""Values that have no kind of their own on the wire, but an obvious form: decimals, paths,
+iterators, data frames, objects with public attributes (the table is in spec/values.md). Loaded on
+first use. Iterators and to_dict are the user's code: it runs here, and its exceptions are the
+call's."""
 import sys
 from _collections_abc import ItemsView, Iterator, KeysView, Mapping, Sequence, Set, ValuesView
 
@@ -12,7 +13,7 @@ POINTER = tuple.__itemsize__
 
 
 def kin(value):
-    """Package and name of each class of the value: classes are known by these, so that nothing is imported."""
+    """Package and name of each class of the value: classes are recognized by these, so that nothing is imported."""
     return [(kind.__module__.partition(".")[0] if type(kind.__module__) is str else "", kind.__name__) for kind in type(value).__mro__]
 
 
@@ -52,7 +53,7 @@ def listed(encoder, value, depth):
 # ---- objects ----
 
 def is_plain(kind):
-    """Whether instances hold nothing but attributes: no state of C, such as a file or a lock has."""
+    """True if instances hold nothing but attributes: no C state, such as that of a file or a lock."""
     slots = sum(type(member) is MEMBER for base in kind.__mro__ for member in vars(base).values())
     offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind is not object and kind.__basicsize__ == object.__basicsize__ + POINTER * (slots + offsets)
@@ -130,7 +131,7 @@ def frame(encoder, value, depth):
 
 
 def series(encoder, value, depth):
-    """A list where the index only counts."""
+    """A list if the index is a plain count."""
     items = value.tolist()
     if is_counting(value.index):
         return encoder.items(value, items, depth)

@@ -1,4 +1,4 @@
-"""What a context holds, told to tools: its variables, and completions."""
+"""The contents of a context for tools: its variables, and completions."""
 import sys
 import types
 
@@ -28,7 +28,7 @@ def kind_name(kind):
 
 
 def summary(value, kind):
-    """Runs no code of the user's: what is of a class unknown here is not asked for its repr."""
+    """Runs no user code: values of unknown classes are shown without calling their repr."""
     try:
         known = SUMMARIES.get(kind) or LIBRARIES.get(kind_name(kind))
         return known(value) if known else kind_name(kind)

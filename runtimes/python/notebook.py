@@ -1,6 +1,8 @@
-"""The set-up of the prefix that Python's contexts are forked from: what they mostly use is imported, and has run once.
+"""The set-up of the prefix that Python's contexts are forked from: it imports the usual packages
+and runs each once.
 
-What the image lacks is passed over, and no name stays but the one that has the agent make its shell ready (cells.py)."""
+Packages that the image lacks are skipped, and no name stays but the one that makes the agent
+prepare its shell (cells.py)."""
 __cloche_notebook__ = True
 
 
@@ -42,13 +44,14 @@ def draw():
     axes.legend()
     figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
     plt.close(figure)
-    # A template may have no open file, and fonts are open as long as they are known.
+    # A template may have no open file, and cached fonts are open.
     matplotlib.font_manager._get_font.cache_clear()
 
 
 def end_threads():
-    """A process with threads cannot be a template. OpenBLAS ends its own before each fork, and starts them anew when there is
-    something to compute; numexpr, which pandas imports, has some from the start, and takes a number."""
+    """A process with threads cannot be a template. OpenBLAS ends its own before each fork, and
+    starts them again on use; numexpr, which pandas imports, starts some at import, and has a
+    setting for their number."""
     import os
     import sys
     if "numexpr" in sys.modules:

@@ -1,4 +1,4 @@
-"""In the place of the agent where the image's Python is too old for it: every request is answered with an error that says so."""
+"""Replaces the agent if the image's Python is too old: the response to every request is an error with the reason."""
 import json
 import socket
 import struct

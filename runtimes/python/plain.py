@@ -1,4 +1,5 @@
-"""Cells of a Python that has no IPython: Python's own syntax, `display()` and `_repr_*_`, completion by names. Magics are refused by name."""
+"""Cells without IPython: Python's own syntax, `display()` and `_repr_*_`, completion by names.
+Magics are rejected by name."""
 import builtins
 import keyword
 import os
@@ -38,7 +39,7 @@ class Shell(common["Cells"]):
         self.user_ns.update(own)
         self.user_ns_hidden = own
 
-    # ---- a context's ----
+    # ---- interface for contexts ----
 
     def attach(self, context):
         self.context = context
@@ -83,7 +84,7 @@ class Shell(common["Cells"]):
             self.context.display(data, metadata, True)
 
     def keep(self, value):
-        """As _, __, ___, _N and Out[N]. A `_` of the user's own stays."""
+        """Store the result as _, __, ___, _N and Out[N]. A `_` of the user's own stays."""
         names, count = self.user_ns, self.execution_count
         if names.get("_", NOTHING) is self.last or "_" not in names:
             names["___"], names["__"], names["_"] = names.get("__", ""), names.get("_", ""), value
@@ -97,7 +98,8 @@ class Shell(common["Cells"]):
     # ---- completion ----
 
     def complete(self, code, at):
-        """None, or what fits the name before `at`: of variables, builtins and keywords, or of what dotted names lead to."""
+        """Return None, or completions of the name before `at`: variables, builtins and keywords, or
+        attributes of dotted names."""
         found = NAME_AT_END.search(code[:at])
         path, start = found[1], found[2]
         if found[0] == "" or code[:found.start()].endswith("."):
@@ -119,7 +121,7 @@ class Shell(common["Cells"]):
 
 
 def named(error, code, name):
-    """The error for a line that only IPython knows to read, or None."""
+    """The error for a line in IPython's own syntax, or None."""
     lines = code.split("\n")
     if not error.lineno or error.lineno > len(lines):
         return None
@@ -169,7 +171,7 @@ def add_bundle(value, kind, data, metadata):
 
 
 def add_one(mime, method, value, data, metadata):
-    """What throws is named in the metadata of its kind; the others are shown."""
+    """A kind whose method throws has the error in its metadata; the others are shown."""
     try:
         form, more = with_metadata(method(value))
     except NotImplementedError:
@@ -195,7 +197,7 @@ def picture(figure):
 
 
 class Handle:
-    """What `display(value, display_id=...)` gives: shows another value in the place of that one."""
+    """The result of `display(value, display_id=...)`: it can replace the displayed value."""
 
     def __init__(self, display, display_id):
         self.show, self.display_id = display, display_id
@@ -212,7 +214,8 @@ class Handle:
 
 def displaying(shell):
     def display(*values, include=None, exclude=None, metadata=None, raw=False, display_id=None, clear=False, update=False):
-        """Shows values; raw ones are dicts of MIME type to content. display_id (True: a new one) makes it replaceable: see what it returns."""
+        """Shows values; raw ones are dicts of MIME type to content. display_id (True: a new one)
+        makes it replaceable through the returned handle."""
         if display_id is True:
             display_id = os.urandom(16).hex()
         if clear:

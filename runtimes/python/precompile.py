@@ -9,7 +9,7 @@ import sys
 def main(folder):
     for source in folder.glob("*.py"):
         target = source.with_name("%s.%s.pyc" % (source.stem, sys.implementation.cache_tag))
-        # Bound to the source by its hash: a copy into a box changes times.
+        # Validated by the hash of the source: a copy into a box changes times.
         py_compile.compile(str(source), str(target), dfile="/run/cloche/" + source.name, doraise=True,
                            invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 

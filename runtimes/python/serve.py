@@ -21,8 +21,8 @@ modules = sys.modules
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, THREW = (
     -32700, -32600, -32601, -32602, -32000)
-NOTEBOOK = "__cloche_notebook__"  # a name that set-up code leaves when contexts are to be forked from it (notebook.py)
-LIBRARY = FOLDER + "/libcloche-guest.so"  # there when the process is to be a template
+NOTEBOOK = "__cloche_notebook__"  # a name that set-up code leaves if contexts are to be forked from it (notebook.py)
+LIBRARY = FOLDER + "/libcloche-guest.so"  # exists if the process is to be a template
 CANNOT_FORK = -32001
 CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": list, "holes": list, "kwargs": dict,
                "order": (list, type(None)), "resultBytes": int, "globals": dict, "imports": dict}
@@ -33,18 +33,18 @@ DEFAULTS = {"filename": "main.py", "function": None, "args": [], "holes": [], "k
 
 
 class Invalid(Exception):
-    """Params that are not what spec/values.md says."""
+    """Params that violate spec/values.md."""
 
 
 class State:
-    """Where this process stands: in a template's line, and whether it was just frozen."""
+    """The state of this process as a template or a context."""
     template = None
     frozen = False
-    standing = False  # a context that was asked to `branch`
+    standing = False  # a context that has received `branch`
     bridge = None
     contexts_expected = False  # the set-up was a notebook's
-    context = None  # an interpreter that stays (cells.py), once `open` was asked
-    number = None  # of the request that is being answered
+    context = None  # a persistent interpreter (cells.py), after `open`
+    number = None  # id of the current request
 
 
 def main():
@@ -81,7 +81,7 @@ def begin_template():
 
 
 class Silent:
-    """Takes the place of a channel."""
+    """Stands for a channel."""
     fd = -1
 
     @staticmethod
@@ -99,8 +99,9 @@ REHEARSED = (
 
 
 def get_ready():
-    """Nobody waits yet: what the first call will touch is copied from the template now (0.7 of its 0.9 ms). No more than that
-    one: what is copied in vain costs as much. A child for a context is made ready for cells."""
+    """No request waits yet: pages that the first call will touch are copied from the template now
+    (0.7 of its 0.9 ms). Only for the first: copying in vain costs as much. A child for a context is
+    prepared for cells."""
     if State.contexts_expected and part("cells")["get_ready"]():
         return
     prefix = dict(calls["PREFIX"])
@@ -110,8 +111,8 @@ def get_ready():
 
 
 def rehearse(times, codes):
-    """Code that has run leaves less to write for the children: the interpreter rewrites what runs often (PEP 659), and each
-    page that is written after a fork is copied."""
+    """Run code before the fork, so that children write less: the interpreter rewrites code that
+    runs often (PEP 659), and each page written after a fork is copied."""
     main, argv = modules["__main__"], sys.argv
     for _ in range(times):
         for code, name, args in codes:
@@ -123,7 +124,7 @@ def rehearse(times, codes):
 
 
 def user_environment():
-    """What a plain `python3 main.py` in the working directory would have."""
+    """The environment that a plain `python3 main.py` in the working directory would have."""
     sys.path[0] = getcwd()
     for stream in STREAMS:
         # A killed run must not lose the lines it printed.
@@ -132,7 +133,7 @@ def user_environment():
 
 
 def leave(status):
-    """Without joining threads: the result is out, and the box ends them."""
+    """Exit without joining threads: the result is sent, and the box ends them."""
     try:
         run_exit_functions()
     except BaseException:
@@ -151,7 +152,7 @@ def serve(channel):
         try:
             answer = respond(channel, frame)
         except BaseException as late:
-            # A handler of the user's that fired between the lines.
+            # A signal handler of the user's fired between the lines.
             settle_down()
             answer = interrupted(State.number, late)
         settle_down()
@@ -167,7 +168,7 @@ def serve(channel):
 
 
 def respond(channel, frame):
-    """The frame to send, or None for what needs no answer."""
+    """The frame to send, or None if the message needs no response."""
     try:
         request = parse_json(frame[0])
     except Exception as error:
@@ -220,7 +221,7 @@ def answer_freeze(channel, number, params, attachments):
 
 
 def answer_run(channel, number, params, attachments):
-    """A script: its streams and its exit code are the answer."""
+    """Runs a script: its streams and its exit code are the result."""
     try:
         request = read_params(params, attachments, RUN_SHAPES)
     except (Invalid, Refused) as error:
@@ -243,7 +244,7 @@ METHODS = {"call": answer_call, "run": answer_run, "prepare": answer_prepare, "f
 
 
 def answer_code(channel, number, params, attachments, shapes, work):
-    """work: from the request to a value and the head of the result's JSON."""
+    """work: takes the request, returns a value and the head of the result's JSON."""
     try:
         request = read_params(params, attachments, shapes)
     except (Invalid, Refused) as error:
@@ -268,7 +269,8 @@ def answer_code(channel, number, params, attachments, shapes, work):
 
 
 def offer_host(channel, request):
-    """What the host declared: in the namespace of the code, and importable. A prefix's stay, on the new channel."""
+    """Declares the host's functions, in the namespace of the code and as importable modules. A
+    prefix's declarations stay, on the new channel."""
     if request["globals"] or request["imports"]:
         State.bridge = State.bridge or part("bridge")["Bridge"]()
         State.bridge.declare(request["globals"], request["imports"], calls["PREFIX"])
@@ -295,7 +297,8 @@ def read_params(params, attachments, shapes):
 
 
 def settle_down():
-    """What user code may have left armed would otherwise run inside the agent: between two bytes of a frame, say."""
+    """Disarm timers, handlers and hooks of user code. Otherwise they would run inside the agent:
+    between two bytes of a frame, for example."""
     if State.context is not None:
         State.context.keep()
     while True:
@@ -318,7 +321,7 @@ def mute(by):
 
 
 def nothing(number, frame):
-    """For a context, whose threads go on: programs they start would inherit that a signal is ignored."""
+    """The handler for a context, whose threads go on: programs they start would inherit an ignored signal."""
 
 
 def unmute():
@@ -350,7 +353,7 @@ def failure(number, code, message, data=None):
 
 
 def interrupted(number, error):
-    """Without a stack: what the user's code did last is not known here."""
+    """Without a stack: the last line of the user's code is not known here."""
     try:
         message = str(error)
     except BaseException:
@@ -363,7 +366,7 @@ def send_error(channel, number, code, message):
 
 
 def clean(value):
-    """Messages may hold lone surrogates, which have no UTF-8."""
+    """Messages may hold lone surrogates, which UTF-8 cannot encode."""
     if type(value) is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
     return {key: clean(item) for key, item in value.items()} if type(value) is dict else value
@@ -375,7 +378,7 @@ def threw(channel, number, error, request):
     try:
         data = part("errors")["describe"](error, request["filename"], request["code"])
     except BaseException:
-        # Out of memory or stack, or an exception that fights its own description.
+        # Out of memory or stack, or an exception whose own description throws.
         data = {"type": type.__getattribute__(type(error), "__name__"), "message": "", "stack": ""}
     if "source" in calls["CALLED"]:
         data["signatureSource"] = calls["CALLED"]["source"]
@@ -383,7 +386,7 @@ def threw(channel, number, error, request):
 
 
 def child_failed(error):
-    """As in a plain interpreter: a forked child that throws says so on stderr, or ends with its sys.exit code."""
+    """As in a plain interpreter: a forked child that throws prints that to stderr, or ends with its sys.exit code."""
     if isinstance(error, SystemExit):
         leave(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
     sys.__excepthook__(type(error), error, error.__traceback__)

@@ -48,7 +48,7 @@ class Hook(DisplayHook):
             self.shell.context.display(data, metadata, True)
 
     def cull_cache(self):
-        """Without a warning: nobody was told of a limit."""
+        """No warning: the user has set no limit."""
         for count in sorted(self.shell.user_ns["_oh"])[:self.cache_size // 5]:
             self.shell.user_ns.pop("_%d" % count, None)
             self.shell.user_ns["_oh"].pop(count, None)
@@ -67,7 +67,7 @@ class Formatter(DisplayFormatter):
         return data, metadata
 
     def plain_printers(self):
-        """Those the user has set for kinds that are otherwise shown by their repr."""
+        """Printers that the user has set for kinds that are otherwise shown by their repr."""
         if self.own is None:
             self.own = {kind: printer for kind, printer in self.formatters["text/plain"].type_printers.items()}
         printers = self.formatters["text/plain"].type_printers
@@ -77,14 +77,14 @@ class Formatter(DisplayFormatter):
 
 
 class Store(dict):
-    """In the place of a database in the home directory."""
+    """Replaces the database in the home directory."""
 
     def keys(self, pattern=None):
         return list(dict.keys(self))
 
 
 class Place:
-    """In the place of a profile's directory."""
+    """Replaces the profile's directory."""
 
     def __init__(self, location):
         self.location = self.security_dir = self.log_dir = self.startup_dir = self.pid_dir = self.static_dir = location
@@ -95,7 +95,7 @@ class Shell(common["Cells"], InteractiveShell):
     display_pub_class = Type(Publisher)
     interpreter = "IPython %s on %s" % (IPython.__version__, common["PYTHON"])
 
-    # ---- what IPython would do with a terminal, a home directory and a database ----
+    # ---- replacements for IPython's terminal, home directory and database ----
 
     def init_ipython_dir(self, ipython_dir):
         self.scratch = tempfile.mkdtemp()
@@ -126,11 +126,11 @@ class Shell(common["Cells"], InteractiveShell):
         sys.stderr.write("\n".join(lines) + "\n")
 
     def system(self, command):
-        """Its output is this process's, as it comes; an interrupt is for it and all it started."""
+        """The command prints directly to this process's output; an interrupt reaches it and all its children."""
         cells = part("cells")
         cells["flush_all"]()
         command = self.var_expand(command, depth=1)
-        cells["GUARD"].hold()  # an interrupt must not come between the start and our knowing of it
+        cells["GUARD"].hold()  # an interrupt must not come between the start and the assignment
         try:
             process = subprocess.Popen(command, shell=True, executable=shell_program(), preexec_fn=os.setpgrp)
         except BaseException:
@@ -146,7 +146,7 @@ class Shell(common["Cells"], InteractiveShell):
 
     system_raw = system_piped = system
 
-    # ---- a context's ----
+    # ---- interface for contexts ----
 
     def set_up(self):
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -183,7 +183,7 @@ class Shell(common["Cells"], InteractiveShell):
         return self.history_manager.input_hist_parsed
 
     def close_files(self):
-        """Before a fork. IPython opens one when it is imported, and matplotlib's fonts are open as long as they are known."""
+        """Runs before a fork. IPython opens one on import, and matplotlib keeps cached fonts open."""
         if hasattr(known_io, "devnull"):
             known_io.devnull.close()
         common["close_fonts"]()
@@ -199,10 +199,10 @@ class Shell(common["Cells"], InteractiveShell):
         self.display_trap.__enter__()
         self.attach_builtins(context)
         if "matplotlib" not in sys.modules:
-            os.environ.setdefault("MPLBACKEND", INLINE if find_spec("matplotlib_inline") else "Agg")  # IPython before 7.23 came without it
+            os.environ.setdefault("MPLBACKEND", INLINE if find_spec("matplotlib_inline") else "Agg")  # IPython before 7.23 has no inline backend
 
     def forget(self, names):
-        """All that rehearsing left."""
+        """Delete everything that rehearsing left."""
         self.forget_cells(names)
         self.displayhook.flush()
         self.builtin_trap.__exit__(None, None, None)
@@ -239,7 +239,7 @@ class Shell(common["Cells"], InteractiveShell):
                 len(manager.token_transformers))
 
     def parse(self, code, name, flags):
-        """What is Python already needs no transforming, which costs more than most cells."""
+        """Plain Python needs no transforming, which costs more than most cells."""
         self.start_events(self.request)
         text = code
         try:
@@ -312,7 +312,7 @@ def make(main):
     config.InteractiveShell.show_rewritten_input = False
     config.InteractiveShell.xmode = "Context"
     kept = sys.displayhook, sys.excepthook
-    # The only one of its kind, and the one that get_ipython() finds.
+    # The only instance, which get_ipython() finds.
     shell = Shell.instance(user_module=main, user_ns=main.__dict__, config=config)
     sys.displayhook, sys.excepthook = kept
     shell.set_up()

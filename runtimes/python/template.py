@@ -1,4 +1,4 @@
-"""Being a template: warm, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one."""
+"""Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one."""
 import ctypes
 import gc
 import os
@@ -11,7 +11,8 @@ WARM = ("asyncio", "base64", "bisect", "collections", "collections.abc", "contex
         "time", "traceback", "types", "typing", "urllib.parse", "uuid")
 TEXT_SIZE = 1024
 fork, listdir = os.fork, os.listdir
-# From here on a template has huge pages of its own, which cost a prefix 10 MB and save 1.5 ms of processor time a run.
+# After so many forks a template gets huge pages of its own, which cost a prefix 10 MB and save 1.5
+# ms of processor time a run.
 FORKS_OF_A_BUSY_ONE = 32
 
 
@@ -22,7 +23,7 @@ class Arenas(ctypes.Structure):
 
 class Template:
     may_fork = True
-    forks = 0  # of a context
+    forks = 0  # forks of a context
 
     def __init__(self):
         self.library = ctypes.CDLL(LIBRARY)
@@ -34,25 +35,25 @@ class Template:
             raise OSError(-started, "cannot become a template")
 
     def allocate_huge(self):
-        """Objects made from here on lie on huge pages, with which a fork copies tables of some pages instead of thousands."""
+        """New objects lie on huge pages: a fork then copies tables of some pages instead of thousands."""
         self.arenas = Arenas(None, ctypes.cast(self.library.cloche_guest_arena_alloc, ctypes.c_void_p),
                              ctypes.cast(self.library.cloche_guest_arena_free, ctypes.c_void_p))
         ctypes.pythonapi.PyObject_SetArenaAllocator(ctypes.byref(self.arenas))
 
     def warm_up(self):
-        """Modules that most code imports are there before it asks; so are the agent's own rarely used parts."""
+        """Prewarm: import modules that most code imports, and the agent's own rarely used parts."""
         before = set(sys.modules)
         for name in WARM:
             try:
                 __import__(name)
             except ImportError:
-                continue  # an image may have been stripped of it
+                continue  # stripped from the image
         for name in ("evident", "errors"):
             part(name)
         self.warmed = {name: sys.modules[name] for name in set(sys.modules) - before if "." not in name}
 
     def freeze(self, channel):
-        """None, or what stands in the way of forking."""
+        """Return None, or the fork blocker."""
         text = ctypes.create_string_buffer(TEXT_SIZE)
         flush()
         gc.collect()
@@ -63,7 +64,7 @@ class Template:
         return None
 
     def children(self, channel):
-        """Returns in a child only, with whether it is itself to be a template."""
+        """Returns in a child only: True if the child may itself become a template."""
         library, forks = self.library, 0
         channel.rest()
         while library.cloche_guest_wait() == 1:
@@ -84,7 +85,7 @@ class Template:
     # ---- a context that may be forked, between its cells ----
 
     def look(self, channel):
-        """None, or what stands in the way of forking just now. A library's threads that end around a fork are ended by one."""
+        """Return None, or the fork blocker. A library's threads that end around a fork are ended by one."""
         text = ctypes.create_string_buffer(TEXT_SIZE)
         if len(listdir("/proc/self/task")) > len(sys._current_frames()):
             pid = fork()
@@ -96,7 +97,7 @@ class Template:
         return text.value.decode(errors="replace")
 
     def stand(self, channel):
-        """Is forked until the next request comes. True in a child."""
+        """Forks on demand until the next request arrives. True in a child."""
         library, fd = self.library, channel.fd
         channel.rest()
         while library.cloche_guest_wait_for(fd) == 1:
@@ -115,7 +116,7 @@ class Template:
         return False
 
     def wait_idle(self, channel, lock):
-        """For a request. What was forked ends meanwhile, and its box is not gone before this process has let go of it."""
+        """Waits for a request. Children that end meanwhile are reaped: their boxes stay until then."""
         library = self.library
         while library.cloche_guest_idle(channel.fd) == 0:
             with lock:
@@ -126,8 +127,8 @@ class Template:
             self.library.cloche_guest_reap()
 
     def renew(self):
-        """What siblings must not share. `random` reseeds itself after a fork; hashes of strings cannot be changed in a living
-        interpreter, and dictionaries rely on them."""
+        """Renew state that siblings must not share. `random` reseeds itself after a fork; hashes of
+        strings cannot be changed in a living interpreter, and dictionaries rely on them."""
         modules = sys.modules
         sys.path_importer_cache.pop(os.getcwd(), None)
         if "tempfile" in modules:
@@ -140,7 +141,7 @@ class Template:
             modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
 
     def give_way(self):
-        """A user's file comes before a module of the library by the same name, as in a plain interpreter."""
+        """Unload prewarmed modules that a user's file of the same name replaces, as in a plain interpreter."""
         try:
             names = {name.partition(".")[0] for name in os.listdir()}
         except OSError:

@@ -15,7 +15,7 @@ CONTEXT = "During handling of the above exception, another exception occurred:"
 
 
 def bare(error):
-    """When nothing else can be said, as of an exception that fights its own description."""
+    """The fallback for an exception whose own description throws."""
     name = type.__getattribute__(type(error), "__name__")
     return {"name": name, "message": "", "traceback": [name]}
 
@@ -30,7 +30,7 @@ def describe(error, cells, mode="Context"):
 
 
 def rendered(error):
-    """IPython's agreement with exceptions that draw themselves."""
+    """IPython's protocol for exceptions that draw themselves."""
     draw = getattr(error, "_render_traceback_", None)
     if draw is None:
         return None

@@ -2,17 +2,18 @@
 
 # Cloche's Ruby agent: answers requests on descriptor 3 (spec/agent.md).
 #
-# This file only loads its parts. They live in one module whose name is taken back as soon as they are loaded: the user's
-# code meets no constant of ours, and ours refer to each other by where they stand. No local variable may be left here: this is
-# the top level that the user's code runs on.
+# This file only loads its parts. They live in one module whose name is removed after loading: the
+# user's code sees none of the agent's constants, and the parts find each other by lexical scope. No
+# local variable may be left here: the user's code runs on this top level.
 module ClocheAgent
   Agent = self
   FOLDER = __dir__
-  # Ruby's own classes, whatever the user's code makes of their names.
+  # Ruby's own classes, safe from redefinition by the user's code.
   Object.constants.each { |name| const_set(name, Object.const_get(name)) unless Object.autoload?(name) || name == :ClocheAgent }
   ISEQ = RubyVM::InstructionSequence
 
-  # Ruby's functions (raise, loop, eval) as they are now: a user's `def format` at the top level is a method of every object.
+  # Ruby's functions (raise, loop, eval) as they are now: a user's `def format` at the top level is
+  # a method of every object.
   module Own
     Kernel.private_instance_methods(false).each do |name|
       define_method(name, Kernel.instance_method(name))
@@ -20,7 +21,7 @@ module ClocheAgent
     end
   end
 
-  # Each part is read now, and run when first asked for: by then the user may have used up all descriptors.
+  # Each part is read now, and run on first use: by then the user may have used up all descriptors.
   PARTS = %w[pristine border channel json_text values rare evident signature code hooks errors serve bridge template
              context cells displays looks offered commands names].to_h do |name|
     path = "#{FOLDER}/#{name}.rb"
@@ -38,7 +39,8 @@ module ClocheAgent
       Object.__send__(:remove_const, :ClocheAgent) if files
     end
 
-    # What precompile.rb wrote fits when this very Ruby made it, of this very text: compiling takes as long as Ruby's own start.
+    # The output of precompile.rb is valid if this very Ruby made it, of this very text: compiling
+    # takes as long as Ruby's own start.
     def compiled(path, text, binary)
       if binary && made_for(binary) == RUBY_DESCRIPTION.b + text.b
         ISEQ.load_from_binary(binary)
@@ -50,7 +52,7 @@ module ClocheAgent
     def made_for(binary)
       ISEQ.load_from_binary_extra_data(binary)
     rescue RuntimeError
-      nil # another version's
+      nil # made by another version
     end
   end
 

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The border between the agent's work and the user's code in one process: what may come in between, and where. Threads raise into
-  # each other (Thread#raise, timeouts); SIGINT raises Interrupt on the main thread while a cell of a context runs.
+  # The border between the agent's work and the user's code in one process: it defines where
+  # interruptions are allowed. Threads raise into each other (Thread#raise, timeouts); SIGINT raises
+  # Interrupt on the main thread while a cell of a context runs.
   module Border
     extend Own
 
     class << self
-      # Between cells the signal does nothing; programs started then find it as it should be.
+      # Between cells the signal does nothing; programs started then inherit its default action.
       def watch
         trap("INT") { Border.interrupt }
       end
@@ -28,7 +29,7 @@ module ClocheAgent
         @is_running
       end
 
-      # The agent's work in the middle of the user's code: whole, and with Ruby's own methods.
+      # Run the agent's work in the middle of the user's code: uninterrupted, and with Ruby's own methods.
       def ours
         Thread.handle_interrupt(Object => :never) do
           was_held = hold
@@ -38,7 +39,7 @@ module ClocheAgent
         end
       end
 
-      # The user's code, or a wait, in the middle of that.
+      # Run the user's code, or a wait, within `ours`.
       def theirs(&work)
         Pristine.outside { open(&work) }
       end
@@ -65,7 +66,7 @@ module ClocheAgent
         Thread.current == Thread.main
       end
 
-      # Whether it was held before; on other threads there is nothing to hold.
+      # Return true if it was held before; on other threads there is nothing to hold.
       def hold
         return true unless main?
         was_held, @is_held = @is_held, true

@@ -1,22 +1,23 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The host's functions in the code, and what else is asked of the engine: calls that wait, several at once from several threads.
+  # The host's functions in the code, and other requests to the engine: blocking calls, several at
+  # once from several threads.
   class Bridge
     include Own
 
     ARGUMENTS_MAX = 1 << 30
-    # reader: from the answer's message and attachments to [value, error].
+    # reader: maps the response's message and attachments to [value, error].
     Waiter = Struct.new(:reader, :is_done, :value, :error)
-    # How a thread waits: one in the midst of the user's code, and the agent's own between cells.
+    # Ways to wait: within the user's code, and in the agent's own code between cells.
     THEIRS = ->(wait) { Border.theirs(&wait) }
     IDLE = lambda do |wait|
       Pristine.idle(&wait)
     rescue Exception
-      nil # what the user made of IO.select
+      nil # the user's IO.select failed
     end
 
-    # What a nested declaration becomes: its members are methods.
+    # The value of a nested declaration: its members are methods.
     class HostObject
       def initialize(name)
         @name = name
@@ -44,7 +45,7 @@ module ClocheAgent
       @is_reading = @is_closed = false
     end
 
-    # ---- what is declared ----
+    # ---- declarations ----
 
     def declare(globals, imports)
       globals.each { |name, declaration| define_global(name, declaration) }
@@ -56,7 +57,7 @@ module ClocheAgent
       request("bridge", params, parts, ->(message, attachments) { result(message, attachments) })
     end
 
-    # params: JSON text. The value that the reader makes of the answer.
+    # params: JSON text. Returns the value that the reader makes of the response.
     def request(method, params, parts, reader)
       waiter = Waiter.new(reader)
       Border.ours { ask_and_wait(method, params, parts, waiter) }
@@ -64,20 +65,21 @@ module ClocheAgent
       waiter.value
     end
 
-    # In a context: what is neither an answer nor read by somebody who waits for one. As Channel#read, with the message if it is one.
+    # In a context: the next frame that is neither a response nor read by a waiting thread. As
+    # Channel#read, plus the message if it parses.
     def next_request
       advance(IDLE) { !@requests.empty? || @is_closed } while @requests.empty? && !@is_closed
       @requests.shift
     end
 
-    # A frame of a context's, whole among those of other threads.
+    # Send a context's frame, whole among those of other threads.
     def send_frame(text, parts = [])
       Thread.handle_interrupt(Object => :never) { @lock.synchronize { @channel.send(text, parts) } }
     end
 
     private
 
-    # At the top level and in every object, like a method of the user's own; never in the place of what all objects have.
+    # Define at the top level and in every object, like a user's method; never override a method that all objects have.
     def define_global(name, declaration)
       if constant?(name) && declaration["kind"] != "function"
         put_constant(Object, name, make(declaration, ["global", name]))
@@ -100,7 +102,7 @@ module ClocheAgent
       owner.const_set(name, value)
     end
 
-    # Only names that are one: this is the one place where a name becomes program text.
+    # Only valid names: this is the one place where a name becomes program text.
     def put_global(name, value)
       is_name = name.match?(/\A\$[A-Za-z_][A-Za-z0-9_]*\z/)
       raise NameError, "#{name.inspect} cannot be the name of a global variable" unless is_name
@@ -211,7 +213,8 @@ module ClocheAgent
       end
     end
 
-    # One of those who wait reads for all; when it is interrupted another goes on. The block: whether there is something to wait for.
+    # One of the waiting threads reads for all; when it is interrupted another goes on. The block is
+    # true if there is nothing to wait for.
     def advance(waiting)
       is_mine = @lock.synchronize do
         waiting.call(-> { @news.wait(@lock) }) if @is_reading && !yield
@@ -231,7 +234,7 @@ module ClocheAgent
       end
     end
 
-    # A context's forks that have ended are told of while it is idle: their boxes can end then.
+    # Reap a context's forks while it is idle: their boxes can end then.
     def watch_forks
       forks, number, is_there = Serve.forks, @channel.number, @channel.held? ? 1 : 0
       until is_there == 1
@@ -240,7 +243,7 @@ module ClocheAgent
       end
     end
 
-    # The engine is gone, and the box with it. A context between cells ends as it should, whoever it is that hears of it.
+    # The engine has exited, and the box with it. A context between cells ends in order, on whichever thread notices.
     def closed
       Process.exit!(1) if Border.running? || !Serve.context
       @is_closed = true
@@ -258,7 +261,7 @@ module ClocheAgent
       waiter.is_done = true
     end
 
-    # nil: whoever answers the request says what is wrong with it.
+    # nil if invalid: the code that answers the request reports the error.
     def parse(text)
       JsonText.parse(text)
     rescue JsonText::Invalid

@@ -17,7 +17,7 @@ module ClocheAgent
     }.freeze
     COUNTS = %w[count storeBytes at].freeze
     PARTS = %w[errors rare bridge displays looks offered commands names].freeze
-    # A constant that set-up code leaves when contexts are to be forked from it (notebook.rb).
+    # A constant that set-up code leaves if contexts are to be forked from it (notebook.rb).
     MARK = :ClocheNotebook_
     REHEARSALS = 20
     REHEARSED = ["1 + 1", "x_ = [1, {\"a\" => 2.5}]\nx_", "def f_(a) = {a: a}\nf_(1)", "1 / 0", "x_ = ", "puts nil.to_a; [1].each { |i| i }; x_",
@@ -34,7 +34,8 @@ module ClocheAgent
         Serve.failure(number, Serve::INVALID_PARAMS, error.message)
       end
 
-      # Whether the set-up that has just run was a notebook's. If so what cells need is loaded and has run before the fork.
+      # True if the set-up that has just run was a notebook's. Then the parts that cells need are
+      # loaded and run before the fork.
       def notebook?
         return false unless Object.const_defined?(MARK, false)
         Object.__send__(:remove_const, MARK)
@@ -46,7 +47,7 @@ module ClocheAgent
         true
       end
 
-      # In a child that nobody waits for yet.
+      # Runs in a child before a request waits for it.
       def get_ready
         rehearse(1, REHEARSED[0, 1])
       end
@@ -121,7 +122,7 @@ module ClocheAgent
         hindrance ? Serve.failure(number, Serve::CANNOT_FORK, hindrance) : success(number, {})
       end
 
-      # It is in its box's /workspace already.
+      # The process is in its box's /workspace already.
       def answer_enter(number, _request)
         return refuse(number, "this process was not forked from a context: `open` comes first") unless @parent
         begin
@@ -141,7 +142,7 @@ module ClocheAgent
 
       # ---- in a template ----
 
-      # Takes the place of a channel, and answers all that is asked.
+      # Stands for a channel, and answers every request.
       module Nowhere
         def self.mine?
           true
@@ -156,7 +157,7 @@ module ClocheAgent
         end
       end
 
-      # Nothing of it stays in the user's place: its variables are those of a copy.
+      # Leaves nothing in the user's scope: its variables are those of a copy.
       def rehearse(times, codes)
         name, verbose, handler = $PROGRAM_NAME, $VERBOSE, trap("INT", "DEFAULT")
         $VERBOSE = nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The stream cannot be followed any further.
+  # The stream is out of step: no frame can be read from it any more.
   class BadFrame < StandardError; end
 
   # Frames on the agent's socket: u32 length, u32 json_length, JSON, attachments; little endian.
@@ -33,7 +33,7 @@ module ClocheAgent
       @io && Process.pid == @pid
     end
 
-    # A forked child has no business on the channel, and must not hold it open when the agent dies.
+    # A forked child must not use the channel, nor hold it open when the agent dies.
     def drop
       io, @io = @io, nil
       io&.close
@@ -47,8 +47,9 @@ module ClocheAgent
       @io = nil
     end
 
-    # One frame as [JSON text, attachments], or nil at the end of the stream. What was read stays when Thread#raise or a timeout
-    # interrupts the wait: whoever reads next goes on from there. waiting: called with what waits, and calls it.
+    # One frame as [JSON text, attachments], or nil at the end of the stream. Bytes stay buffered
+    # when Thread#raise or a timeout interrupts the wait: the next reader goes on from there.
+    # waiting: called with the blocking block, which it must call.
     def read(waiting = nil)
       size = 8
       while @have.bytesize < size || (size == 8 && @have.bytesize < (size = frame_size))
@@ -61,7 +62,7 @@ module ClocheAgent
       [text, attachments]
     end
 
-    # Whether something was read already that nobody has asked for yet.
+    # True if unprocessed bytes are buffered.
     def held?
       !@have.empty?
     end
@@ -87,7 +88,7 @@ module ClocheAgent
       length + 4
     end
 
-    # Interrupts come while nothing is there to read, and only then.
+    # Interrupts are allowed only while there is nothing to read.
     def fill(size, waiting)
       check
       waiting ? waiting.call(-> { IO.select([@io]) }) : IO.select([@io])
@@ -105,14 +106,14 @@ module ClocheAgent
       end
     end
 
-    # Thread#raise ends a system call, also where its exception has to wait.
+    # Thread#raise interrupts a system call even where its exception is deferred.
     def unbroken
       yield
     rescue Errno::EINTR
       retry
     end
 
-    # User code may have closed the descriptor, and something else may bear its number now.
+    # User code may have closed the descriptor, and its number may have been reused.
     def check
       Process.exit!(1) unless @io && identity == @socket
     end

@@ -10,8 +10,8 @@ module ClocheAgent
     EVAL, BINDING = Binding.instance_method(:eval), Proc.instance_method(:binding)
     # Called by Ruby itself.
     CALLBACKS = %i[initialize method_missing respond_to_missing? method_added].freeze
-    # What a call runs in: `return` ends it, and args and kwargs are its variables. The block parameter is gone before the
-    # user's code begins.
+    # The scope of a call: `return` ends it, and args and kwargs are its variables. The block
+    # parameter is gone before the user's code begins.
     SCOPE = "->(args, kwargs, &_) { _.call(->() {}) }"
     METHOD, METHOD_OF = Kernel.instance_method(:method), Module.instance_method(:instance_method)
     PRIVATE_METHODS, METHODS = Module.instance_method(:private_instance_methods), Module.instance_method(:instance_methods)
@@ -19,7 +19,7 @@ module ClocheAgent
     Found = Struct.new(:callable, :name)
 
     class << self
-      # [value, signature source]. The block stands around what is the user's own.
+      # [value, signature source]. The block is put around user code.
       def call(request)
         @source = nil
         args, holes, keywords, order = request.values_at("args", "holes", "kwargs", "order")
@@ -32,22 +32,22 @@ module ClocheAgent
         [yield(-> { found.callable.call(*positional, **named) }), @source]
       end
 
-      # Source of the call's signature, nil while it is not known.
+      # Source of the call's signature, nil while it is unknown.
       attr_reader :source
 
-      # Where the function is that gave what cannot be sent.
+      # The place of the function that returned an unsendable value.
       def place_of_called(filename)
         line = @called && @called.callable.source_location&.last
         line ? "#{@called.name} (#{filename}, line #{line})" : filename
       end
 
-      # What it leaves is there for the code of every run: methods, constants, globals, and the variables of its top level.
+      # Run set-up code. Its methods, constants, globals and top-level variables are there for the code of every run.
       def prepare(code, filename)
         name_program(code, filename)
         yield -> { EVAL.bind_call(TOP, code, filename, 1) }
       end
 
-      # A script, whose streams and exit code are the answer.
+      # A script: its streams and its exit code are the result.
       def run(code, filename, argv)
         name_program(code, filename)
         ARGV.replace(argv)
@@ -70,7 +70,8 @@ module ClocheAgent
 
       private
 
-      # What the code gave, the binding it ran in, and the function it defines. Where it defines none the code was the function.
+      # The result of the code, the binding it ran in, and the function it defines. If it defines
+      # none the code was the function.
       def load(request, args, keywords)
         code, filename = request.values_at("code", "filename")
         name_program(code, filename)
@@ -128,7 +129,7 @@ module ClocheAgent
         name.match?(/\A[a-z_]\w*\z/) && !%w[args kwargs _].include?(name) && scope.local_variable_defined?(name)
       end
 
-      # A function of the top level, if the code, or what it loaded, has defined it.
+      # A function of the top level, if the code, or a file it loaded, has defined it.
       def function(name)
         method = METHOD.bind_call(MAIN, name)
         built_in = BUILT_IN[method.name]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # `system` and backticks in a context: what they run ends when the cell is interrupted, with all it has started.
+  # `system` and backticks in a context: an interrupt of the cell ends the command, with all its children.
   module Commands
     extend Own
 
@@ -14,7 +14,7 @@ module ClocheAgent
         %i[system `].each { |name| Kernel.__send__(:private, name) }
       end
 
-      # An interrupt must not come between the start of a process and our knowing of it.
+      # An interrupt must not come between the start of a process and the assignment of its id.
       def run(args, is_strict, options)
         status = Border.ours do
           pid = spawn(*args, pgroup: true, **options)
@@ -47,8 +47,8 @@ module ClocheAgent
         args.find { |arg| String === arg || Array === arg }.then { |name| Array === name ? name[0] : name }
       end
 
-      # What runs in the background of a shell ignores the first signal. The process is waited for last: until then no other group
-      # can have its number.
+      # Background jobs of a shell ignore the first signal. The process is reaped last: until then
+      # no other group can have its number.
       def end_group(pid)
         Process.kill(:INT, -pid)
         (PATIENCE_SECONDS / PAUSE).ceil.times { ended?(pid) ? break : sleep(PAUSE) }

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # Contexts: an interpreter that stays, whose cells run one after another at Ruby's top level (spec/agent.md, README.md).
+  # Contexts: a persistent interpreter whose cells run one after another at Ruby's top level (spec/agent.md, README.md).
   class Context
     include Own
 
     STORE_BYTES = 16 << 20
     SET = Binding.instance_method(:local_variable_set)
-    # What is printed later goes another way, and must not overtake: so displays are answered. What is said of them counts for nothing.
+    # Later output takes another way, and must not overtake: so displays are requests. The content
+    # of the response is ignored.
     FORGIVING = ->(_message, _attachments) { [nil, nil] }
     NO_INPUT = "can only be asked for while a cell runs, by the process of the cell"
 
@@ -23,14 +24,14 @@ module ClocheAgent
       @channel, @bridge = channel, bridge
     end
 
-    # Whether a file of this name is a cell.
+    # True if a file of this name is a cell.
     def cell?(name)
       @cells.key?(name)
     end
 
     # ---- a cell ----
 
-    # The answer's tree.
+    # The response tree.
     def run(request)
       error = begin
         Border.begin_cell
@@ -47,7 +48,7 @@ module ClocheAgent
       Serve.flush
     end
 
-    # ---- what a cell shows and asks ----
+    # ---- output and input of a cell ----
 
     def display(data, metadata, is_result: false, id: nil, is_update: false)
       Serve.flush
@@ -61,7 +62,7 @@ module ClocheAgent
       @bridge.request("clear", %({"wait":#{is_waiting}}), [], FORGIVING) if may_tell?
     end
 
-    # The line, without its end.
+    # The line, without its newline.
     def input(prompt, is_secret)
       raise EOFError, "input #{NO_INPUT}" unless may_tell?
       Serve.flush
@@ -84,7 +85,8 @@ module ClocheAgent
       end
     end
 
-    # Since Ruby 3.3 a `return` outside of methods leaves every frame below it, and would end the agent: before, it was this error.
+    # Since Ruby 3.3 a `return` outside of methods leaves every frame below it, and would end the
+    # agent: before, it raised this error.
     def contained
       is_over = false
       value = yield
@@ -100,7 +102,7 @@ module ClocheAgent
       display(*Looks.of(value), is_result: true)
     end
 
-    # The user's own `message` may take forever: open to an interrupt.
+    # The user's own `message` may take forever, so allow interrupts.
     def describe(error)
       Border.open { Errors.in_cells(error, @cells) }
     rescue Exception
@@ -108,7 +110,7 @@ module ClocheAgent
       Errors.bare(error)
     end
 
-    # Threads between cells and forked children have nobody to tell.
+    # False for threads between cells and for forked children: their messages have no receiver.
     def may_tell?
       Border.running? && @channel.mine?
     end

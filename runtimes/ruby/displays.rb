@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # What a display looks like on the wire: pictures as bytes, and what is too large kept in a file.
+  # Displays in wire format: pictures as bytes, and large values kept in a file.
   module Displays
     extend Own
 
@@ -34,7 +34,7 @@ module ClocheAgent
         BINARY_KINDS.include?(kind) ? String.new(value, encoding: Encoding::BINARY) : Errors.clean(value)
       end
 
-      # What cannot be sent is named in the metadata of its kind; the others go.
+      # The metadata of an unsendable kind holds the reason; the other kinds are sent.
       def sendable(tree, metadata)
         tree.select do |kind, value|
           Encoder.new(0).encode(value) unless String === value
@@ -45,7 +45,7 @@ module ClocheAgent
         end
       end
 
-      # nil when it is larger.
+      # nil if it is larger than the limit.
       def encode_within(params, limit)
         encoder = Encoder.new(limit)
         [encoder.encode(params), encoder.parts]
@@ -53,7 +53,7 @@ module ClocheAgent
         nil
       end
 
-      # [data, metadata]: the largest of the kinds is kept as a file, the others are gone.
+      # [data, metadata]: the largest of the kinds is kept as a file, the others are dropped.
       def stored(data)
         return [{}, {"error" => "the metadata is too large"}] if data.empty?
         contents = data.to_h { |kind, value| [kind, content_of(value)] }

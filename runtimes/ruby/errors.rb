@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # What an exception looks like to the caller: class, message, and Ruby's own full message without frames of the agent.
+  # Exceptions as the caller sees them: class, message, and Ruby's own full message without frames of the agent.
   module Errors
     extend Own
 
@@ -12,7 +12,7 @@ module ClocheAgent
     LINE_MAX = 2000
     BACKTRACE = Exception.instance_method(:backtrace)
     CAUSE = Exception.instance_method(:cause)
-    # Code runs in a lambda of ours: one level less is the user's view.
+    # Code runs in a lambda of the agent's: the user sees one level less.
     BLOCK = /in ([`'])block (?:\(([0-9]+) levels\) )?in <main>/.freeze
     PLACE = /\A(.*?):([0-9]+)(?=:|\z)(?::in )?/m.freeze
 
@@ -22,7 +22,7 @@ module ClocheAgent
          "stack" => shorten(stack_of(error, filename), STACK_MAX)}
       end
 
-      # With all causes, as a script shows them.
+      # With all causes, as Ruby prints them for a script.
       def stack_of(error, filename)
         causes_of(error).map { |cause| one(cause) { |frame| frame.start_with?("#{filename}:") ? outward(frame) : frame } }.join("")
       end
@@ -34,13 +34,13 @@ module ClocheAgent
         {"name" => type_of(error), "message" => shorten(message, MESSAGE_MAX), "traceback" => lines.map { |line| shorten(line, LINE_MAX) }}
       end
 
-      # When nothing else can be said, as of an exception that fights its own description.
+      # The fallback for an exception whose own description throws.
       def bare(error)
         name = Agent.class_name(error)
         {"name" => name, "message" => "", "traceback" => [name]}
       end
 
-      # What is text of whatever encoding as UTF-8.
+      # Text of any encoding as UTF-8.
       def clean(text)
         raise TypeError, "#{Agent.class_name(text)} where text was expected" unless String === text
         text = String.new(text)
@@ -77,7 +77,7 @@ module ClocheAgent
         "#{text[0, half]}\n... #{text.size - 2 * half} characters left out ...\n#{text[-half, half]}"
       end
 
-      # The block: a frame as it is to be seen.
+      # The block maps a frame to the text to show.
       def one(error, &spell)
         frames = frames_of(error, &spell)
         first, rest = message_of(error).split("\n", 2)
@@ -96,7 +96,7 @@ module ClocheAgent
         [*lines[0, half], "\t ... #{lines.size - 2 * half} levels...\n", *lines[-half, half]]
       end
 
-      # What is below the user's outermost frame is how the agent came there.
+      # Frames below the user's outermost frame are the agent's.
       def frames_of(error, &spell)
         frames = (BACKTRACE.bind_call(error) || []).map { |frame| clean(frame) }
         last = frames.rindex { |frame| !own?(frame) && !frame.start_with?("<internal:") } or return []
@@ -110,7 +110,7 @@ module ClocheAgent
         "#{place[1]}, line #{place[2]}#{rest.empty? || rest.start_with?(":") ? rest : ", in #{rest}"}"
       end
 
-      # The messages of syntax errors say where.
+      # The messages of syntax errors contain places.
       def lines_in_cells(text, cells)
         text.split("\n").map { |line| in_cell(line, cells) }
       end

@@ -1,20 +1,21 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # Values that have no kind of their own on the wire, but one form that everybody would give them (the table is in spec/values.md).
-  # Loaded when first met. The user's code yields the elements of an Enumerable; resultBytes bounds their number.
+  # Values that have no kind of their own on the wire, but an obvious form (the table is in
+  # spec/values.md). Loaded on first use. The user's code yields the elements of an Enumerable;
+  # resultBytes bounds their number.
   module Evident
     extend Own
 
     WAY_OUT = "return its data, or give its class a method to_h"
     TEXTS = %i[BigDecimal Rational Pathname IPAddr].freeze
     IVARS, IVAR = Kernel.instance_method(:instance_variables), Kernel.instance_method(:instance_variable_get)
-    # They hold more than their instance variables say.
+    # Classes with more state than their instance variables.
     CLOSED = [IO, Dir, Thread, ThreadGroup, Proc, Method, UnboundMethod, Module, Binding, MatchData, Thread::Mutex, Thread::Queue,
               Random, Encoding, Fiber, ObjectSpace::WeakMap].freeze
 
     class << self
-      # False when the value is none of these.
+      # False if the value is none of these.
       def encode(encoder, value, depth)
         if text?(value) then encoder.text(value.instance_of?(Rational) ? value.to_s : text_of(value))
         elsif Complex === value then encoder.pairs(value, [["real", value.real], ["imag", value.imaginary]], depth)
@@ -25,7 +26,7 @@ module ClocheAgent
         true
       end
 
-      # Behind the to_h of its own that a value may have.
+      # Comes after the value's own to_h, if any.
       def encode_object(encoder, value, depth)
         return encoder.collect(value, depth) if Enumerable === value && CLOSED.none? { |kind| kind === value }
         pairs = CLOSED.any? { |kind| kind === value } ? [] : variables(value)
@@ -53,7 +54,7 @@ module ClocheAgent
         Integer === range.begin || String === range.begin || range.begin.respond_to?(:succ)
       end
 
-      # Fields of an error that came from the host stand in @fields.
+      # Fields of an error from the host are in @fields.
       def error_pairs(error)
         own = variables(error).to_h
         fields = own.delete("fields") || {}

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # Where the agent stands in the way of Ruby's own functions: as little as can be.
+  # Replacements of Ruby's own functions: as few as possible.
   module Hooks
     extend Own
 
@@ -11,7 +11,7 @@ module ClocheAgent
     MUTED = {}
     NOTHING = ->(_) {}
 
-    # A child that the user's code forks has no business on the channel.
+    # A child that the user's code forks must not use the channel.
     module Fork
       def _fork
         pid = super
@@ -34,7 +34,7 @@ module ClocheAgent
         read_messages
       end
 
-      # Ruby's own errors have messages of no encoding ("key not found: :k"), which would be sent as bytes.
+      # Ruby's own errors have messages in no encoding ("key not found: :k"), which would be sent as bytes.
       def read_messages
         told = Exception.instance_method(:to_s)
         Exception.define_method(:to_s) do
@@ -45,12 +45,12 @@ module ClocheAgent
         end
       end
 
-      # The user's handlers run on the main thread, at any moment: between two bytes of a frame, say.
+      # The user's handlers run on the main thread, at any moment: between two bytes of a frame, for example.
       def mute
         TRAPPED.each_key { |signal| MUTED[signal] ||= TRAP.bind_call(self, signal, @is_staying ? NOTHING : "IGNORE") }
       end
 
-      # Threads of a context go on between cells: programs they start would inherit that a signal is ignored.
+      # Threads of a context go on between cells: programs they start would inherit an ignored signal.
       def stay
         @is_staying = true
       end
@@ -59,7 +59,7 @@ module ClocheAgent
         TRAPPED.key?(signal)
       end
 
-      # What the user's code has trapped is the agent's again.
+      # Give a signal that the user's code has trapped back to the agent.
       def forget(signal)
         TRAPPED.delete(signal)
         MUTED.delete(signal)
@@ -75,8 +75,8 @@ module ClocheAgent
         MUTED.clear
       end
 
-      # RubyGems costs four times what Ruby itself needs to start, so it is loaded when first asked for: by the name Gem, by `gem`,
-      # or by `require` of what the standard library does not have.
+      # RubyGems costs four times as much as Ruby's own start, so it is loaded on first use: of the
+      # name Gem, of `gem`, or of `require` for a file that the standard library does not have.
       def defer_gems
         Object.autoload(:Gem, "rubygems")
         replace(:gem) { |*args| Hooks.load_gems && gem(*args) }
@@ -87,7 +87,7 @@ module ClocheAgent
           rescue LoadError => error
             raise if Hooks.gems? || !error.path
           end
-          # Not in the rescue clause: it would be the cause of what is raised next.
+          # Not in the rescue clause: it would be the cause of the next exception.
           Hooks.load_gems
           require(path)
         end
@@ -113,7 +113,7 @@ module ClocheAgent
         false
       end
 
-      # A module that the host offers, found before any file of that name.
+      # Define a module of the host's, found before any file of the same name.
       def import(specifier, &make)
         IMPORTS[specifier] = make
         return if @has_imports

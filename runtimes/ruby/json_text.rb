@@ -3,14 +3,14 @@
 require "strscan"
 
 module ClocheAgent
-  # JSON text to Ruby. Ruby's own json takes 4 ms to load, so short texts are read here; both are strict about what JSON is.
+  # JSON text to Ruby. Ruby's own json takes 4 ms to load, so short texts are parsed here; both parsers are strict.
   class JsonText
     include Own
 
     class Invalid < StandardError; end
 
     SHORT = 1 << 16
-    # A map is three containers of JSON a level.
+    # A map takes three nested JSON containers for each level.
     NESTING_MAX = 1000
     SPACE = /[ \t\r\n]*/.freeze
     NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/.freeze
@@ -70,7 +70,7 @@ module ClocheAgent
       @text.skip(close)
     end
 
-    # True when another member follows.
+    # True if another member follows.
     def more?(close)
       @text.skip(SPACE)
       return true if @text.skip(/,/)

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # What a value looks like: its kinds, each by its MIME type. Runs in the agent's part of a cell (Border.ours).
+  # The displayable forms of a value, by MIME type. Runs in the agent's part of a cell (Border.ours).
   module Looks
     extend Own
 
-    # As IRuby has them. Each is called without arguments.
+    # The same as in IRuby. Each is called without arguments.
     METHODS = {to_html: "text/html", to_markdown: "text/markdown", to_latex: "text/latex", to_svg: "image/svg+xml",
                to_png: "image/png", to_jpeg: "image/jpeg"}.freeze
-    # A method gives [MIME type, data].
+    # A method that returns [MIME type, data].
     TYPED = :to_iruby
     NAMES = [*METHODS.keys, TYPED].freeze
     MIME = %r{\A[a-z]+/[-a-z0-9.+]+\z}.freeze
-    # Of the classes that Ruby itself starts with only what the object itself has counts: libraries add to them.
+    # For the classes of Ruby's core only singleton methods count: libraries add methods to the classes.
     CORE = Agent.constants.map { |name| Agent.const_get(name) }.grep(Class).to_h { |kind| [kind, true] }.compare_by_identity.freeze
     ITEMS_MAX, MESSAGE_MAX = 1000, 1000
     JSON_NODES_MAX, JSON_DEPTH_MAX = 10_000, 100
@@ -22,7 +22,7 @@ module ClocheAgent
     SIZES = {Array => Array.instance_method(:size), Hash => Hash.instance_method(:size)}.freeze
     FIRSTS = {Array => Array.instance_method(:first), Hash => Hash.instance_method(:first)}.freeze
     EACH, EACH_PAIR, BY_IDENTITY = Encoder::EACH, Encoder::EACH_PAIR, Hash.instance_method(:compare_by_identity?)
-    # What the methods of a user's class may raise without ending the cell.
+    # Exceptions that methods of a user's class may raise without ending the cell.
     FAULTS = [StandardError, ScriptError, SystemStackError, NoMemoryError].freeze
 
     class << self
@@ -46,7 +46,7 @@ module ClocheAgent
         "#{text[0..-2]}, ... #{size - ITEMS_MAX} more#{text[-1]}"
       end
 
-      # Whether JSON holds it as it is, and it is not too much to look at.
+      # True if JSON holds the value exactly, and it is small enough to traverse.
       def json?(value)
         kind = CLASS_OF.bind_call(value)
         return false unless kind == Array || kind == Hash
@@ -67,7 +67,7 @@ module ClocheAgent
 
       private
 
-      # What a plain collection holds; nil for what is none, or has keys that are none of an object's.
+      # The items of a plain collection; nil for other values, or keys that no JSON object can have.
       def items_of(item)
         kind = CLASS_OF.bind_call(item)
         return item if kind == Array
@@ -96,7 +96,7 @@ module ClocheAgent
         "<message cannot be shown>"
       end
 
-      # Those the user's classes have, by name. Modules and classes are not asked: what they have is of their own.
+      # Return the methods of the user's classes, by name. Modules and classes are skipped: their methods are their own.
       def own_methods(value)
         kind = CLASS_OF.bind_call(value)
         return {} if kind == Class || kind == Module

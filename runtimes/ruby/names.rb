@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # What a context holds, told to tools: its names, and completions. Runs no code of the user's.
+  # The contents of a context for tools: its names, and completions. Runs no user code.
   module Names
     extend Own
 
@@ -14,17 +14,17 @@ module ClocheAgent
     CONSTANTS, CONSTANT, IS_CONSTANT, IS_AUTOLOAD, LOCATION = %i[constants const_get const_defined? autoload? const_source_location].map do |name|
       Module.instance_method(name)
     end
-    # How a parameter is spelt.
+    # The notation of a parameter.
     MARKS = {req: "%s", opt: "%s = ...", rest: "*%s", keyreq: "%s:", key: "%s: ...", keyrest: "**%s", block: "&%s", nokey: "**nil"}.freeze
     KEYWORDS = %w[BEGIN END alias and begin break case class def defined? do else elsif end ensure false for if in module next nil not or
                   redo rescue retry return self super then true undef unless until when while yield __FILE__ __LINE__ __method__].freeze
-    # What stands before the place: the beginning of a name, and what it is asked of.
+    # The text before the cursor: the beginning of a name, and its receiver.
     WORD = /[[:alnum:]_$@]*[?!]?\z/.freeze
     RECEIVER = /(?:(?<path>(?:::)?[$@]?[[:alpha:]_][[:alnum:]_]*(?:::[A-Z]\w*)*)|(?<literal>["'\]}]))(?<dot>&?\.|::)\z/.freeze
     LITERALS = {'"' => String, "'" => String, "]" => Array, "}" => Hash}.freeze
-    # Which names are worth offering: no operators, no setters.
+    # Names to offer: no operators, no setters.
     NAME = /\A[[:alpha:]_][[:alnum:]_]*[?!]?\z/.freeze
-    # Ways to say in short what a value is, by its very class.
+    # Short descriptions of values, by exact class.
     SUMMARIES = {
       String => ->(value) { Names.text(value) }, Integer => ->(value) { Names.integer(value) }, Range => ->(value) { Names.range(value) },
       Proc => ->(value) { "#{value.lambda? ? "lambda" : "proc"}(#{Names.arguments(value)})" },
@@ -41,7 +41,7 @@ module ClocheAgent
     end
 
     class << self
-      # What is there before the first cell is not the user's.
+      # Names that exist before the first cell are not the user's.
       def remember
         return if @is_known
         names = [global_variables, CONSTANTS.bind_call(Object), Code.own_methods.keys, LOCALS.bind_call(Code::TOP)]
@@ -49,7 +49,7 @@ module ClocheAgent
         @is_known = true
       end
 
-      # ---- what there is ----
+      # ---- variables ----
 
       def describe(scope)
         own = Code.own_methods
@@ -85,7 +85,7 @@ module ClocheAgent
 
       # ---- completions ----
 
-      # What can stand at a place of the code; places count characters.
+      # Completions at a place of the code; places count characters.
       def complete(scope, code, at)
         before = code[0, at]
         start = before[WORD]
@@ -101,12 +101,12 @@ module ClocheAgent
         names.reject { |name| known.key?(name) || name.start_with?("_") }.take(NAMES_MAX).map { |name| [name, yield(name)] }
       end
 
-      # Without those that loading a file would give.
+      # Without autoload constants, which would load a file.
       def constants_of(owner)
         CONSTANTS.bind_call(owner).reject { |name| IS_AUTOLOAD.bind_call(owner, name) }
       end
 
-      # In a cell, or in a file below the working directory: not by a library.
+      # True for a place in a cell, or in a file below the working directory; false for a library.
       def here?(location)
         file, = location
         file && (Serve.context&.cell?(file) || file.start_with?("#{Dir.pwd}/"))
@@ -150,7 +150,7 @@ module ClocheAgent
         receiver[:dot] == "::" && Module === value ? constants_of(value) + methods : methods
       end
 
-      # [whether there is one, it]: of a variable, or of constants.
+      # [is there one, value] for a variable, or for constants.
       def value_of(scope, path)
         first, *rest = path.delete_prefix("::").split("::")
         value = if first.match?(/\A[A-Z]/) then constant(Object, first)

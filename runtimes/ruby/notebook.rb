@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The set-up of the prefix that Ruby's contexts are forked from: the libraries that notebooks want, each used once. What the image lacks
-# is passed over. No name stays but the constant that has the agent make cells ready (cells.rb).
+# The set-up of the prefix that Ruby's contexts are forked from: it loads the usual libraries and
+# uses each once. Libraries that the image lacks are skipped. No name stays but the constant that
+# makes the agent prepare cells (cells.rb).
 ClocheNotebook_ = true
 
 lambda do

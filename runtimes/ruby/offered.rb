@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # What cells may call: the module Cloche, `display` at the top level, and questions where Ruby reads lines from standard input.
+  # Functions for cells: the module Cloche, `display` at the top level, and input requests where
+  # Ruby reads lines from standard input.
   module Offered
     extend Own
 
-    # What can be shown as it is: its kind, and what it must be.
+    # Kinds that can be shown directly: the MIME type, and the class of the value.
     KINDS = {html: ["text/html", String], markdown: ["text/markdown", String], latex: ["text/latex", String], svg: ["image/svg+xml", String],
              png: ["image/png", String], jpeg: ["image/jpeg", String], pdf: ["application/pdf", String],
              javascript: ["application/javascript", String], json: ["application/json", BasicObject],
@@ -40,7 +41,7 @@ module ClocheAgent
         quietly { Commands.install }
       end
 
-      # look: [data, metadata]. The place, where one was asked for.
+      # look: [data, metadata]. Returns the place, if an id was given.
       def show(look, id: nil, update: false, metadata: {})
         raise TypeError, "metadata: must be a Hash" unless Hash === metadata
         id = Random.urandom(8).unpack1("H*") if id == true
@@ -53,7 +54,7 @@ module ClocheAgent
         Border.ours { values.map { |value| show(Looks.of(value), **options) }.last }
       end
 
-      # type: what the value must be.
+      # type: the class that the value must have.
       def show_kind(name, kind, type, value, options)
         Border.ours do
           raise TypeError, "Cloche.#{name} takes a #{type}, not #{Agent.class_name(value)}" unless type === value
@@ -61,7 +62,7 @@ module ClocheAgent
         end
       end
 
-      # Whether it is Ruby's own Object#display that was meant.
+      # True if the call is for Ruby's own Object#display.
       def plain?(values, options)
         Border.ours { options.empty? && (values.empty? || (values.size == 1 && IO === values[0])) }
       end
@@ -70,7 +71,7 @@ module ClocheAgent
         Border.ours { Serve.context.input(prompt.to_s, is_secret ? true : false) }
       end
 
-      # As IO#gets: with its end, or without.
+      # As IO#gets: with its newline, or without.
       def line(chomp)
         text = input("", Thread.current[SECRET])
         chomp ? text : "#{text}\n"
@@ -90,7 +91,7 @@ module ClocheAgent
         Object.const_set(:Cloche, offered)
       end
 
-      # Every object has a `display` that prints it: `display` alone, and to an IO, stay that.
+      # Every object has a `display` that prints it: calls without arguments, or with an IO, keep that meaning.
       def add_display
         Code::MAIN.define_singleton_method(:display) do |*values, **options|
           Offered.plain?(values, options) ? super(*values) : Offered.display(values, options)
@@ -116,7 +117,7 @@ module ClocheAgent
         Kernel.__send__(:private, name)
       end
 
-      # Methods of Ruby's are replaced.
+      # Without warnings about replaced methods.
       def quietly
         verbose, $VERBOSE = $VERBOSE, nil
         yield

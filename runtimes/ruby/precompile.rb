@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# precompile.rb FOLDER: writes NAME.rb.iseq beside each part of the agent, for the Ruby that runs this (agent.rb says when it
-# fits). The paths are those of a box, where the parts will stand.
+# precompile.rb FOLDER: writes NAME.rb.iseq beside each part of the agent, for the Ruby that runs
+# this (agent.rb has the conditions). The paths are those of a box, where the parts will be.
 folder = ARGV.fetch(0)
 Dir.children(folder).grep(/\.rb\z/).sort.each do |name|
   next if %w[agent.rb notebook.rb precompile.rb].include?(name)

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The methods of Ruby's own classes that an answer is made with, as they were before the user's code ran. Programs change
-  # Integer#+ or String#==, by intent or not; while the agent works, what they changed is put back.
+  # The methods of Ruby's own classes that the agent uses, as they were before the user's code ran.
+  # Programs change Integer#+ or String#==, by intent or not; while the agent works, its originals
+  # are restored.
   module Pristine
     extend Own
 
@@ -30,14 +31,15 @@ module ClocheAgent
     DEFINE = Module.instance_method(:define_method)
     REMOVE, UNDEFINE = Module.instance_method(:remove_method), Module.instance_method(:undef_method)
 
-    # Lists are linked here: to walk an array takes Integer#+ and Array#[], which may be what was changed.
+    # Linked lists: walking an array takes Integer#+ and Array#[], which may have been changed.
     Known = Struct.new(:owner, :name, :method, :rest)
     KNOWN = NAMES.inject(nil) do |rest, (owner, names)|
       names.select { |name| owner.method_defined?(name) || owner.private_method_defined?(name) }
         .inject(rest) { |list, name| Known.new(owner, name, owner.instance_method(name), list) }
     end
 
-    # Tells when the class is changed; until one is there is nothing to look for. No method is called that could be what changed.
+    # Set a flag when the class is changed; until then there is nothing to restore. Calls no method
+    # that could itself have been changed.
     def self.watch(owner)
       layer = Module.new
       %i[method_added method_removed method_undefined].each do |event|
@@ -51,19 +53,19 @@ module ClocheAgent
     end
 
     class << self
-      # Everything of ours on the main thread is done between these two.
+      # All work of the agent on the main thread is done between these two.
       def restore
         @is_ours = true
         put_all_back
       end
 
-      # The user's changes are there again.
+      # Apply the user's changes again.
       def reapply
         @is_ours = false
         change_all_again unless @guests
       end
 
-      # For what is ours in the middle of the user's, on any thread. How many are at it is a list: to count takes Integer#+.
+      # Agent work within user code, on any thread. The nesting is a list: counting takes Integer#+.
       def during
         @guests = [@guests]
         put_all_back
@@ -73,7 +75,7 @@ module ClocheAgent
         change_all_again unless @guests || @is_ours
       end
 
-      # For what is the user's in the middle of `during`.
+      # User code within `during`.
       def outside
         @guests = @guests[0]
         change_all_again unless @guests || @is_ours
@@ -83,7 +85,7 @@ module ClocheAgent
         put_all_back
       end
 
-      # While the main thread waits for a request and others go on.
+      # For the main thread, while it waits for a request and others go on.
       def idle
         reapply
         yield
@@ -91,7 +93,7 @@ module ClocheAgent
         restore
       end
 
-      # What is changed in the block is ours.
+      # Changes in the block are the agent's.
       def trusting
         was_touched = @is_touched
         yield
@@ -103,14 +105,14 @@ module ClocheAgent
         @is_touched = true
       end
 
-      # What has been changed up to here is ours, or a library's that can be trusted with it.
+      # Changes up to here are the agent's, or a trusted library's.
       def trust
         @is_touched = false
       end
 
       private
 
-      # Nothing is lost where it is done twice.
+      # Idempotent: doing it twice is harmless.
       def put_all_back
         changed = @changed
         known = @is_touched ? KNOWN : nil
@@ -136,7 +138,7 @@ module ClocheAgent
         nil
       end
 
-      # A method may be redefined, undefined, or hidden by one of a module that was prepended.
+      # A method may be redefined, undefined, or hidden by one of a prepended module.
       def put_back(known, now, changed)
         owner = now ? now.owner : known.method.owner
         changed = Known.new(owner, known.name, now, changed)
@@ -157,7 +159,7 @@ module ClocheAgent
       end
     end
 
-    # What is prepended to one of them hides its methods.
+    # A module prepended to one of them hides its methods.
     module WatchLayers
       private
 

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # Values that few programs send: dates, sets, typed arrays, patterns, errors, and references among containers. Loaded when
-  # first met.
+  # Values that few programs send: dates, sets, typed arrays, patterns, errors, and references among
+  # containers. Loaded on first use.
   module Rare
     extend Own
 
     DAY, CLOCK = /([0-9]{4})-([0-9]{2})-([0-9]{2})/.freeze, /([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?/.freeze
     DATE = /\A#{DAY}(?:T#{CLOCK}(Z|[-+][0-9]{2}:[0-9]{2})?)?\z/.freeze
-    # How pack and unpack spell the wire's types, and what an integer of it may be.
+    # The wire's types in the notation of pack and unpack, and the range of an integer type.
     TYPES = {
       "i8" => ["c*", -(1 << 7)...(1 << 7)], "u8" => ["C*", 0...(1 << 8)], "u8c" => ["C*", 0...(1 << 8)],
       "i16" => ["s<*", -(1 << 15)...(1 << 15)], "u16" => ["S<*", 0...(1 << 16)],
@@ -17,13 +17,13 @@ module ClocheAgent
       "f32" => ["e*", nil], "f64" => ["E*", nil]
     }.freeze
     FLAGS = {"i" => Regexp::IGNORECASE, "s" => Regexp::MULTILINE}.freeze
-    # An escape, a class of characters: what stands in them is no anchor.
+    # An escape or a class of characters: its content is no anchor.
     NO_ANCHOR = /\\.|\[(?:\\.|[^\]\\])*\]/m.freeze
     SENDABLE = Regexp::IGNORECASE | Regexp::MULTILINE | Regexp::FIXEDENCODING
     CLASS_NAME = /\A[A-Za-z]{1,64}\z/.freeze
     PARTS_OF_ERROR = %w[name message stack fields].freeze
 
-    # The zone of a time that has none. Ruby has only times with a zone; this one says 0 and is not sent.
+    # The zone of a time that has none. Ruby has only times with a zone; this one is 0 and is not sent.
     NAIVE = Object.new
     class << NAIVE
       def local_to_utc(time)
@@ -41,7 +41,7 @@ module ClocheAgent
     class << self
       # ---- Ruby to the wire ----
 
-      # False when the value is none of these.
+      # False if the value is none of these.
       def encode(encoder, value, depth)
         case value
         when Time then encoder.tag("date", %("v":"#{time_text(value)}"))
@@ -82,7 +82,7 @@ module ClocheAgent
         decoder.one(node["v"], depth + 1)
       end
 
-      # A block is told the error before its fields, which may refer to it.
+      # A block receives the error before its fields, which may refer to it.
       def error(decoder, node, depth)
         told = decoder.only(node, Hash)
         decoder.check_depth(depth)
@@ -134,7 +134,7 @@ module ClocheAgent
         true
       end
 
-      # ^ and $ are the ends of lines in Ruby, which is what flag m says elsewhere: it is there where they are.
+      # ^ and $ are the ends of lines in Ruby, which is flag m elsewhere: so the flag is sent if they occur.
       def pattern(encoder, value)
         raise Refused, "Regexp of bytes or with flag x cannot be sent: return its source" unless value.options & ~SENDABLE == 0
         source = value.source.encode(Encoding::UTF_8)
@@ -217,18 +217,19 @@ module ClocheAgent
     end
   end
 
-  # Errors of other languages, as exceptions: of Ruby's own class of that name where there is one, else of one that says the name.
+  # Errors of other languages, as exceptions: of Ruby's own class of that name if there is one, else
+  # of a class that holds the name.
   module HostErrors
     extend Own
 
-    # What every such error has: the fields the host gave it, each also a method of its own name.
+    # Members of every such error: the host's fields, each also a method of its own name.
     module Fields
       def fields
         @fields ||= {}
       end
     end
 
-    # Named when nobody looks: users see no name of ours.
+    # Named before any user code runs: users see no name of the agent's.
     HostError = Agent.named(:HostError, Class.new(StandardError) do
       include Fields
 
@@ -264,7 +265,7 @@ module ClocheAgent
     end
   end
 
-  # Of a value with references: numbers every container as it opens.
+  # Decodes a value with references: numbers every container as it opens.
   class Rebuilder < Decoder
     INDEX = /\A(?:0|[1-9][0-9]{0,9})\z/.freeze
 
@@ -316,7 +317,7 @@ module ClocheAgent
       value
     end
 
-    # Its hash would change while it is open, and visit what is shared as often as it is met.
+    # Its hash would change while it is open, and would visit shared values at each occurrence.
     def check_key(value, seen, depth)
       return unless Array === value || Hash === value || Set === value
       check_depth(depth)
@@ -334,7 +335,7 @@ module ClocheAgent
       end
     end
 
-    # What the class is made of stands for it, but only once it is known.
+    # The class's content stands for it, but only once it is decoded.
     def open_class(node, depth)
       number = @opened.size
       @opened << @unfinished

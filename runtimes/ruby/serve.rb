@@ -7,7 +7,7 @@ module ClocheAgent
 
     PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32_700, -32_600, -32_601, -32_602
     THREW, CANNOT_FORK = -32_000, -32_001
-    LIBRARY = "#{FOLDER}/libcloche-guest.so" # there when the process is to be a template
+    LIBRARY = "#{FOLDER}/libcloche-guest.so" # exists if the process is to be a template
     CALL = {"code" => String, "filename" => String, "function" => [String, NilClass], "args" => Array, "holes" => Array,
             "kwargs" => Hash, "order" => [Array, NilClass], "resultBytes" => Integer, "globals" => Hash, "imports" => Hash}.freeze
     PREPARE = {"code" => String, "filename" => String, "globals" => Hash, "imports" => Hash}.freeze
@@ -19,10 +19,10 @@ module ClocheAgent
     CONTEXT_METHODS = %w[open cell describe complete branch enter].to_h { |name| [name, true] }.freeze
     STREAMS = [$stdout, $stderr].freeze
 
-    # Params that are not what spec/agent.md says.
+    # Params that violate spec/agent.md.
     class Invalid < StandardError; end
 
-    # The process is to end with this status, its at_exit blocks run.
+    # The process exits with this status, after its at_exit blocks.
     class Leave < Exception
       attr_reader :status
 
@@ -34,7 +34,7 @@ module ClocheAgent
 
     class << self
       attr_reader :channel
-      # What `open` has made of this process (cells.rb).
+      # The context after `open` (cells.rb).
       attr_accessor :context
 
       def main
@@ -50,12 +50,12 @@ module ClocheAgent
         exit(status) unless is_good
       end
 
-      # In a child that the user's code forked. One of our own needs the channel until it is in its box.
+      # In a child that the user's code forked. The agent's own children need the channel until they are in their box.
       def forked
         @channel&.drop unless @is_branching
       end
 
-      # The frame to send, as [text, attachments], or nil for what needs no answer.
+      # The frame to send, as [text, attachments], or nil if the message needs no response.
       def respond(frame)
         request = read_request(frame[0], frame[2])
         return request unless Hash === request
@@ -69,7 +69,7 @@ module ClocheAgent
         __send__(METHODS[method], number, request["params"], frame[1])
       end
 
-      # What is the user's own runs here: open to interrupts, with what was changed of Ruby left as it is.
+      # User code runs here: open to interrupts, with its changes to Ruby in place.
       def for_user
         Hooks.unmute
         Pristine.reapply
@@ -94,7 +94,7 @@ module ClocheAgent
         request
       end
 
-      # What user code may have left armed would otherwise run inside the agent.
+      # Disarm handlers and hooks of user code: otherwise they would run inside the agent.
       def settle_down
         Pristine.restore
         set_trace_func(nil)
@@ -128,18 +128,18 @@ module ClocheAgent
         @bridge
       end
 
-      # A child that the user's code forked has come to the end of it.
+      # A child that the user's code forked has reached the end of the code.
       def child_ended(error)
         child_failed(error, "") if error
         raise Leave, 0
       end
 
-      # The template that this process is, also as a context; nil when it is none.
+      # The template of this process, also as a context; nil if there is none.
       def forks
         @is_template ? @template : nil
       end
 
-      # What stands in the way of forking this context; nil when it will do so until the next request comes.
+      # The fork blocker of this context; nil if it will fork until the next request arrives.
       def branch
         return "this context was not made to be forked" unless @is_template
         hindrance = @template.hindrance(@channel)
@@ -175,7 +175,7 @@ module ClocheAgent
         @template.warm_up
       end
 
-      # Nobody waits yet.
+      # No request waits yet.
       def get_ready
         @is_notebook ? Cells.get_ready : @template.get_ready
       end
@@ -186,13 +186,13 @@ module ClocheAgent
           frame = (@context ? @bridge.next_request : @channel.read) or return
           answer = respond_in_any_case(frame)
           raise Leave, 0 unless @channel.mine?
-          # Threads of a context may have something to send too.
+          # Threads of a context may send frames too.
           @context ? @bridge.send_frame(*answer) : @channel.send(*answer) if answer
           branch_out if @is_branching
         end
       end
 
-      # Forks until the next request comes; in a child goes on as a context on a channel of its own.
+      # Forks until the next request arrives; in a child goes on as a context on a channel of its own.
       def branch_out
         folder = Dir.pwd
         is_template = @template.branches(@channel)
@@ -208,12 +208,12 @@ module ClocheAgent
       rescue Leave
         raise
       rescue Exception => late
-        # A handler of the user's that fired between the lines.
+        # A signal handler of the user's fired between the lines.
         settle_down
         interrupted(late)
       end
 
-      # Without a stack: what the user's code did last is not known here.
+      # Without a stack: the last line of the user's code is not known here.
       def interrupted(error)
         message = begin
           String(error.message)
@@ -223,7 +223,7 @@ module ClocheAgent
         failure(@number, THREW, message, { "type" => Agent.class_name(error), "message" => message, "stack" => "" })
       end
 
-      # parsed: the message, where somebody has read it already.
+      # parsed: the message, if it was parsed before.
       def read_request(text, parsed)
         request = parsed || JsonText.parse(text)
         return request if Hash === request && request["jsonrpc"] == "2.0" && String === request.fetch("method", "")
@@ -249,7 +249,7 @@ module ClocheAgent
         end
       end
 
-      # Whether the set-up leaves contexts to be forked from it.
+      # True if the set-up leaves contexts to be forked from it.
       def notebook?
         Object.const_defined?(:ClocheNotebook_, false) && load_cells.notebook?
       end
@@ -271,7 +271,7 @@ module ClocheAgent
         success(number, nil, "", 0)
       end
 
-      # A script: its streams and its exit code are the answer.
+      # A script: its streams and its exit code are the result.
       def answer_run(number, params, attachments)
         request = read_params(params, attachments, RUN)
         raise Leave, run_script(request)
@@ -290,7 +290,7 @@ module ClocheAgent
         1
       end
 
-      # The block: from the request to a value and what stands before it in the result's JSON.
+      # The block maps the request to a value and the head of the result's JSON.
       def answer_code(number, params, attachments, shapes)
         request = read_params(params, attachments, shapes)
         begin
@@ -307,7 +307,8 @@ module ClocheAgent
         failure(number, INVALID_PARAMS, error.message, "type" => "TypeError", "message" => error.message, "stack" => "")
       end
 
-      # What the host declared: at the top level of the code, and for require. A prefix's stays, on the new channel.
+      # Declare the host's functions: at the top level of the code, and for require. A prefix's
+      # declarations stay, on the new channel.
       def offer_host(request)
         return if @bridge.nil? && request["globals"].empty? && request["imports"].empty?
         Agent.part("rare")
@@ -315,7 +316,7 @@ module ClocheAgent
         bridge.declare(request["globals"], request["imports"])
       end
 
-      # ---- answers ----
+      # ---- responses ----
 
       def success(number, value, head, limit, filename = "main.rb")
         encoder = Encoder.new(limit)
@@ -344,13 +345,14 @@ module ClocheAgent
         Agent.part("errors")
         Errors.describe(error, filename)
       rescue Exception
-        # A signal that came before its handler was put aside raises here, once.
+        # A signal that came before its handler was muted raises here, once.
         retry if (tries += 1) < 3
-        # Out of memory or stack, or an exception that fights its own description.
+        # Out of memory or stack, or an exception whose own description throws.
         {"type" => Agent.class_name(error), "message" => "", "stack" => ""}
       end
 
-      # As in a plain interpreter: a forked child that throws says so on stderr, or ends with the status of its exit.
+      # As in a plain interpreter: a forked child that throws prints that to stderr, or ends with
+      # the status of its exit.
       def child_failed(error, filename)
         raise Leave, error.status if SystemExit === error
         tell_on_stderr(error, filename)

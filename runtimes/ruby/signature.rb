@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # From a request's arguments to those of a call. What Ruby would refuse is refused here, by name and before anything runs.
+  # Maps a request's arguments to those of a call. Arguments that Ruby would reject are rejected
+  # here, by name and before anything runs.
   class Signature
     include Own
 
-    # As in other languages: a last parameter of such a name takes the keywords that are nobody's.
+    # As in other languages: a last parameter of such a name takes the unclaimed keywords.
     OPTIONS = %i[options opts config].freeze
 
     class << self
@@ -17,7 +18,7 @@ module ClocheAgent
         signature.arguments
       end
 
-      # Can names of parameters be seen? Methods written in C often have none.
+      # True if names of parameters are visible. Methods written in C often have none.
       def known?(callable)
         callable.parameters.all? { |_, name| name }
       end
@@ -64,7 +65,7 @@ module ClocheAgent
       @parameters.any? { |kind, _| kind == wanted }
     end
 
-    # lead, optional, post: what Ruby fills first, what then, and what it fills from the end.
+    # lead, optional, post: in the order in which Ruby fills them; post is filled from the end.
     def sort_positions
       positional = @parameters.select { |kind, _| %i[req opt rest].include?(kind) }
       cut = positional.index { |kind, _| kind != :req } || positional.size
@@ -94,7 +95,7 @@ module ClocheAgent
       @is_spaced = true
     end
 
-    # Nothing left out and nothing by name: Ruby's own way of filling parameters.
+    # Nothing omitted and nothing by name: Ruby's own way of filling parameters.
     def counted
       missing = (@lead + @post)[@placed.size]
       refuse("missing argument #{label(missing[1], @placed.size)}") if missing && !@is_lenient
@@ -102,7 +103,7 @@ module ClocheAgent
       @placed.values
     end
 
-    # By place. What is left out must be optional, and so must all that follows it.
+    # By position. An omitted parameter must be optional, and so must all that follow it.
     def spaced
       last = @placed.keys.max
       refuse_surplus(last ? last + 1 : 0)

@@ -3,7 +3,7 @@
 require "fiddle"
 
 module ClocheAgent
-  # Being a template: warm, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one.
+  # Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one.
   class Template
     include Own
 
@@ -11,13 +11,13 @@ module ClocheAgent
               bigdecimal ostruct erb uri optparse shellwords timeout benchmark csv yaml forwardable delegate singleton observer
               open3 logger pp prettyprint English monitor etc io/console io/wait zlib base64 matrix prime tsort].freeze
     TEXT_SIZE = 1024
-    # From here on a template has huge pages of its own, which cost a prefix memory and save each run time.
+    # After so many forks a template gets huge pages of its own, which cost a prefix memory and save each run time.
     FORKS_OF_A_BUSY_ONE = 32
     REHEARSALS = 20
     IDLE_SECONDS, PAUSE = 4, 0.05
-    # Free places for objects: a child that has them copies no page to make more, and needs no collection soon.
+    # Free object slots: a child that has them copies no page to make more, and needs no collection soon.
     ROOM, KEPT_MAX = 100_000, 200_000
-    # What malloc is asked for until it has no gap of that size left, and how often at most.
+    # Sizes that are allocated until malloc has no gap of that size left, and the most allocations of each.
     BLOCKS, BLOCKS_MAX = (24..1032).step(16).to_a.reverse.freeze, 20_000
     REHEARSED = [
       ["args", nil, [1, "two", 3.5, nil, [true], {"key" => "value"}]],
@@ -32,7 +32,7 @@ module ClocheAgent
       @library = Fiddle.dlopen(Serve::LIBRARY)
       @wait, @child, @start = %w[wait child start].map { |name| function(name, []) }
       @wait_for = function("wait_for", [Fiddle::TYPE_INT])
-      # Threads go on meanwhile.
+      # Other threads go on meanwhile.
       @idle = function("idle", [Fiddle::TYPE_INT], Fiddle::TYPE_INT, need_gvl: false)
       @reap = function("reap", [], Fiddle::TYPE_VOID)
       @parent = function("parent", [Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
@@ -44,19 +44,19 @@ module ClocheAgent
       raise SystemCallError.new("cannot become a template", -started) unless started == 1
     end
 
-    # What most code requires is there before it asks; so are the agent's own rarely used parts.
+    # Prewarm: load files that most code requires, and the agent's own rarely used parts.
     def warm_up
       WARM.each do |name|
-        Code::MAIN.__send__(:require, name) # RubyGems' own, from the first one on
+        Code::MAIN.__send__(:require, name) # RubyGems' own `require`, from the first one on
       rescue LoadError
-        next # an image may have been stripped of it
+        next # stripped from the image
       end
       %w[rare errors bridge].each { |name| Agent.part(name) }
       Pristine.trust
       rehearse(REHEARSALS, REHEARSED)
     end
 
-    # nil, or what stands in the way of forking.
+    # nil, or the fork blocker.
     def freeze(channel)
       [$stdout, $stderr].each { |stream| stream.flush rescue nil }
       settle_heap
@@ -66,7 +66,7 @@ module ClocheAgent
       hindrance
     end
 
-    # Returns in a child only, with whether it is itself to be a template.
+    # Returns in a child only: true if the child may itself become a template.
     def children(channel)
       channel.rest
       forks = 0
@@ -80,17 +80,17 @@ module ClocheAgent
       Process.exit!(0)
     end
 
-    # What stands in the way of forking a context as it is now, or nil.
+    # The fork blocker of a context as it is now, or nil.
     def hindrance(channel)
       others = Thread.list.size - 1
       return "#{others} thread#{"s" if others > 1} of Ruby #{others > 1 ? "are" : "is"} alive" if others > 0
       await_idle_threads
       return nil unless refusal(channel)
-      GC.start # a file that nobody refers to any more is no reason
+      GC.start # unreferenced open files are no blocker
       refusal(channel)
     end
 
-    # Returns nil when the next request has come, and in a child as `children` does.
+    # Returns nil when the next request has arrived, and in a child as `children` does.
     def branches(channel)
       until channel.held? || @wait_for.call(channel.number) != 1
         pid = fork_child
@@ -102,7 +102,7 @@ module ClocheAgent
       end
     end
 
-    # 1 when something is to be read on the channel; 0: forks may have ended.
+    # 1 if the channel is readable; 0: forks may have ended.
     def idle(number)
       @idle.call(number)
     end
@@ -111,7 +111,7 @@ module ClocheAgent
       @reap.call
     end
 
-    # Nobody waits yet: what the first call will touch is copied from the template now.
+    # No request waits yet: pages that the first call will touch are copied from the template now.
     def get_ready
       rehearse(1, REHEARSED[0, 1])
     end
@@ -119,12 +119,13 @@ module ClocheAgent
     private
 
     def function(name, takes, gives = Fiddle::TYPE_INT, need_gvl: true)
-      # Ruby 2.7 never holds other threads up.
+      # Ruby 2.7 never blocks other threads here.
       options = RUBY_VERSION.to_i < 3 ? {} : {need_gvl: need_gvl}
       Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, **options)
     end
 
-    # Since Ruby 3.3 a fork starts Ruby's own thread for timers in the child, and once in the parent: here, before the threads are counted.
+    # Since Ruby 3.3 a fork starts Ruby's own thread for timers in the child, and once in the
+    # parent: here, before the threads are counted.
     def prepare_forks
       refused = function("watch_fork", []).call
       raise SystemCallError.new("watch forks", -refused) if refused.negative?
@@ -137,7 +138,7 @@ module ClocheAgent
       -error.errno
     end
 
-    # Code that has run has its caches filled, and each page that is written after a fork is copied.
+    # Run code before the fork: its caches are filled then, and each page written after a fork is copied.
     def rehearse(times, codes)
       name, verbose = $PROGRAM_NAME, $VERBOSE
       $VERBOSE = nil # the same methods again and again
@@ -154,7 +155,7 @@ module ClocheAgent
       Serve.respond([+text, "".b])
     end
 
-    # Ruby keeps the system's thread of a thread that has ended for three seconds, for the next one.
+    # Ruby keeps the system thread of a finished thread for three seconds, for the next one.
     def await_idle_threads
       IDLE_SECONDS.fdiv(PAUSE).ceil.times do
         break if Thread.list.size > 1 || Dir.children("/proc/self/task").size <= @threads
@@ -162,8 +163,9 @@ module ClocheAgent
       end
     end
 
-    # A forked child copies each page that it writes to. What it allocates shall lie together: on pages of the object heap and in
-    # pieces of malloc's that are wholly free, not in the gaps that starting and setting up have left.
+    # A forked child copies each page that it writes to. Its allocations shall lie together: on
+    # pages of the object heap and in blocks of malloc's that are wholly free, not in the gaps that
+    # start-up and set-up have left.
     def settle_heap
       Process.respond_to?(:warmup) ? Process.warmup : 3.times { GC.start }
       (@kept ||= []) << Array.new([GC.stat(:heap_free_slots), KEPT_MAX].min) { Object.new }
@@ -184,14 +186,14 @@ module ClocheAgent
       @freeze.call(channel.number, text, TEXT_SIZE) == 0 ? nil : text.unpack1("Z*")
     end
 
-    # Whether the child is itself to be a template.
+    # Returns true if the child may itself become a template.
     def begin_child
       is_template = @child.call == 1
       renew
       is_template
     end
 
-    # What siblings must not share. Ruby itself gives Kernel#rand a new seed after a fork.
+    # Renew state that siblings must not share. Ruby itself gives Kernel#rand a new seed after a fork.
     def renew
       names = Dir.const_defined?(:Tmpname, false) && Dir::Tmpname.const_defined?(:RANDOM, false) && Dir::Tmpname.const_get(:RANDOM)
       names.__send__(:initialize, Random.new_seed) if Random === names

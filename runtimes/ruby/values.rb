@@ -9,21 +9,21 @@ module ClocheAgent
   CLASS_OF = Kernel.instance_method(:class)
   NAME_OF = Module.instance_method(:name)
 
-  # The name of an object's class, even of one that fights it.
+  # The name of an object's class, even if the class overrides its methods.
   def self.class_name(value)
     kind = CLASS_OF.bind_call(value)
     kind = kind.superclass until (name = NAME_OF.bind_call(kind))
     name
   end
 
-  # A class that the user meets has a short name, but no constant.
+  # A class with a short name for the user, but no constant.
   def self.named(name, kind)
     return kind if Object.const_defined?(name, false)
     Object.const_set(name, kind)
     Object.__send__(:remove_const, name)
   end
 
-  # A value that cannot travel; every container adds its step to the path while this passes.
+  # A value that cannot be sent; every container adds its step to the path while this passes.
   class Refused < StandardError
     include Own
 
@@ -40,7 +40,7 @@ module ClocheAgent
 
     def message
       path = @steps.map { |step| text_of(step) }.join
-      # Both ends name the place well enough.
+      # Both ends identify the place well enough.
       path = "#{path[0, PATH_ENDS]}…#{path[-PATH_ENDS..]}" if path.length > 2 * PATH_ENDS
       "$#{path}: #{@what}"
     end
@@ -142,7 +142,7 @@ module ClocheAgent
       @out << '{"$":"' << kind << '",' << fields << "}"
     end
 
-    # A tag around what the block writes.
+    # A tag around the block's output.
     def tagged(kind, field)
       @out << '{"$":"' << kind << '","' << field << '":'
       yield
@@ -155,7 +155,7 @@ module ClocheAgent
       @out << "]"
     end
 
-    # User code runs between the items: what goes wrong here must not pass through its rescue clauses.
+    # User code runs between the items: the agent's exceptions must not pass through its rescue clauses.
     def collect(enumerable, depth)
       list(enumerable, depth) do |add|
         failure = nil
@@ -179,7 +179,7 @@ module ClocheAgent
     def text(value)
       size = value.bytesize
       raise Refused, "string of #{size} bytes is over the maximum of #{STRING_MAX}" if size > STRING_MAX
-      # Escaping multiplies: not before it is known that the text itself has room.
+      # Escaping multiplies the size: check first that the text itself has room.
       too_large(size) if @limit > 0 && size > @limit
       @out << Encoder.quote(value)
     end
@@ -202,7 +202,7 @@ module ClocheAgent
     end
 
     def string(value)
-      # A plain copy: what a subclass overrides does not change what is sent.
+      # A plain copy: overrides of a subclass do not change the text sent.
       value = String.new(value) unless value.instance_of?(String)
       value.encoding == Encoding::BINARY ? attach("bytes", value) : text(utf8(value))
     end
@@ -251,7 +251,7 @@ module ClocheAgent
       @open.delete(value)
     end
 
-    # The keys as they stand in an object's JSON, or nil when more must be known about them.
+    # The keys as an object's JSON has them, or nil if they need a closer look.
     def plain_keys(value)
       symbols = strings = false
       keys = KEYS.bind_call(value).map do |key|
@@ -288,7 +288,7 @@ module ClocheAgent
       raise refusal.at(names[index])
     end
 
-    # The name a key has in an object, or nil when it can only be in a map.
+    # The name of a key in an object, or nil if it can only be in a map.
     def name_of(key)
       case key
       when Symbol then utf8(key.to_s)
@@ -340,7 +340,7 @@ module ClocheAgent
       pairs ? pairs(value, pairs, depth) : Evident.encode_object(self, value, depth)
     end
 
-    # Struct, Data, OpenStruct and whatever else says by a to_h of its own what it is made of. Enumerable's says nothing.
+    # Struct, Data, OpenStruct and other classes with a to_h of their own. Enumerable's does not count.
     def own_pairs(value)
       method = own_to_h(value)
       given = method&.call
@@ -351,11 +351,11 @@ module ClocheAgent
       method = PUBLIC_METHOD.bind_call(value, :to_h)
       method.owner == Enumerable || method.arity > 0 ? nil : method
     rescue Exception
-      nil # it has none, or its method_missing fights
+      nil # it has none, or its method_missing throws
     end
   end
 
-  # What a typed array becomes: an Array that knows what it was, so that it can go back as it came.
+  # A decoded typed array: an Array that keeps its element type, so that it is sent back unchanged.
   TypedArray = named(:TypedArray, Class.new(Array) do
     attr_reader :type
 
@@ -365,11 +365,11 @@ module ClocheAgent
     end
   end)
 
-  # The wire to Ruby. One for a frame: attachments may be used once. Trees of JSON are turned in place.
+  # The wire to Ruby. One decoder for each frame: attachments may be used once. JSON trees are converted in place.
   class Decoder
     include Own
 
-    # The value holds a reference: few do, and only for them are containers numbered.
+    # The value holds a reference: few do, and containers are numbered only for them.
     class Referring < StandardError; end
 
     NUMBERS = {"NaN" => Float::NAN, "Infinity" => Float::INFINITY, "-Infinity" => -Float::INFINITY, "-0" => -0.0}.freeze
@@ -439,7 +439,7 @@ module ClocheAgent
       out
     end
 
-    # Where containers are numbered, the order of keys counts.
+    # The order of keys counts if containers are numbered.
     def ordered(pairs)
       pairs
     end
@@ -494,7 +494,7 @@ module ClocheAgent
 
     private
 
-    # No recursion: what is nested too deeply is found later, and said better.
+    # No recursion: deep nesting is found later, with a better message.
     def refers?(node)
       waiting = [node]
       while (node = waiting.pop)

@@ -1,5 +1,6 @@
-// TypeScript to JavaScript by its own compiler: for decorators, JSX, `accessor` and `using`, which have to be written anew. A function
-// of `host`, run in the agent's own realm, where the compiler finds no file system. It costs a cold call a quarter of a second.
+// TypeScript to JavaScript by its own compiler: for decorators, JSX, `accessor` and `using`, which
+// cannot be blanked out. A function of `host`, run in the agent's own realm, where the compiler
+// finds no file system. It costs a cold call a quarter of a second.
 'use strict'
 
 let library
@@ -10,7 +11,7 @@ function load () {
   return module.exports
 }
 
-// The library's names of what tsconfig.json says, and what it takes for granted.
+// The library's names for the settings of tsconfig.json, and the defaults.
 function optionsOf (settings, isCell) {
   const { ScriptTarget, ModuleKind, ModuleDetectionKind, JsxEmit } = library
   const { experimentalDecorators = false, emitDecoratorMetadata = false, jsx, jsxFactory, jsxFragmentFactory, jsxImportSource, target, useDefineForClassFields } = settings
@@ -29,7 +30,7 @@ function optionsOf (settings, isCell) {
   }
 }
 
-// As the other library's failures, with the place in the code as it was given.
+// Failures in the form of the other library's, with the place in the given code.
 function failure (code, start, message) {
   const before = code.slice(0, start).split(/\r\n|[\n\r\u2028\u2029]/)
   return { code: 'InvalidSyntax', message, startLine: before.length, startColumn: before[before.length - 1].length, isExact: true }
@@ -37,7 +38,7 @@ function failure (code, start, message) {
 
 const IMPORT_OF_JSX = /^import \{ ((?:\w+ as _\w+(?:, )?)+) \} from ("[^"\n]+");$/gm
 
-// The compiler makes modules; what was none becomes none.
+// The compiler makes modules; code that was none becomes none again.
 function asWritten (printed, scan) {
   const bare = printed.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n').replace(/\nexport \{\};\s*$/, '\n')
   const without = bare.replace(IMPORT_OF_JSX, '')
@@ -45,7 +46,7 @@ function asWritten (printed, scan) {
   return bare.replace(IMPORT_OF_JSX, (all, names, from) => `const { ${names.replace(/ as /g, ': ')} } = require(${from});`)
 }
 
-// The compiler leaves out such a decorator without a word.
+// The compiler silently drops such a decorator.
 const refuseParameters = (code) => () => (file) => {
   const visit = (node) => {
     const decorator = library.isParameter(node) ? node.modifiers?.find(library.isDecorator) : undefined
@@ -59,7 +60,7 @@ const refuseParameters = (code) => () => (file) => {
   return file
 }
 
-// {code, mappings}; throws what the other library would.
+// {code, mappings}; throws the same errors as the other library.
 function compile (code, { isJSX, isCell, settings }) {
   library ??= load()
   const before = code.includes('@') && settings.experimentalDecorators !== true ? [refuseParameters(code)] : []

@@ -1,13 +1,13 @@
 'use strict'
-// Files in TypeScript that the code imports or requires: `./lib`, `./lib.ts`, and `./lib.js` where there is a lib.ts instead; and
-// what tsconfig.json calls otherwise.
+// TypeScript files that the code imports or requires: `./lib`, `./lib.ts`, and `./lib.js` if there
+// is a lib.ts instead; and names mapped by tsconfig.json.
 const fs = require('node:fs')
 const Module = require('node:module')
 
 const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.jsx']
 const DECLARATIONS = /\.d\.[cm]?ts$/
 const isOwn = (file) => EXTENSIONS.some((extension) => file.endsWith(extension))
-const mapped = (specifier, file) => require('./tsconfig.cjs').mapped(specifier, file) // loaded when it is asked for
+const mapped = (specifier, file) => require('./tsconfig.cjs').mapped(specifier, file) // loaded on first use
 const isBare = (specifier) => !/^(\.{0,2}\/|\.{1,2}$)/.test(specifier) && !Module.builtinModules.includes(specifier.replace(/^node:/, ''))
 
 // The names under which a file may be found for a specifier of a file in TypeScript.
@@ -25,7 +25,7 @@ Module._resolveFilename = { _resolveFilename (specifier, parent, ...rest) {
       if (thrown?.code !== 'MODULE_NOT_FOUND' && !`${thrown?.code}`.startsWith('ERR_')) throw thrown
     }
   }
-  return resolve(specifier) // which fails, in its own words
+  return resolve(specifier) // which fails, with its own message
 } }._resolveFilename
 
 function makeFiles ({ translate, scan, program }) {
@@ -49,7 +49,7 @@ function makeFiles ({ translate, scan, program }) {
   }
 
   return {
-    // Not linked; undefined when the file is not in TypeScript.
+    // Not linked; undefined if the file is not in TypeScript.
     module (specifier, require) {
       const file = require.resolve(specifier)
       if (!isOwn(file)) return undefined

@@ -1,12 +1,13 @@
-// TypeScript to JavaScript, by amaro. A function of `host`, run in the agent's own realm. Types become blanks, so that what is left
-// stands where it stood. Code with an enum, a namespace or the like is printed anew, and its places are mapped back; code with
-// decorators, JSX and the like is what compiler.cjs makes of it.
+// TypeScript to JavaScript, by amaro. A function of `host`, run in the agent's own realm. Types
+// become blanks, so that the rest keeps its place. Code with an enum, a namespace or the like is
+// printed anew, and its places are mapped back; code with decorators, JSX and the like goes through
+// compiler.cjs.
 'use strict'
 const { scan } = host
 const { apply } = Reflect
 const PROGRAM = { head: '', tail: '' }
-const BODY = { head: 'async function _() {', tail: '\n}' } // where `return` may stand
-const OPTIONAL = '\v' // blank to JavaScript; scan.cjs looks for it behind a parameter's name
+const BODY = { head: 'async function _() {', tail: '\n}' } // a wrapper in which `return` is allowed
+const OPTIONAL = '\v' // blank to JavaScript; scan.cjs looks for it after a parameter's name
 const CELL = { verbatimModuleSyntax: true }
 const TRANSFORM = { nativeClassProperties: true, noEmptyExport: true }
 
@@ -30,11 +31,11 @@ let stacks
 function load () {
   const modules = { __proto__: null, util: { TextDecoder, TextEncoder }, 'node:buffer': {}, 'WebAssembly bytes': host.readFile('amaro.wasm') }
   const module = { exports: {} }
-  // Before code that may break what they use.
+  // Loaded before user code that may break its dependencies.
   stacks = host.require('./stacks.cjs')
   host.program.useFiles(host.require('./files.cjs').makeFiles({ translate, scan, program: host.program }))
   const compile = host.compile('amaro.cjs', ['exports', 'require', 'module'])
-  // Validating all of the library would double what a cold call pays for it; what the user compiles is validated as ever.
+  // Validating all of the library would double its cost in a cold call; the user's own modules are validated as ever.
   host.require('node:v8').setFlagsFromString('--wasm-lazy-validation')
   compile(module.exports, (name) => modules[name], module)
   host.require('node:v8').setFlagsFromString('--no-wasm-lazy-validation')
@@ -47,7 +48,7 @@ function run (code, mode, more) {
     return library.transformSync(code, { mode, ...more })
   } catch (failure) {
     if (typeof failure?.code === 'string') throw failure
-    library = undefined // it ran out of stack or memory, and is not to be trusted any more
+    library = undefined // it ran out of stack or memory, and cannot be trusted any more
     throw { code: 'Overflow', message: `the code is too large or nested too deeply: ${failure.message}`, startLine: 1, startColumn: 0 } // eslint-disable-line no-throw-literal
   }
 }
@@ -72,8 +73,8 @@ function markOptional (source, stripped) {
   return out + stripped.slice(from)
 }
 
-// Imports that nothing uses are gone, as in TypeScript: what they name may be a type. A name in a template's `${…}` is in use, and
-// whether one is, is not looked at closely.
+// Unused imports are removed, as in TypeScript: their names may be types. A name in a template's
+// `${…}` counts as used, without a closer look.
 const IMPORT = /^([ \t]*import\s+)([^'"();=]*?)(\s*\bfrom\b\s*)(?:_|'[^'\n]*'|"[^"\n]*")[^\n;]*;?/gm
 const blank = (text) => text.replace(/[^\r\n]/g, ' ')
 const localName = (text) => /([\p{ID_Start}$_][\p{ID_Continue}$]*)\s*$/u.exec(text)?.[1]
@@ -149,7 +150,7 @@ const matchAt = (pattern, text, at) => {
   return pattern.exec(text)?.[0]
 }
 
-// As in markOptional; what stands behind a mark moves, and the map with it.
+// As in markOptional; text after a mark moves, and the map with it.
 function markOptionalIn (text, segments, sourceLines) {
   let moved = 0
   for (const segment of segments) {
@@ -166,7 +167,7 @@ function markOptionalIn (text, segments, sourceLines) {
 
 const places = (code) => code.split(/\r\n|[\n\r\u2028\u2029]/)
 
-// {marked, mapped}: the lines of what was printed, and their segments.
+// {marked, mapped}: the printed lines, and their segments.
 function markPrinted (printed, mappings, source) {
   const mapped = decodeMap(mappings)
   const sourceLines = places(source)
@@ -193,7 +194,7 @@ function transform (code, wrap, filename, isCell) {
   return print(code, wrap, filename, { importExportAssignConfig: 'NodeNext' })
 }
 
-// -- what has to be compiled
+// -- code that has to be compiled
 
 let compiler
 function compileAll (code, filename, isJSX, { isCell, isBare }) {
@@ -218,7 +219,7 @@ function wantsCompiler (code) {
   return !knowsUsing && USING.test(masked)
 }
 
-// -- what cannot be run
+// -- code that cannot be run
 
 // The line and a caret, as V8 shows them.
 function excerpt (filename, code, line, column) {
@@ -233,7 +234,8 @@ function syntaxError (message, filename, code, line, column) {
   return error
 }
 
-// Columns of the library count a tab as four, and wide characters as two or three: those of the same text without them do not.
+// The library counts a tab as four columns, and wide characters as two or three: columns of the
+// same text without them are right.
 function columnOf (failure, code, wrap) {
   let { startColumn } = failure
   if (failure.isExact) return startColumn + 1
@@ -254,14 +256,14 @@ function refuse (failure, code, wrap, filename) {
   throw syntaxError(message, filename, code, Math.min(failure.startLine, lines.length), columnOf(failure, code, wrap))
 }
 
-// -- what the agent asks for
+// -- entry points for the agent
 
 const isReturn = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith('Return statement')
 const isImport = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith("'import', and 'export'")
 const JSX = /<\/[A-Za-z][\w.:-]*\s*>|<\/?>|<[A-Za-z][^<>]*\/>/
 const JSX_FILE = /\.[jt]sx$/
 
-// Types are taken away first, and only what stays then is looked at: most code has nothing else.
+// Types are removed first, and only the rest is searched: most code has nothing else.
 function attempt (code, wrap, filename, kind) {
   maps.delete(filename)
   if (JSX_FILE.test(filename) && JSX.test(code)) return compileAll(code, filename, true, kind)
@@ -303,15 +305,15 @@ function translateProgram (code, filename, kind, whenReturning) {
   }
 }
 
-// What looks like a body is read as one first: a failed reading costs as much as a good one.
+// Code that looks like a body is parsed as one first: a failed attempt costs as much as a good one.
 function translateAny (code, filename, kind) {
   if (/^return\b/m.test(code)) return translateBody(code, filename, kind, () => translateProgram(code, filename, kind, (refused) => refused()))
   return translateProgram(code, filename, kind, (refused) => translateBody(code, filename, kind, refused))
 }
 
-const known = new Map() // by file name, what was translated last
-// isBare: for the bare realm, which must not meet a function of the main one; its stacks go through `place`. isCell: a program, whose
-// imports later ones may use.
+const known = new Map() // by file name, the latest translation
+// isBare: for the bare realm, which must not get a function of the main one; its stacks go through
+// `place`. isCell: a program, whose imports later ones may use.
 function translate (given, filename, isBare, isCell) {
   const code = given.replace(/^\ufeff/, '')
   const kind = { isBare, isCell }
@@ -321,7 +323,7 @@ function translate (given, filename, isBare, isCell) {
   return translated
 }
 
-// The place in the user's file of a place in what runs: {line, column}, from 1, or undefined.
+// Maps a place in the translated code to the user's file: {line, column}, from 1, or undefined.
 function find (filename, line, column) {
   const lines = maps.get(filename) ?? []
   let found
@@ -348,7 +350,8 @@ function placePart (filename, part) {
 
 const EXCERPT = /^(.+):(\d+)\n(.*)\n([ \t]*)\^+\n\n/
 
-// The place of the excerpt of what ran, in the user's: {filename, line, column}. It may show what the agent put before the line.
+// Maps the place of an excerpt of translated code to the user's: {filename, line, column}. It may
+// show text that the agent put before the line.
 function placeOfExcerpt ([, filename, line, text, before]) {
   const own = known.has(filename) ? places(known.get(filename).translated)[line - 1] : undefined
   if (own === undefined || !text.endsWith(own)) return undefined
@@ -356,7 +359,7 @@ function placeOfExcerpt ([, filename, line, text, before]) {
   return { filename, ...find(filename, Number(line), column) ?? { line: Number(line), column } }
 }
 
-// V8 does not say where a module does not compile.
+// V8 does not report the place where a module does not compile.
 function placeInModule (message) {
   for (const [filename, { translated }] of known) {
     const found = /^:(\d+):(\d+)$/.exec(host.require('./realm-locate.cjs').locate(translated, message, filename))
@@ -366,7 +369,7 @@ function placeInModule (message) {
   }
 }
 
-// What was thrown, told with the user's lines; what did not compile with its place, as what the library refuses is.
+// Exceptions with the user's lines; code that does not compile with its place, like the errors of the library.
 function explain ({ type, message, stack }) {
   const shown = EXCERPT.exec(stack)
   const isCompiled = type !== 'SyntaxError' || /\n {4}at /.test(stack) || / \(.+:\d+:\d+\)$/.test(message)
@@ -393,7 +396,7 @@ function rehearseOne (code) {
   } catch {}
 }
 
-// What has run is compiled, and is fast in a template's children.
+// Code that has run is compiled, and is fast in a template's children.
 function rehearse () {
   const text = host.readFile('rehearsal.ts').toString()
   for (let i = 0; i < REHEARSALS; i++) for (const code of [text, text + PRINTED, ...BODIES]) rehearseOne(code)

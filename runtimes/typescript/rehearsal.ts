@@ -1,5 +1,5 @@
-// Translated again and again before a template is forked, and never run: most of what the language has, so that the translator
-// is compiled for it.
+// Translated repeatedly before a template is forked, and never run: it uses most of the language,
+// so that the translator is compiled for it.
 import { createHash } from 'node:crypto'
 import { type Dirent, readFileSync as read } from 'node:fs'
 import type { Hash } from 'node:crypto'

@@ -1,10 +1,11 @@
 'use strict'
-// Stacks of code that was printed anew, in the user's places: for the main realm, where Node formats stacks by Error.prepareStackTrace.
+// Stacks of code that was printed anew, in the user's places: for the main realm, where Node
+// formats stacks by Error.prepareStackTrace.
 const { toString } = Error.prototype
 const { prepareStackTrace: plain } = Error // undefined, or Node's own
 const { apply } = Reflect
 
-// The frame as V8 shows it, its place replaced.
+// The frame as V8 shows it, with its place replaced.
 function show (site, find) {
   const text = `${site}`
   const [file, line, column] = [site.getFileName(), site.getLineNumber(), site.getColumnNumber()]
@@ -20,7 +21,7 @@ function headOf (error) {
   }
 }
 
-// find(file, line, column): {line, column} of the user's, or undefined. What the user sets instead stays.
+// find(file, line, column): {line, column} of the user's, or undefined. A prepareStackTrace of the user's own stays.
 function follow (find) {
   if (Error.prepareStackTrace !== plain) return
   const { prepareStackTrace } = { prepareStackTrace: (error, sites) => [headOf(error), ...sites.map((site) => `    at ${show(site, find)}`)].join('\n') }

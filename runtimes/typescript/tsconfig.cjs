@@ -1,5 +1,6 @@
 'use strict'
-// tsconfig.json: the nearest one above a file, with what it extends. Runs in the box, with the rights of the user's code.
+// tsconfig.json: the nearest one above a file, with the files it extends. Runs in the box, with the
+// rights of the user's code.
 const fs = require('node:fs')
 const { createRequire } = require('node:module')
 const path = require('node:path')
@@ -48,7 +49,7 @@ function matched (pattern, specifier) {
 
 const weight = (pattern) => pattern.includes('*') ? pattern.indexOf('*') : Infinity
 
-// The files a specifier may stand for in a file, by `paths` and baseUrl.
+// The files that a specifier in a file may denote, by `paths` and baseUrl.
 function mapped (specifier, file) {
   const { paths = {}, pathsFrom, baseUrl } = settingsFor(file)
   const [pattern] = Object.keys(paths).filter((one) => matched(one, specifier) !== undefined).sort((a, b) => weight(b) - weight(a))

@@ -1,4 +1,5 @@
-"""Backups with squashfs-tools in the sandbox and without: what kind they are, that either kind is restored, and what is said of a program that is missing."""
+"""Backups with squashfs-tools in the sandbox and without: the kind of archive, restoring either
+kind, and the message about a missing program."""
 import os
 import sys
 

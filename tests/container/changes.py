@@ -1,4 +1,4 @@
-"""checkChanges of the container API: what was written before the check is in its answer."""
+"""checkChanges of the container API: the response includes everything written before the check."""
 import os
 import re
 import sys

@@ -1,4 +1,4 @@
-// The genuine packages, from the directory genuine.py installed them into, and what the tests of both share.
+// The genuine packages, from the directory genuine.py installed them into, and helpers for the tests of both.
 import { strict as assert } from "node:assert";
 import { createRequire, register } from "node:module";
 import { join } from "node:path";

@@ -3,7 +3,10 @@
 import { strict as assert } from "node:assert";
 import { test } from "node:test";
 
-/** isNew: what later versions have, is there. isFacade: a namespace is no Durable Object. backups: gives a sandbox that has where to put them. */
+/**
+ * isNew: features of later versions exist. isFacade: a namespace is no Durable Object. backups:
+ * returns a sandbox with a place for backups.
+ */
 export function examples({ sandbox, name, isNew, isFacade = false, parseSSEStream, streamFile, collectFile, backups }) {
         test("quick start", async () => {
                 await sandbox.setEnvVars({ NODE_ENV: "production", API_KEY: "your-api-key", DATABASE_URL: "postgresql://localhost:5432/mydb" });

@@ -1,4 +1,5 @@
-"""Requests that are refused before they come to the container API are refused in its words, and whoever is still sending can read it."""
+"""Requests refused before they reach the container API get its form of error, and a client that is
+still sending can read it."""
 import hashlib
 import os
 import socket
@@ -36,7 +37,7 @@ def test_a_body_over_the_limit_is_answered():
             status, error = send_all(other, 12 * MIB)
             assert status == 413 and is_of_this_api(error, 413) == "FILE_TOO_LARGE", error
             assert other.headers["access-control-allow-origin"] == "*" and other.headers["connection"] == "close"
-        with connect(http) as other:  # whoever reads at once is answered at once
+        with connect(http) as other:  # a client that reads at once gets the response at once
             other.send_head("POST", "/api/write", {"Host": "localhost", "Content-Length": str(12 * MIB)})
             assert (other.read_head(), other.read_body()["code"]) == (413, "FILE_TOO_LARGE")
         with connect(http) as other:

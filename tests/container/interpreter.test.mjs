@@ -25,7 +25,7 @@ const post = (path, body, headers = {}) =>
         fetch(baseUrl + path, { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
 const write = async (path, content) => assert.equal((await post("/api/write", { path, content })).status, 200);
 
-/** Code that goes on when what it printed was read, and a file written then. */
+/** Code that goes on after its output was read, and a file written then. */
 const waitFor = (path) => `import os, time
 print("waits")
 for _ in range(3000):

@@ -1,4 +1,5 @@
-"""The container API has no word for a network: the daemon has a policy for sandboxes that come without one, and a command that could not connect says who may allow it."""
+"""The container API has no option for a network: the daemon has a policy for sandboxes without one,
+and the error of a command that could not connect names the remedy."""
 import os
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_without_one():
         assert events[-1]["data"].startswith("cloche: the sandbox wire has no network"), events
         assert "cloche:" not in run(http, "echo Could not resolve host >&2")["stderr"], "nothing failed"
         assert "cloche:" not in run(http, "echo no >&2; false")["stderr"], "nothing of a network"
-        # A process in the background: in what it printed, and while it goes on.
+        # A background process: in its past output, and while it goes on.
         for command, ends in (("curl -sS -m 5 http://example.org/", True), ("curl -sS -m 5 http://example.org/; printf more >&2; exec sleep 1000", False)):
             status, begun = http.post(BASE + "/api/process/start", NEW, command=command)
             assert status == 200, begun
@@ -85,7 +86,7 @@ def test_rules_that_are_none():
 
 
 def contexts_ahead(*options):
-    """Languages that interpreters are set up for before anybody asks."""
+    """Languages whose interpreters are prewarmed."""
     with listener("mine", *options) as (_, http):
         return http.post("/api/contexts", NEW, language="javascript")[0], http.get("/api/interpreter/health")[1]["status"]
 

@@ -6,7 +6,7 @@ import { baseUrl, events, newest, rejects, server, text } from "./clients.mjs";
 const { SandboxClient, parseSSEStream, streamFile, collectFile } = await newest();
 const overSocket = process.env.TRANSPORT === "websocket";
 const settings = overSocket ? { transportMode: "websocket", wsUrl: `${baseUrl.replace(/^http/, "ws")}/ws` } : {};
-// The class of a whole Sandbox sends this header; it says for sure which age a client is of.
+// The class of a whole Sandbox sends this header; it identifies the age of a client.
 const client = new SandboxClient({ baseUrl, ...settings, defaultHeaders: { "X-Sandbox-Id": "tests" } });
 const { commands, files, processes, ports, git, utils, watch, backup } = client;
 const id = overSocket ? "new-socket" : "new-client";

@@ -158,7 +158,7 @@ test("backups", async () => {
         const restored = await box.restoreBackup({ id: backup.id, dir });
         assert.deepEqual([restored.success, restored.dir], [true, dir]);
         assert.equal((await box.exec(`cd ${dir} && cat one sub/two && ls`)).stdout, "one\ntwo\none\nsub\n");
-        // The kind that the clients unpack themselves; by the answer of the API its maker says which it is.
+        // The kind that the clients unpack themselves; its maker identifies it by the API's response.
         await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one`);
         const kind = (await box.exec("command -v mksquashfs unsquashfs")).exitCode === 0 ? "hsqs" : "";
         assert.equal(Buffer.from(await archive.arrayBuffer()).subarray(0, 4).toString().startsWith("hsqs"), kind === "hsqs");

@@ -66,7 +66,8 @@ umount /usr /etc /proc 2>/dev/null && echo unmounted; mount --bind /tmp /etc 2>/
 
 
 def test_a_guest_does_not_get_what_the_box_shows_out_of_its_root():
-    """What is the image's, or the box's own, stays where it is, from each kind of process that a sandbox has. The twins: names beside them go, come and change."""
+    """Files of the image, or of the box itself, stay in place, for each kind of process in a
+    sandbox. The twins: names beside them can be removed, created and changed."""
     with served() as (_, http):
         assert http.post(BASE + "/api/session/create", NEW, id="alone", isolation=True)[0] == 200
         for session in ("__DISABLE_SESSION__", "alone"):

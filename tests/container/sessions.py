@@ -1,4 +1,4 @@
-"""Sessions of the container API: their directories, their ends, what went wrong in them."""
+"""Sessions of the container API: their directories, their ends, their failures."""
 import json
 import os
 import sys

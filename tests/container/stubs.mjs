@@ -57,7 +57,7 @@ export class ContainerProxy {}
 export const switchPort = (request) => request;
 export const getContainer = (namespace, id) => namespace.get(id);
 
-/** A namespace as getSandbox() wants it: one object of that class for every id, all with the same base URL. */
+/** A namespace for getSandbox(): one object of that class for every id, all with the same base URL. */
 export function namespaceOf(Sandbox, baseUrl, env = {}) {
         const objects = new Map();
         return {
@@ -90,7 +90,7 @@ class Bucket {
         list = async () => ({ objects: [] });
 }
 
-/** What backups find in the environment. */
+/** The environment for backups. */
 export function bucket() {
         globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
         return { BACKUP_BUCKET: new Bucket(), BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };

@@ -1,4 +1,4 @@
-// The examples with the genuine packages; CLIENT says which.
+// The examples with the genuine packages; CLIENT selects one.
 import { after } from "node:test";
 import { baseUrl, newest, old } from "./clients.mjs";
 import { examples } from "./examples.mjs";

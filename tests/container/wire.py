@@ -1,4 +1,4 @@
-"""The container API on the wire: what the genuine clients do not show."""
+"""The container API on the wire: details that the genuine clients hide."""
 import base64
 import json
 import os
@@ -183,7 +183,7 @@ def test_streams_have_no_names_of_events():
 
 
 def runs(http, word):
-    """Whether something of that name runs in the sandbox."""
+    """True if a program of that name runs in the sandbox."""
     status, result = http.post(BASE + "/api/execute", command=f"ps ax -o args | grep '^[{word[0]}]{word[1:]}'; true")
     assert status == 200 and result["stderr"] == "", result
     return word in result["stdout"]
@@ -217,7 +217,7 @@ def test_a_slow_reader_holds_only_his_stream():
             size = sum(len(event["data"]) for event in of_events(slow) if event["type"] == "stdout")
             assert size == 60000000
         with open(f"/proc/{daemon.process.pid}/maps") as maps:
-            if "libasan" not in maps.read():  # it keeps what was freed
+            if "libasan" not in maps.read():  # it keeps freed memory
                 assert daemon.memory() - before < 40 << 20
 
 

@@ -17,7 +17,7 @@ ROUNDS = 400
 
 
 def drain(sock, most=1 << 20):
-    """What comes until the end, or until nothing comes for a while."""
+    """Bytes until the end, or until none arrive for a while."""
     data = b""
     sock.settimeout(5)
     try:
@@ -38,7 +38,7 @@ def is_well(daemon):
 
 
 def settled(daemon, descriptors):
-    """Whether the number of descriptors comes back to what it was (boxes that are kept ready have some)."""
+    """True if the number of descriptors returns to its former value (pooled boxes have some)."""
     until = time.monotonic() + 15
     while daemon.descriptors() > descriptors and time.monotonic() < until:
         time.sleep(0.1)
@@ -216,7 +216,7 @@ def test_thousands_of_bad_callers_leave_nothing(rounds=ROUNDS):
     dice = random.Random(20261121)
     with Daemon("--max-request", "1", level="error") as daemon:
         is_well(daemon)
-        for number in range(rounds // 4):  # what is allocated once
+        for number in range(rounds // 4):  # one-time allocations
             abuse_once(daemon, number, dice)
         until = time.monotonic() + 20
         while is_well(daemon)["runs"]["now"]:
@@ -271,7 +271,7 @@ def test_a_caller_that_does_not_read():
         with WebSocket(daemon.connect()) as web:
             grown = read_nothing(daemon, lambda params: web.ask("script", **params, stream=True), limits)
             assert grown < 16 << 20, grown
-        # One who asks and asks, and never takes an answer, is not asked for more.
+        # A client that sends requests and reads no response: the daemon stops reading from it.
         with daemon.frames() as frames:
             before, sent = daemon.memory(), 0
             frames.socket.settimeout(1)
@@ -313,7 +313,7 @@ def test_without_descriptors_callers_wait():
             while not any(line["event"] == "cannot-accept" for line in daemon.lines()):
                 assert time.monotonic() < until
                 sock = daemon.connect()
-                sock.sendall(HELLO)  # those who say who they are are not dropped for others
+                sock.sendall(HELLO)  # greeted clients are not dropped for others
                 socks.append(sock)
                 frames.call("stats")
             late = daemon.connect()
@@ -325,7 +325,7 @@ def test_without_descriptors_callers_wait():
 
 
 def test_a_run_that_calls_a_host_too_often():
-    """Calls nobody has answered yet have a bound, and a host that answers slowly, one by one, still gets through."""
+    """Pending calls have a bound, and a host that responds slowly, one by one, still gets through."""
     with Daemon(level="error") as daemon:
         is_well(daemon)
         before = daemon.memory()

@@ -1,4 +1,4 @@
-"""Who may ask: users of the socket, tokens on TCP, hosts and origins, and what another's things look like."""
+"""Authorization: users of the socket, tokens on TCP, hosts and origins, and access to the objects of others."""
 import json
 import os
 import socket
@@ -15,7 +15,7 @@ STRANGER = 54321
 
 
 def as_user(uid, gid, daemon, groups=()):
-    """What becomes of a hello said by that user: "greeted", or "cut"."""
+    """The result of a hello by that user: "greeted", or "cut"."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Cancelled, or left alone, at every stage of a request: its answer says so, and nothing is left of it."""
+"""Cancelled, or abandoned, at every stage of a request: its response says so, and nothing is left of it."""
 import os
 import random
 import sys

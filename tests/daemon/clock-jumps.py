@@ -39,7 +39,7 @@ class Clock:
 
 BEGINNING = 1 - time.time()  # of 1970, where a machine without a battery begins
 JUMPS = [10 * YEAR_S, -20 * YEAR_S, 200 * YEAR_S, BEGINNING, 0]
-SLOW = {BEGINNING}  # what takes a second each is tried after this one alone: nothing was ever so far back
+SLOW = {BEGINNING}  # jumps of a second each are tried after this one alone: no clock was ever so far back
 
 
 def saved(sandbox):
@@ -47,7 +47,7 @@ def saved(sandbox):
 
 
 def is_stopped(frames, sandbox):
-    """Asked of all: a question about one is a use of it."""
+    """From the list of all: a request about one counts as use."""
     return [box["state"] for box in frames.call("sandbox.list")["sandboxes"] if box["sandbox"] == sandbox] == ["stopped"]
 
 
@@ -104,7 +104,7 @@ def jumps(daemon, frames, clock):
 
 
 def test_jumps():
-    need_root()  # to see what is saved
+    need_root()  # to read the saved files
     state = ("--state-dir", os.path.abspath("state"))
     os.chmod(".", 0o711)
     with Clock() as clock:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What cells of contexts answer: results, errors, output, displays, and the same told as it comes."""
+"""Responses to cells of contexts: results, errors, output, displays, and the same as events."""
 import os
 import re
 import signal
@@ -238,7 +238,7 @@ def large_displays(n):
     assert content == bytes([9000000 % 251]) * 9000000
 
 
-# -- who does not keep up -----------------------------------------------------------------------------------------
+# -- slow readers --------------------------------------------------------------------------------------------------
 
 WAIT = """
 import os, sys, time
@@ -263,7 +263,7 @@ def a_held_request_loses_nothing(n):
     assert n.frames.call("hold", id=number, hold=True) == {"found": True}
     n.call("file.write", path="go", content="")
     assert n.value("1 + 1", "other") == "2", "others go on meanwhile"
-    n.until_printed(number, b"0000000\n")  # what was on its way is told, then no more
+    n.until_printed(number, b"0000000\n")  # pending output is sent, then no more
     held = -1
     while held != len(n.printed(number)):
         held = len(n.printed(number))

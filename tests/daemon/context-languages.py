@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every language that says it has contexts (`notebook` in its manifest): the same few things of each."""
+"""Every language with contexts (`notebook` in its manifest): the same few checks for each."""
 import json
 import os
 import re
@@ -11,8 +11,10 @@ from context_cells import together
 TIMEOUT = 120
 RUNTIMES = os.path.join(os.environ["CLOCHE_SOURCE"], "runtimes")
 
-# result: a cell whose value is 42; keep, kept: that something stays, by printing "kept"; prints: a line and one on stderr; error: a cell and what its error is called;
-# broken: no program; spins: prints "go" and goes on for ever; sleeps: so too, but waits; exits and dies: the interpreter's end, from within; file: reads /workspace/f.
+# result: a cell with the value 42; keep, kept: a variable that persists, shown by printing "kept";
+# prints: a line and one on stderr; error: a cell and the name of its error; broken: a syntax error;
+# spins: prints "go" and runs forever; sleeps: the same, but waits; exits and dies: the
+# interpreter's end, from within; file: reads /workspace/f.
 JAVASCRIPT = {
     "result": "40 + 2", "keep": "let word = 'ke' + 'pt'", "kept": "console.log(word)", "prints": "console.log('one \\u00e9'); console.error('two')",
     "error": ("throw new RangeError('no')", "RangeError", "no"), "broken": "let x = ;", "spins": "console.log('go'); while (true) {}",

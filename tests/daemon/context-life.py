@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The life of contexts: interrupted, late, cancelled, asked and asking, ended, made again; what they share with their sandbox, and what goes with it."""
+"""The life of contexts: interrupts, timeouts, cancelling, input, ends, restarts; the state they
+share with their sandbox, and the state that ends with it."""
 import json
 import os
 import shutil

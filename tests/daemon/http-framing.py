@@ -1,5 +1,6 @@
-"""Requests that two parsers can read differently: refused with 400 on every listener and every route, and the connection is closed, so that nothing behind them
-is taken for a request of its own. Beside each stands what is permitted."""
+"""Requests that two parsers can read differently: refused with 400 on every listener and every
+route, and the connection is closed, so that following bytes are never parsed as a request of their
+own. Each has a permitted twin."""
 import contextlib
 import os
 import socket
@@ -141,7 +142,7 @@ def assert_refused(connect, name, data, statuses, in_pieces=False):
 
 
 def assert_taken(connect, name, data, statuses):
-    """Twice on one connection: what is behind it is where it was thought to be."""
+    """Twice on one connection: the second request begins at the expected place."""
     with Http(connect()) as http:
         http.socket.sendall(data + data)
         for _ in range(2):
@@ -155,7 +156,7 @@ def try_rows(connect, host, path, statuses, more=b"", pieces=(), bad=BAD):
         if name not in bad:
             continue
         data = fill(text, host, path, more)
-        if not data.endswith(b"Z"):  # what is behind a message of which the end is in doubt
+        if not data.endswith(b"Z"):  # a second message after one of ambiguous length
             data += SMUGGLED
         # A request that is refused for its head closes before its chunks are read.
         refusals = (400, *(status for status in statuses if status != 200)) if text.startswith(CHUNKED) else (400,)
@@ -168,7 +169,7 @@ def try_rows(connect, host, path, statuses, more=b"", pieces=(), bad=BAD):
 
 def test_native_on_the_unix_socket():
     with Daemon(level="error") as daemon:
-        # An empty object is read whole, and refused for what it lacks.
+        # An empty object is read whole, and refused for missing members.
         try_rows(daemon.connect, "localhost", "/v1/prefixes", (400,), JSON, pieces=BAD)
 
 

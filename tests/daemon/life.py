@@ -1,4 +1,4 @@
-"""How the daemon begins and ends: activation, grace, kill, and what is left of it, which is nothing."""
+"""Start and end of the daemon: activation, grace, kill, and no leftovers."""
 import json
 import os
 import signal
@@ -72,7 +72,7 @@ def stop(daemon):
 
 def test_sigterm_lets_runs_end():
     with Daemon("--grace", "20", level="info") as daemon:
-        # The run ends when its host function is answered, which is when somebody waits for it.
+        # The run ends after the response of its host function, which comes when a client waits for it.
         frames, other = daemon.frames(host={("global", "host"): lambda: "done"}), daemon.frames()
         number = frames.ask("call", language="python", code="return host()", globals={"host": {"kind": "function"}})
         while other.call("stats")["bridgeCalls"] == 0:
@@ -178,7 +178,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
     try:
         left = socket.socket(socket.AF_UNIX)
         left.bind(path)
-        left.close()  # as after a crash of the machine: the name is there, nobody listens
+        left.close()  # as after a crash of the machine: the name exists without a listener
         process = subprocess.Popen([DAEMON, "--socket", path, "--log-level", "error"], stdin=subprocess.DEVNULL)
         try:
             until = time.monotonic() + 15
@@ -211,7 +211,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
 
 
 def test_systemd():
-    """Sockets that are handed over, and readiness that is told."""
+    """Sockets from systemd, and readiness notification."""
     directory = tempfile.mkdtemp()
     path, notify_path = os.path.join(directory, "socket"), os.path.join(directory, "notify")
     try:

@@ -15,7 +15,7 @@ from http_client import Http
 from rpc import DAEMON, Daemon, Failed, Frames
 
 USER, OTHER, TEAM = 54321, 54322, 54777
-NAMED = 1  # a user that every host has, and who is in no group of the others
+NAMED = 1  # a user on every host, in no group of the others
 WRITES = {"default": {"create": True, "modify": True, "delete": True}}
 READ = "import os\nfor name in sorted(os.listdir('m')):\n    try: print(name, open('m/' + name).read())\n    except OSError as e: print(name, e.strerror)"
 WRITE = "open('m/new', 'w').write('new')\nopen('m/f', 'w').write('changed')"
@@ -75,7 +75,7 @@ def asked(frames, method, params):
 
 
 def as_user(daemon, questions, uid=USER, groups=(), face=None):
-    """The answers to [(method, params)] that this user gets, who connects himself."""
+    """The responses to [(method, params)] for this user, with a connection of its own."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -203,7 +203,7 @@ def test_the_way_to_the_named_directory_counts():
 
 
 def test_another_file_system_is_named_by_itself():
-    """A user's own may be a program that never answers: nobody waits for it in the daemon."""
+    """A user's own file system may be a program that never responds: the daemon never waits for it."""
     with Tree() as tree:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={USER},gid={USER},mode=700", "none", tree.at("closed/inner")], check=True)
         os.chmod(tree.at("closed"), 0o711)
@@ -262,7 +262,7 @@ def stop_his_own(daemon, requests):
 
 def test_a_user_who_stops_what_runs_as_him_holds_up_nobody_else():
     global USER
-    USER = 54323  # no other test's, for he stops what runs as him there too
+    USER = 54323  # used by no other test, because this one kills all its processes
     with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
         attacker = os.fork()
         if attacker == 0:

@@ -1,4 +1,4 @@
-"""Mounted directories over the wire: what may be mounted, change sets, syncs, and what is asked and told meanwhile."""
+"""Mounted directories over the wire: permitted mounts, change sets, syncs, and the requests and events meanwhile."""
 import json
 import os
 import shutil

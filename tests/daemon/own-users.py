@@ -103,7 +103,7 @@ def test_daemons_that_start_at_once():
 
 
 def test_a_directory_of_the_time_before():
-    """All daemons of root had one user then: what it owns is given to the daemon's own."""
+    """All daemons of root had one user then: its files get the daemon's own user."""
     with Folder() as folder:
         save(folder, "old")
         own(folder.at("old"), OF_ALL)
@@ -134,7 +134,7 @@ def test_one_that_was_given_by_half():
 
 
 def test_what_was_left_there_is_not_followed():
-    """A daemon that was taken over leaves links for root, who gives its directory away."""
+    """A daemon that was taken over leaves links for root, which gives its directory away."""
     with Folder() as folder:
         save(folder, "old")
         os.makedirs(folder.at("victim/a"))

@@ -1,4 +1,4 @@
-"""The supervisor starts the engine and the keeper again after a crash or a hang of either, and says what was lost."""
+"""The supervisor restarts the engine and the keeper after a crash or a hang of either, and reports the losses."""
 import ctypes
 import fcntl
 import os
@@ -45,7 +45,7 @@ def fill(frames):
 
 
 def check_the_line(daemon):
-    """The command line says it at the first use, once."""
+    """The command line reports it at the first use, once."""
     def said(name, *more):
         finished = cli("exec", name, "--socket", daemon.path, *more, "--", "true", env={"XDG_STATE_HOME": os.path.abspath("state")})
         assert finished.code == 0, finished
@@ -63,7 +63,7 @@ def check_the_line(daemon):
 
 def check_again(daemon, family, restarts):
     wait_until(lambda: lines_of(daemon, "engine-ended"), "the engine has not ended")
-    with daemon.frames() as frames:  # whoever connects meanwhile waits in the kernel
+    with daemon.frames() as frames:  # new connections wait in the kernel meanwhile
         assert frames.call("call", language="python", code="return 40 + 2")["result"] == 42
         gone(family, "the engine before")
         stats = frames.call("stats")
@@ -265,7 +265,7 @@ def test_sockets_that_the_engine_shut_down():
         os.close(pidfd)
         os.kill(daemon.engine_pid(), signal.SIGKILL)
         wait_until(lambda: len(lines_of(daemon, "ready")) == 2, "it does not start again")
-        daemon.port = lines_of(daemon, "listening")[-1]["port"]  # any other one: none was asked for
+        daemon.port = lines_of(daemon, "listening")[-1]["port"]  # any port: none was requested
         with daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as other:
             assert frames.call("stats")["restarts"] == other.call("stats")["restarts"] == 1
         assert len(lines_of(daemon, "sockets-broken")) == 1

@@ -1,4 +1,4 @@
-"""Every operation over frames: what it gives, and what it refuses by name."""
+"""Every operation over frames: its results, and its errors by name."""
 import json
 import os
 import sys
@@ -282,7 +282,7 @@ def test_errors_of_json_rpc():
                 raise AssertionError(text[:40])
             except Failed as error:
                 assert error.code == code, (text[:40], error.code, error.message)
-        frames.send({"jsonrpc": "2.0", "method": "stats"})  # told, not asked: no answer
+        frames.send({"jsonrpc": "2.0", "method": "stats"})  # a notification: no response
         frames.send({"jsonrpc": "2.0", "id": "a", "method": "stats", "params": [1]})
         try:
             frames.wait("a")

@@ -40,7 +40,7 @@ def frame(message, attachments=b""):
 
 
 class Frames:
-    """Frames over a connected stream socket. host: what answers calls of host functions, by target."""
+    """Frames over a connected stream socket. host: the functions for calls of the host, by target."""
 
     checks_answers = True  # against spec/answers.def
 
@@ -91,7 +91,7 @@ class Frames:
         return self.next_id
 
     def turn(self):
-        """Take one message: an answer, a call of a host function, or something told."""
+        """Take one message: a response, a call of a host function, or a notification."""
         message, attachments = self.receive()
         if "method" not in message:
             self.answers[message["id"]] = (message, attachments)
@@ -212,7 +212,7 @@ class Daemon:
         return Frames(self.connect(), **options)
 
     def engine_pid(self):
-        """Of the process that serves; self.process is its supervisor."""
+        """The pid of the process that serves; self.process is its supervisor."""
         children = open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()
         return next(int(pid) for pid in children if open(f"/proc/{pid}/comm").read() == "cloched-engine\n")
 
@@ -244,7 +244,7 @@ class Daemon:
         self.log.close()
         if error[0] and os.path.exists(self.log_path):
             sys.stderr.write(self.log_text()[-4000:])
-        # The directory is removed whatever else a process of the daemon's that ends just now removes in it.
+        # Removes the directory even while a process of the daemon, just ending, removes files in it.
         shutil.rmtree(self.directory, ignore_errors=True)
         assert not os.path.exists(self.directory), os.listdir(self.directory)
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Sandboxes over frames: attachments without base64, events, cancelling, holding, who sees what, and what ends with a connection."""
+"""Sandboxes over frames: attachments without base64, events, cancelling, pausing, visibility, and
+objects that end with a connection."""
 import os
 import sys
 import time

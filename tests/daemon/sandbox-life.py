@@ -34,7 +34,7 @@ def test_sandboxes_outlive_the_daemon():
             frames.call("exec", sandbox="a", command="echo kept > f; cd /tmp; export WORD=too")
             status = os.stat(state)
             assert status.st_uid != 0 and status.st_mode & 0o777 == 0o700, "it is the daemon's user's, and nobody else's"
-            number = frames.ask("sandbox.events", sandbox="a")  # what is only told about does not hold up the end
+            number = frames.ask("sandbox.events", sandbox="a")  # event subscriptions do not delay the end
             assert daemon.stop() == 0, number
         with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
             assert frames.call("sandbox.get", sandbox="a")["state"] == "stopped"
@@ -204,7 +204,7 @@ def archive_of(state, name="a"):
 
 
 def damaged(data):
-    """What may have become of an archive, by name."""
+    """Damaged variants of an archive, by name."""
     yield "empty", b""
     yield "one byte", data[:1]
     yield "cut in the middle", data[:len(data) // 2]
@@ -374,7 +374,8 @@ def test_a_change_that_cannot_be_written_changes_nothing():
 
 
 def test_a_directory_that_cannot_be_written():
-    """A full disk, or rights that were taken: the sandbox goes on, says why it is not saved, and what was saved stays."""
+    """A full disk, or lost permissions: the sandbox goes on and reports why it is not saved, and
+    the saved files stay."""
     directory, state = saved_with()
     with directory:
         folder = os.path.join(state, "0", "a")

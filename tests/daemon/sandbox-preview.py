@@ -111,7 +111,7 @@ def test_what_guests_answer():
                 answer = ask(daemon, path)
                 assert answer[0] == 502, (path, answer)
             except Gone:
-                pass  # the head was out already: the connection is cut, so that nobody takes it for all
+                pass  # the head was sent already: the connection is cut, so that the client does not accept a partial body
         try:
             assert "set-cookie" not in ask(daemon, "/split")[1]
         except Gone:
@@ -266,7 +266,7 @@ def test_a_guest_that_does_not_wait_for_the_body():
                     status = ask(daemon, path, "POST", body=bytes(8 << 20))[0]
                     assert status in (200, 302, 502), (path, status)
                 except (Gone, ConnectionError):
-                    pass  # the guest's reset came before what it said
+                    pass  # the guest's reset overtook its data
         assert json.loads(ask(daemon, "/", "POST", body=bytes(40 << 20))[2])["bytes"] == 40 << 20
 
 

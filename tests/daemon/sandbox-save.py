@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A sandbox that cannot be saved: nothing of it is lost, and whoever asked for it is told."""
+"""A sandbox that cannot be saved: it loses nothing, and the caller gets an error."""
 import os
 import shutil
 import signal
@@ -92,7 +92,7 @@ def test_a_save_that_fails_late_keeps_the_files():
 
 
 def other_is_stopped(frames):
-    """Asked of all: a question about one is a use of it."""
+    """From the list of all: a request about one counts as use."""
     return [box["state"] for box in frames.call("sandbox.list")["sandboxes"] if box["sandbox"] == "other"] == ["stopped"]
 
 
@@ -128,7 +128,7 @@ def test_the_end_of_the_daemon_names_what_was_not_saved():
             line, = unsaved(daemon)
             assert line["level"] == "error" and "No space left" in line["message"] and unsaved(daemon, "b") == [], daemon.log_text()
         disk.free()
-        with Daemon(*disk.options) as daemon, daemon.frames() as frames:  # the twin: what fits is saved
+        with Daemon(*disk.options) as daemon, daemon.frames() as frames:  # the twin: a smaller one is saved
             assert frames.call("exec", sandbox="b", command="cat f")["stdout"] == "precious\n"
             assert daemon.stop() == 0 and unsaved(daemon, "b") == []
 
@@ -186,7 +186,7 @@ class Held:
 
 
 def test_what_changes_while_it_is_saved_is_saved_too():
-    """By a save that is asked for then, and by a stop: what was read before is not what there is."""
+    """By a save requested at that time, and by a stop: files read earlier are out of date."""
     for method in ("sandbox.save", "sandbox.stop"):
         with Held() as held:
             state = ("--state-dir", os.path.join(held.directory, "state"))

@@ -86,7 +86,7 @@ def test_terminals():
             s.send(b"exit 7\n")
             last = [message for message in s.messages() if isinstance(message, dict)][-1]
             assert last["type"] == "exit" and last["exitCode"] == 7 and s.closed == 1000, last
-        with Socket(daemon.connect(), A + "/terminal?shell=" + "cat") as s:  # that ended: it is made anew
+        with Socket(daemon.connect(), A + "/terminal?shell=" + "cat") as s:  # it has ended: a new one is made
             s.receive()
             s.send(b"echoed\n")
             s.until(b"echoed\r\nechoed\r\n")

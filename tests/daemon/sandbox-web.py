@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sandboxes over HTTP: JSON, streams of events, what the table says about paths and verbs, and what is refused."""
+"""Sandboxes over HTTP: JSON, streams of events, paths and verbs of the table, and refusals."""
 import base64
 import json
 import os

@@ -1,4 +1,5 @@
-"""What tests of sandboxes over the daemon share: WebSockets of text, bodies in pieces, and a server inside of a sandbox that answers anything."""
+"""Shared by tests of sandboxes over the daemon: WebSockets of text, bodies in pieces, and a
+scriptable server inside of a sandbox."""
 import base64
 import json
 import os
@@ -11,7 +12,7 @@ from http_client import Http
 from rpc import DAEMON, Gone, PATIENCE
 
 
-IS_SANITIZED = b"__asan_init" in open(DAEMON, "rb").read()  # then memory that was given back is kept, and says nothing
+IS_SANITIZED = b"__asan_init" in open(DAEMON, "rb").read()  # then freed memory is kept, and the figures mean nothing
 
 
 class Socket:
@@ -87,7 +88,7 @@ def read_events(http):
 
 
 def read_raw(http):
-    """The body as bytes, whatever its type says."""
+    """The body as bytes, for any type."""
     if http.headers.get("transfer-encoding") == "chunked":
         return b"".join(http.chunks())
     size = int(http.headers.get("content-length", 0))
@@ -129,7 +130,7 @@ def wait_for(what, seconds=20):
         time.sleep(0.05)
 
 
-# Answers a path with bytes given as it started, else tells what it was asked, as JSON.
+# Responds to a path with the bytes given at start-up, else with the request, as JSON.
 SERVER = r"""
 import base64, json, socket, sys, threading
 answers = {path: base64.b64decode(text) for path, text in json.loads(sys.argv[2]).items()}

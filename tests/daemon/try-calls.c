@@ -1,5 +1,5 @@
-/* Enters the filter of the daemon's engine and tries what kills, what is refused, and beside it what is allowed. Prints
- * what was wrong. */
+/* Enters the filter of the daemon's engine and tries calls that kill, calls that are refused,
+ * and permitted ones. Prints failures. */
 #include "jail/filter/filter.h"
 
 #include <errno.h>

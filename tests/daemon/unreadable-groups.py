@@ -1,4 +1,5 @@
-"""Control groups that the keeper may read and the engine may not: the keeper is asked what was used, and nobody waits for it."""
+"""Control groups that the keeper may read and the engine may not: the engine requests the usage
+from the keeper, and nothing blocks meanwhile."""
 import glob
 import os
 import sys
@@ -11,7 +12,7 @@ SPIN = "import time\nbegun = time.process_time()\nwhile time.process_time() - be
 
 
 def close_groups(daemon):
-    """To everybody but root, who the engine is not."""
+    """Close them to all users but root; the engine is not root."""
     keeper = next(pid for pid in task_children(daemon.engine_pid()) if open(f"/proc/{pid}/comm").read() == "cloche-keeper\n")
     closed = [path for path in glob.glob("/sys/fs/cgroup/**/cloche*", recursive=True) if str(keeper) in os.path.basename(path)]
     assert closed, "no group of this keeper was found"

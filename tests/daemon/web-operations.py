@@ -92,7 +92,7 @@ def test_streams_of_events():
         with Http(daemon.connect()) as http:
             http.begin("POST", "/v1/script", {"language": "python", "code": "while True: print('x' * 1000)"}, accept="text/event-stream")
             next(read_events(http))
-        with daemon.frames() as frames:  # whoever went took his run along
+        with daemon.frames() as frames:  # a client that disconnects ends its run
             until = time.monotonic() + 10
             while frames.call("stats")["runs"]["now"]:
                 assert time.monotonic() < until
@@ -211,7 +211,7 @@ def test_the_openapi_document_says_what_the_server_does():
                 body = {key: value for key, value in WHOLE[path].items() if key != name}
                 assert not check_schema(schema, body) and http.request("POST", path, body=body)[0] == 400
         assert refused > 1000, refused
-        # And what the schema permits is not refused for its shape.
+        # Values that the schema permits are not refused for their shape.
         schema = document["paths"]["/v1/call"]["post"]["requestBody"]["content"]["application/json"]["schema"]
         for more in ({"args": []}, {"kwargs": {}}, {"limits": {"wallMs": 5000, "pids": 0}}, {"files": {"a": {"content": "x", "mode": 384}}},
                      {"resultOptions": {"includeChanges": False}}, {"filename": "x.py"}, {"stream": False}, {"warm": False}):

@@ -1,4 +1,4 @@
-"""Archives nobody vouches for. Each is refused before anything is written, and has a twin that is taken."""
+"""Untrusted archives. Each is refused before anything is written, and has a twin that is accepted."""
 import io
 import os
 import random
@@ -139,7 +139,7 @@ def test_archives_that_are_none_or_not_whole():
 def test_encrypted_archives():
     with Files({"secret": "x" * 100}) as f:
         data = bytearray(make_zip())
-        for signature, at in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flag that says so, in both headers
+        for signature, at in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flag for this, in both headers
             data[data.index(signature) + at] |= 1
         f.make("x.zip", bytes(data))
         assert "encrypted" in f.refused("bad_archive", "archive.extract", path="x.zip", to="u")

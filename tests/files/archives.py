@@ -1,4 +1,4 @@
-"""Archives: packed, unpacked, and what other programs make of them."""
+"""Archives: packed, unpacked, and read by other programs."""
 import io
 import os
 import stat

@@ -101,7 +101,7 @@ def test_no_more_jobs_than_there_may_be():
             print(error, flush=True)
             raise SystemExit(77) from None
         assert "64" in f.refused("resource", "file.search", path=".", text="x")
-        assert f.call("file.exists", path=".")["exists"]  # what is short goes on
+        assert f.call("file.exists", path=".")["exists"]  # short requests go on
         for number in watches:
             assert f.call("cancel", id=number)["found"]
         assert f.call("file.search", path=".", text="x")["files"] == 0

@@ -1,4 +1,4 @@
-"""cloche-files under test: started in a directory of the host, asked over its channel.
+"""cloche-files under test: started in a directory of the host, driven over its channel.
 
 A build with sanitizers has the program a second time, with them (tests/meson.build); that one is taken then.
 """

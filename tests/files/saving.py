@@ -48,7 +48,7 @@ def test_what_its_owner_may_not_read_is_saved_with_its_modes():
         os.mkdir(f.path("u"))
         assert restore(f.path("u"), data).returncode == 0
         found = f.path("u" + f.path("t"))
-        for top in (f.path("t"), found):  # it keeps what it had, and so does the copy
+        for top in (f.path("t"), found):  # it keeps its former state, and so does the copy
             assert {name: stat.S_IMODE(os.stat(top + name[1:]).st_mode) for name in modes} == modes, top
         assert sorted(os.listdir(found)) == ["a", "closed", "deep", "shut"]
         for name in ("closed", "shut", "deep", "deep/er"):

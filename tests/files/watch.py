@@ -1,4 +1,4 @@
-"""file.watch: what changes is told."""
+"""file.watch: events for changes."""
 import os
 import shutil
 import sys
@@ -13,7 +13,7 @@ class Watch:
         assert f.event() == {"id": self.number, "event": "ready", "about": {}}
 
     def until(self, kind, path):
-        """What is told up to this change, as (type, path) or of a move (type, path, from)."""
+        """The events up to this change, as (type, path) or for a move (type, path, from)."""
         told = []
         while True:
             event = self.f.event()
@@ -150,8 +150,8 @@ def test_it_ends_with_what_is_watched():
 
 
 def test_more_than_is_kept_is_lost_and_said_so():
-    """Nobody reads while 8,000 changes come of more than 400 bytes each: 3.2 MB, where the channel and the watch keep 1.5 MB at most. An
-    event "lost" may be about whatever came before it, so after each of them another file is made."""
+    """The reader stops while 8,000 changes of more than 400 bytes each arrive: 3.2 MB, while the channel and the watch keep
+    1.5 MB at most. An event "lost" may be about any change before it, so after each of them another file is made."""
     with Files({"d": None}) as f:
         w = Watch(f)
         for i in range(8000):

@@ -1,4 +1,4 @@
-"""The host's tree changes underneath, or holds what a server must not touch."""
+"""The host's tree changes underneath, or contains files that a server must not touch."""
 import errno
 import os
 import signal
@@ -70,8 +70,9 @@ def test_a_directory_swapped_for_a_link_leads_nowhere():
             seen, tries = m.guest(look, timeout=100)
         finally:
             stop(pid)
-        # A link seen as such is followed by the guest's own kernel, which is outside the mount only in this test: the target
-        # exists here. Through the server itself nothing of it may come, so it is asked, too.
+        # A link seen as such is followed by the guest's own kernel, which is outside the mount only
+        # in this test: the target exists here. The server itself must return nothing of it, so it
+        # is tested directly, too.
         assert seen.get("inside", 0) > 100, (tries, seen)
         m.control.call("usage")
 
@@ -147,7 +148,7 @@ def test_pipes_sockets_and_devices_of_the_host_are_not_opened():
     with Mounted(tree, permissions=FREE) as m:
         kinds = m.guest(lambda: {name: stat.S_IFMT(os.lstat(name).st_mode) for name in os.listdir(".")})
         assert kinds == {"pipe": stat.S_IFIFO, "socket": stat.S_IFSOCK, "null": stat.S_IFCHR, "file": stat.S_IFREG}
-        # The pipe is one of the guest's kernel, nobody is at its other end.
+        # The pipe is one of the guest's kernel, without a process at its other end.
         m.fails(errno.ENXIO, lambda: os.open("pipe", os.O_WRONLY | os.O_NONBLOCK))
         m.fails(errno.ECONNREFUSED, lambda: socket.socket(socket.AF_UNIX).connect("socket"))
         m.fails(errno.EACCES, lambda: os.open("null", os.O_RDONLY))

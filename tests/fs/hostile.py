@@ -1,4 +1,4 @@
-"""What a guest tries against the server and its rules, each with what is permitted beside it."""
+"""A guest's attacks on the server and its rules, each with a permitted twin."""
 import errno
 import fcntl
 import mmap
@@ -136,7 +136,7 @@ def test_links_across_mounts():
 def test_nothing_of_overlayfs_can_be_forged():
     with Mounted({"file": "f", "d/x": "x"}, permissions=FREE) as m:
         for name in ("trusted.overlay.opaque", "trusted.overlay.redirect", "security.capability", "system.posix_acl_access", "trusted.x"):
-            # As root, whom the kernel asks less.
+            # As root, with fewer checks by the kernel.
             for path in ("file", "d"):
                 try:
                     os.setxattr(f"{m.at}/{path}", name, b"y")
@@ -211,7 +211,7 @@ def test_names_are_bytes():
 
 
 def test_a_host_that_folds_case_opens_no_other_way():
-    """What the host finds by another spelling is there by its own alone."""
+    """A file that the host finds by another spelling is visible by its own alone."""
     m = Mounted({}, permissions={"default": ALL, "exclude": ["secret"]})
     behind = m.folder + "/behind"
     os.mkdir(behind)

@@ -108,7 +108,7 @@ class Control:
 class Mounted:
     """with Mounted({path: contents}, permissions=…) as m: m.guest(lambda: open("a").read())
 
-    keeper: True gives the server somebody to ask for passthrough.
+    keeper: True gives the server a keeper for passthrough.
     tree: None makes a directory, bytes or str a file, ("link", target) a symbolic link, a callable is given the host's path.
     """
 
@@ -198,7 +198,7 @@ class Mounted:
             libc.umount2(os.fsencode(path), MNT_DETACH)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # ---- what a guest does --------------------------------------------------------------------------------------
+    # ---- the guest's side --------------------------------------------------------------------------------------
 
     def begin(self, function):
         """In a child, below the mount, as the owner. The handle is for finish()."""
@@ -260,7 +260,7 @@ class Mounted:
         else:
             raise AssertionError(f"{value!r} where {os.strerror(number)} was expected")
 
-    # ---- what the engine sees -----------------------------------------------------------------------------------
+    # ---- the engine's side -------------------------------------------------------------------------------------
 
     def changes(self, limit=None):
         """All of it, page by page."""
@@ -284,7 +284,7 @@ class Mounted:
             os.close(fd)
 
     def summary(self):
-        """{path: type}, with "!" behind what is virtual."""
+        """{path: type}, with "!" after virtual ones."""
         rows = {}
         for change in self.changes()["changes"]:
             path = change["path"] if isinstance(change["path"], str) else repr(change["path"])
@@ -304,7 +304,8 @@ class Mounted:
         return self.control.call("usage")
 
     def settled(self):
-        """The usage once all handles are gone: the kernel tells of a file's end after close(2) has returned (FUSE_RELEASE)."""
+        """The usage once all handles are gone: the kernel reports a file's end after close(2) has
+        returned (FUSE_RELEASE)."""
         until = time.monotonic() + 20
         while (usage := self.usage())["handles"] and time.monotonic() < until:
             time.sleep(0.01)

@@ -1,4 +1,5 @@
-"""Large files that nobody may change are read by the kernel past the server: what is in them, what stays denied, who shares a file."""
+"""Large read-only files are read by the kernel past the server: their contents, denials, and
+processes that share a file."""
 import errno
 import mmap
 import os
@@ -52,7 +53,7 @@ def attempt(function, *arguments):
     return "ok"
 
 
-# ---- what is read ----------------------------------------------------------------------------------------------
+# ---- reads -------------------------------------------------------------------------------------------------
 
 def test_every_way_to_read_gives_the_same():
     def splice():
@@ -142,7 +143,7 @@ def test_the_time_of_access_stays():
         assert os.stat(path).st_atime == 1000
 
 
-# ---- what stays denied -----------------------------------------------------------------------------------------
+# ---- denials -----------------------------------------------------------------------------------------------
 
 def test_denied_is_denied_and_told():
     rules = {**READ, "rules": [{"pattern": "secret", "deny": ["read"], "priority": 1}]}
@@ -197,7 +198,7 @@ def test_a_directory_above_is_not_moved():
         assert m.guest(work) == ("EACCES", True) and counts(m) == (1, 0)
 
 
-# ---- who shares a file -------------------------------------------------------------------------------------------
+# ---- shared files ------------------------------------------------------------------------------------------------
 
 def test_all_opens_of_a_file_agree():
     with passthrough() as m:
@@ -222,7 +223,8 @@ def test_all_opens_of_a_file_agree():
 
 
 def test_many_at_once_in_both_ways():
-    """O_DIRECT opens a file that nobody has open the ordinary way: none may meet the other way in the kernel, which says EIO."""
+    """O_DIRECT opens a file that is not open the ordinary way: no two ways may meet in the kernel,
+    which returns EIO."""
     with passthrough() as m:
         def work():
             wrong = []
@@ -239,7 +241,7 @@ def test_many_at_once_in_both_ways():
                     except OSError as e:
                         wrong.append(str(e))
                     if dice.random() < 0.2:
-                        time.sleep(0.002)  # so that now and then nobody has it open
+                        time.sleep(0.002)  # so that sometimes no process has it open
             threads = [threading.Thread(target=reader, args=(i,)) for i in range(3)]
             for thread in threads:
                 thread.start()
@@ -317,7 +319,7 @@ def test_more_files_than_ids():
 # ---- the host ----------------------------------------------------------------------------------------------------
 
 def host_does(m, work, change, prepare=lambda held: held):
-    """A guest with the file open: work(what it has prepared) when the host has made its change."""
+    """A guest with the file open: work(its prepared state) after the host has made its change."""
     go, told = os.pipe()
     begun, begins = os.pipe()
 
@@ -379,7 +381,7 @@ def test_the_host_writes_into_it():
 
 
 def test_the_host_replaces_it():
-    for seconds in (0, 10):  # with names the kernel believes, too
+    for seconds in (0, 10):  # with names cached by the kernel, too
         with passthrough(cacheSeconds=seconds) as m:
             def work(held):
                 return os.pread(held.fileno(), SIZE, 0) == DATA, whole(), os.fstat(held.fileno()).st_size, os.stat("large").st_size
@@ -422,7 +424,7 @@ def test_a_keeper_that_goes_takes_nothing_along():
 # ---- a server that lies --------------------------------------------------------------------------------------------
 
 class Liar:
-    """A server that has the kernel read by itself whatever is opened, however: a mount of one file, `large`."""
+    """A server that lets the kernel read every opened file by itself: a mount of one file, `large`."""
 
     def __init__(self, at, file_fd):
         self.fuse = os.open("/dev/fuse", os.O_RDWR)
@@ -465,7 +467,7 @@ class Liar:
                     self.answer(unique, error=-self.id)
                 else:
                     self.answer(unique, struct.pack("<QIi", 0, 1 << 7, self.id))
-            elif opcode not in (2, 42):  # FORGET has no answer
+            elif opcode not in (2, 42):  # FORGET has no response
                 self.answer(unique, error=errno.ENOSYS if opcode != 18 else 0)
 
     def close(self):

@@ -1,4 +1,5 @@
-"""Places where other mounts stand (points), with a server that the kernel asks at each step: what the host and the guest do there, and a mount of one file."""
+"""Mount points of other mounts (points), with a server that gets a request at each step: actions of
+the host and the guest there, and a mount of one file."""
 import errno
 import os
 import shutil
@@ -36,7 +37,7 @@ STANDS = ("inner", ["own"], "")
 
 
 def test_the_host_cannot_move_the_mount_or_take_it_away():
-    """The kernel drops what is mounted beneath a directory that became another one."""
+    """The kernel drops mounts beneath a directory that was replaced by another one."""
     for change in (lambda lower: os.rename(lower + "/way", lower + "/gone"), lambda lower: shutil.rmtree(lower + "/way"),
                    lambda lower: (os.rename(lower + "/way", lower + "/gone"), write(lower + "/way", "a file")),
                    lambda lower: (os.rename(lower + "/way/on", lower + "/on"), os.symlink("../on", lower + "/way/on")),

@@ -39,7 +39,7 @@ def copy_range(path):
         os.copy_file_range(source.fileno(), file.fileno(), 3)
 
 
-# name: (action, what is done, the paths it changes)
+# name: (action, the call, the paths it changes)
 WRITES = {
     "create": ("create", lambda: write("new", "x"), ["new"]),
     "create exclusively": ("create", lambda: os.close(os.open("new", os.O_CREAT | os.O_EXCL | os.O_WRONLY)), ["new"]),

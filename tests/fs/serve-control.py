@@ -167,7 +167,7 @@ def test_the_server_may_reach_nothing_else():
 
 
 def test_calls_that_are_no_servers_are_refused():
-    """What the filter is compiled from, tried in a process that has entered it as the server does."""
+    """The calls of the filter's source, tried in a process that has entered it as the server does."""
     program = os.path.join(os.environ["CLOCHE_BUILD"], "tests/try-fs-filter")
     done = subprocess.run([program], capture_output=True, text=True, timeout=20)
     assert done.returncode == 0, done.stdout + done.stderr

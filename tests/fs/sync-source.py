@@ -1,4 +1,5 @@
-"""What a sync is told: where contents are, what the host had, and what the caller put there that is never synced."""
+"""The input of a sync: places of contents, the host's former state, and the caller's own files,
+which are never synced."""
 import errno
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a guest makes of a tree: renames, links, odd names, large directories, and the list of changes they come to."""
+"""A guest's changes to a tree: renames, links, odd names, large directories, and the resulting list of changes."""
 import errno
 import fcntl
 import mmap
@@ -283,7 +283,7 @@ def test_memory_is_flat_over_many_lookups():
         before, nodes = resident(m), m.usage()["nodes"]
         m.guest(look(sampled(10, 40)), timeout=100)
         assert resident(m) - before < 1000, (before, resident(m))
-        assert m.usage()["nodes"] <= nodes  # the kernel forgets some when memory is short, or another test drops its caches
+        assert m.usage()["nodes"] <= nodes  # the kernel drops some when memory is short, or another test drops its caches
         with open("/proc/sys/vm/drop_caches", "w") as drop:
             drop.write("2")
         for _ in range(50):
@@ -298,7 +298,7 @@ START = {"a": "one", "b": "two", "d/a": "three", "d/b": "four", "e/d/a": "five"}
 
 
 def tree():
-    """Of the working directory: {path: (mode, what is in it)}."""
+    """The working directory: {path: (mode, content)}."""
     seen = {}
     for top, folders, files in os.walk("."):
         for name in folders + files:
@@ -310,7 +310,7 @@ def tree():
 
 
 def script(seed, operations):
-    """400 random operations; their errors and what they leave."""
+    """400 random operations; their errors and the resulting tree."""
     chosen = random.Random(seed)
     log = []
     work = {"c": lambda x, y, n: write(x, str(n)), "r": lambda x, y, n: os.rename(x, y), "w": lambda x, y, n: write(x, "more", "a"),
@@ -341,7 +341,7 @@ def test_random_work_against_a_plain_directory():
 
 
 def apply(m, at):
-    """The changes, to another copy of what the host had, as change.h says they can be."""
+    """Applies the changes to another copy of the host's tree, as change.h promises."""
     rows = m.changes()["changes"]
     stage = at + ".stage"
     os.mkdir(stage)

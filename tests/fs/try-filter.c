@@ -1,4 +1,4 @@
-/* Enters the filter of cloche-fs and tries what is refused, and beside it what is allowed. Prints what was wrong. */
+/* Enters the filter of cloche-fs and tries refused calls, and beside them permitted ones. Prints failures. */
 #include "jail/filter/filter.h"
 
 #include <errno.h>

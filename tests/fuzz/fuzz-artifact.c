@@ -1,6 +1,6 @@
 /* Input of the agent of C and C++ that it did not make itself: an artifact (it begins with its magic), or a compiler's
- * list of dependencies. An artifact that holds is what packing its parts gives; a list that can be packed gives one
- * that holds. */
+ * list of dependencies. A valid artifact equals the packing of its parts; a list that can be packed gives a valid one.
+ */
 #include "../../runtimes/c/artifact.h"
 #include "../../runtimes/c/dependencies.h"
 
@@ -74,7 +74,7 @@ static void unpack(const uint8_t *data, size_t size)
         buf_done(&again);
 }
 
-/* Lines that are not empty, nor begin with what was to be left out. */
+/* Lines that are not empty, nor begin with the excluded prefix. */
 static void must_be_lines(const struct buf *list)
 {
         for (size_t at = 0, end; at < list->size; at = end + 1) {

@@ -1,5 +1,6 @@
-/* Fuzz: where messages of HTTP end. The input's first byte says whether it is requests or answers. However it comes, in
- * one piece or byte by byte, the parser behind gets the same; and what was sound is sound again, and stays as it is. */
+/* Fuzz: ends of HTTP messages. The input's first byte selects requests or responses. However it
+ * is split, in one piece or byte by byte, the next parser gets the same; and a sound message is
+ * parsed as sound again, and stays the same. */
 #include "daemon/http/framing.h"
 
 #include <stdlib.h>

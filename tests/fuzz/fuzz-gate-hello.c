@@ -1,4 +1,5 @@
-/* The greeting of TLS. What is said of all of it is not said of less; and what a server might ask for a second time. */
+/* The greeting of TLS. No result for the whole is returned for a part of it; and requests for a
+ * second greeting by a server. */
 #include "helpers/egress/read/client-hello.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* HTTP of a guest: the first byte is the size of the pieces. However it is cut in pieces, the same goes on and the same
- * hosts are asked about. */
+/* HTTP of a guest: the first byte is the size of the pieces. For all sizes, the same bytes are
+ * forwarded and the same hosts are checked. */
 #include "helpers/egress/read/http.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A policy, a line of JSON, and hosts that are asked about, a line each. */
+/* A policy, a line of JSON, and hosts to check, a line each. */
 #include "helpers/egress/read/address.h"
 #include "helpers/egress/read/policy.h"
 

@@ -1,5 +1,5 @@
-/* Fuzz: what operations are asked with. The first line is a path, the rest the parameters. Every refusal must be a
- * clear one, and what passes must fit the schema's types. */
+/* Fuzz: parameters of operations. The first line is a path, the rest the parameters. Every
+ * refusal must be a clear one, and accepted parameters must fit the schema's types. */
 #include "daemon/http/operation.h"
 #include "wire/json.h"
 
@@ -28,7 +28,7 @@ static void try_path(const char *line, size_t size)
                 must(!operation || strcmp(operation->verb, verbs[i]) == 0);
                 must(operation || !params);
                 must(memchr(allowed, '\0', sizeof(allowed)) != NULL);
-                r = params ? operation_check(operation, params, NULL) : 0; /* what stands elsewhere is missing */
+                r = params ? operation_check(operation, params, NULL) : 0; /* parameters from elsewhere are missing */
                 must(r == 0 || r == -CLOCHE_E_INVALID_ARGUMENT);
                 json_decref(params);
         }

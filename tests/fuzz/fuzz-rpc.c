@@ -1,4 +1,4 @@
-/* One message, without the frame around it: what is taken must be whole, and an answer to it must be taken again. */
+/* One message, without its frame: an accepted one must be complete, and a response to it must be accepted again. */
 #include "wire/rpc.h"
 
 #include <stdlib.h>

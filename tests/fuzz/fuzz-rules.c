@@ -1,4 +1,4 @@
-/* Permission rules of a host, a line of JSON, and paths that a guest asks for, a line each. */
+/* Permission rules of a host, a line of JSON, and paths from a guest, a line each. */
 #include "helpers/fs/rules/rules.h"
 
 #include <stdlib.h>

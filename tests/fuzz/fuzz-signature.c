@@ -1,5 +1,4 @@
-/* [args, kwargs, schema, result], each null where it is not given: what is bound must be sound, and what does not fit
- * be told in words that can be sent. */
+/* [args, kwargs, schema, result], each null if absent: bound arguments must be sound, and errors must be valid text. */
 #include "engine/run/signature.h"
 #include "wire/json.h"
 #include "wire/value.h"

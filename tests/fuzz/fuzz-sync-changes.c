@@ -1,4 +1,4 @@
-/* Change lists that a caller made by hand: one page a line. What is taken keeps its promises. */
+/* Change lists made by a caller: one page a line. Accepted ones keep their promises. */
 #include "helpers/sync/list.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Text that people write: JSON, the tagged forms, and back. What is taken must be sound and come back the same. */
+/* Hand-written text: JSON, the tagged forms, and back. Accepted text must be sound and come back the same. */
 #include "wire/json.h"
 #include "wire/value.h"
 

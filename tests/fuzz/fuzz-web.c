@@ -1,5 +1,5 @@
-/* Fuzz: what of HTTP we read by ourselves. The input is a query, a range, a host, a list and a cookie in one: refusals
- * are clear, and nothing that passes lies outside of what was given. */
+/* Fuzz: the parts of HTTP that are parsed here. The input is a query, a range, a host, a list
+ * and a cookie in one: refusals are clear, and no result lies outside of the input. */
 #include "daemon/http/forward.h"
 #include "daemon/http/query.h"
 #include "daemon/http/range.h"

@@ -1,6 +1,6 @@
-/* gate-box GATE CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's, and cloche-gate for it,
- * in the network the caller is in. Says the pid of a process in that namespace, where RESOLV_CONF is /etc/resolv.conf,
- * and becomes the gate. Wants root. */
+/* gate-box GATE CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's,
+ * and cloche-gate for it, in the network the caller is in. Prints the pid of a process in that
+ * namespace, where RESOLV_CONF is /etc/resolv.conf, and becomes the gate. Needs root. */
 #include "base/fd.h"
 #include "jail/net.h"
 

@@ -1,4 +1,4 @@
-"""What guards cloche-gate from itself, once it has met bytes that a guest chose."""
+"""Guards around cloche-gate itself, after it has read bytes that a guest chose."""
 import os
 import subprocess
 

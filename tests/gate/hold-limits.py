@@ -80,7 +80,7 @@ def test_many_names():
 
 
 def test_who_does_not_read_or_write():
-    """Bytes that nobody takes stay where they are; a request that never ends is cut."""
+    """Unread bytes stay queued; an endless request is cut."""
     world = World(NAMES)
     box = world.box({"allow": ["allowed.test"]})
     stuck = [box.start("s = connect('allowed.test', 19); s.sendall(b'900000000\\n'); print('asked', flush=True); time.sleep(90)") for _ in range(4)]

@@ -1,4 +1,4 @@
-"""What a policy allows works: names, TLS, HTTP of many kinds, other protocols, addresses by rule."""
+"""Permitted connections work: names, TLS, HTTP of many kinds, other protocols, addresses by rule."""
 from gate import HOST, World
 
 NAMES = {"allowed.test": ["93.184.216.34"], "deep.allowed.test": ["93.184.216.34"], "six.test": ["2606:2800:220:1::1"],

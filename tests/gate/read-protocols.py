@@ -1,4 +1,5 @@
-"""What a guest says on an allowed connection: another server's name in TLS, another host in any request of HTTP, and all the ways to hide one."""
+"""Data of a guest on a permitted connection: another server's name in TLS, another host in any
+request of HTTP, and all the ways to hide one."""
 import re
 
 from gate import World
@@ -70,7 +71,7 @@ def test_later_requests():
 
 
 def test_two_readings():
-    """What two servers might take for different requests."""
+    """Bytes that two servers might parse as different requests."""
     world = World(NAMES)
     box = world.box(POLICY)
     hidden = "GET /hidden HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n"
@@ -136,7 +137,7 @@ def test_connect():
 
 
 def test_slow_words():
-    """What would have been a request comes in pieces with long pauses."""
+    """A request arrives in pieces with long pauses."""
     world = World(NAMES)
     box = world.box(POLICY)
     for pieces in (("GE", "T /bad HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n"), ("GET", " /bad HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n"),
@@ -147,7 +148,7 @@ def test_slow_words():
 
 
 def test_another_policy():
-    """It acts on what is open, too."""
+    """A new policy also acts on open connections."""
     world = World(NAMES)
     box = world.box({"allow": ["allowed.test", "second.test", "93.184.216.35"]})
     hold = """

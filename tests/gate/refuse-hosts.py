@@ -1,4 +1,5 @@
-"""Where a policy leads nowhere: names, addresses in every spelling, what names lead to, ports, protocols. Each refusal is told, and nothing arrives."""
+"""Refused connections: names, addresses in every spelling, targets of names, ports, protocols. Each
+refusal is logged, and nothing arrives."""
 from gate import CLOSED, HOST, World
 
 TIMEOUT = 150
@@ -11,7 +12,7 @@ ENDED = ("b''", "ConnectionResetError", "BrokenPipeError", "OSError")
 
 
 def arrived(world):
-    """What reached a server, name servers aside."""
+    """Requests that reached a server, name servers aside."""
     return [row for row in world.heard() if row[0] != "dns"]
 
 

@@ -1,4 +1,4 @@
-/* Enters what guards cloche-gate and tries what is refused, and beside it what is allowed. Prints what was wrong. */
+/* Enters the guards of cloche-gate and tries refused calls, and beside them permitted ones. Prints failures. */
 #include "helpers/egress/control.h"
 #include "jail/filter/filter.h"
 

@@ -1,5 +1,6 @@
-"""Contexts that can be forked run code of anybody with the rights of a template (docs/decisions/0004). What that code can make of them, of the socket on which
-it is told to fork, and of what is forked from it; and what a fork can do to its original, to its siblings and to the rest."""
+"""Contexts that can be forked run anybody's code with the rights of a template
+(docs/decisions/0004). Attacks with these rights, on the socket with the requests to fork, and on
+forks; and attacks by a fork on its original, its siblings and everything else."""
 import importlib.util
 import os
 
@@ -14,7 +15,7 @@ TRY_ALL = rights.SYSCALLS + f"found = {rights.try_all()}\nprint({{name: r for na
 CAPS = rights.SYSCALLS + "print([int(status(n), 16) for n in ('CapInh', 'CapPrm', 'CapEff', 'CapAmb')], status('NoNewPrivs'), status('Seccomp'))"
 SETNS = rights.SYSCALLS + "print(call(308, os.open('/proc/self/ns/uts', 0), 0x4000000), call(317, 1, 0, 0))"
 NONE, ADMIN = "[0, 0, 0, 0] 1 2\n", f"[0, {rights.SYS_ADMIN}, {rights.SYS_ADMIN}, 0] 1 2\n"
-# The socket on which it is told to fork, as code of anybody finds it.
+# The socket with the requests to fork, found as any code would find it.
 FORK_SOCKET = """
 import array, os, socket, stat
 def is_fork_socket(fd):
@@ -263,7 +264,8 @@ if pid == 0:
 
 
 def test_who_does_not_let_go_of_forks_ends_with_them():
-    """A fork that ended is held up by an original that does not reap it, until that ends too: the box of the first goes then, and nobody waits."""
+    """An ended fork stays until its original, which does not reap it, ends too: then the box of the
+    first goes, and nothing else waits."""
     with Keeper() as keeper:
         it = Forkable(keeper)
         box = keeper.box(parent=it.box.name)

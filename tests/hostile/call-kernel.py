@@ -110,7 +110,7 @@ def test_sockets_of_other_families():
 
 
 def test_netlink_but_routes():
-    """Route is permitted: getifaddrs asks it. Audit, netfilter, crypto, generic and the rest are not."""
+    """Route is permitted: getifaddrs uses it. Audit, netfilter, crypto, generic and the rest are not."""
     answers = guest_value("return {str(p): syscall(41, 16, 3, p) for p in (0, 4, 5, 6, 9, 10, 12, 15, 16, 20, 21, 1 << 32 | 12)}")
     assert isinstance(answers.pop("0"), int), answers
     equal(set(answers.values()), {"EPERM"}, answers)

@@ -1,5 +1,5 @@
-"""The engine of cloched is taken over by what it reads: what code in it reaches of the host, and what others reach of it. Calls are made within an engine that
-serves, by a tracer of root's."""
+"""The engine of cloched is taken over by its input: the parts of the host that its code can reach,
+and the access of others to it. Calls are made within an engine that serves, by a tracer of root's."""
 import ctypes
 import errno
 import json
@@ -229,7 +229,7 @@ def test_a_users_programs_do_not_trace_his_daemon():
             other.wait()
 
 
-# Landlock is unknown to whoever is executed, as on a kernel that has none: a filter of classic BPF. seccomp(2); x86-64.
+# Landlock is unavailable to executed programs, as on a kernel without it: a filter of classic BPF. seccomp(2); x86-64.
 WITHOUT_LANDLOCK = r"""
 import ctypes, os, struct, sys
 rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]

@@ -1,4 +1,5 @@
-"""Boxes beneath a template that share a sandbox's files, and what they still do not open: between context and sandbox, and towards the template."""
+"""Boxes beneath a template that share a sandbox's files, and walls that remain: between context and
+sandbox, and towards the template."""
 import signal
 
 from keeper_boxes import Keeper
@@ -35,7 +36,7 @@ def walls_are_as_everywhere(*before):
         equal(mounts, str([[source, target, "rw,nosuid,nodev,noatime"] for source, target in
                            [("/root", "/"), ("/shm", "/dev/shm"), ("/tmp", "/tmp"), ("/workspace", "/workspace")]]))
         equal(rest[0], "/proc/self/cgroup {'/'}")
-        # The root is theirs together, what is shown in it is nobody's.
+        # They share the root, but neither owns the mounts in it.
         equal(sandbox.said("echo made > /x; mkdir /y; mv /data /y/data; ln -s /usr /data; ls -d /x /y/data; for name in usr etc proc dev run tmp workspace; do mv /$name /y 2>/dev/null && echo $name; rmdir /$name 2>/dev/null && echo $name; done; touch /usr/x /etc/x /run/x /proc/x /dev/x 2>/dev/null && echo written"), "/x\n/y/data\n")
         late = sandbox.context(template)
         for one in (context, late):
@@ -94,7 +95,8 @@ def test_neither_sees_the_other_without_privilege():
     neither_sees_the_other(*ORDINARY_USER)
 
 
-# A socket in /tmp is a way between the two, as any file is. Whoever is handed the very keys to a process of the other side opens nothing with them.
+# A socket in /tmp connects the two, like any file. Even with descriptors of a process on the other
+# side a process opens nothing.
 TAKES = """
 import array, ctypes, errno, os, signal, socket
 s = socket.socket(socket.AF_UNIX); s.bind('/tmp/door'); s.listen(); print('up', flush=True)

@@ -1,4 +1,5 @@
-"""Forkable contexts whose code has taken the agent's own functions, and contexts of which everything is asked at once, in any order."""
+"""Forkable contexts whose code has taken the agent's own functions, and contexts that get all
+requests at once, in any order."""
 import random
 
 from cloche import HostStaysWell
@@ -8,7 +9,7 @@ from hostile_sandboxes import Failed, Host
 TIMEOUT = 180
 SEEDS = (42, 5, 2)
 ENDINGS = {"ok", "cancelled", "not_found", "context_ended", "invalid_state", "invalid_argument", "queue_full", "sandbox_ended"}
-# attack(agent, fd, go) runs in the agent's place when it is to stand still and be forked; go() is what it would do.
+# attack(agent, fd, go) runs in the agent's place when it is to be frozen and forked; go() is the agent's own action.
 TAKE = r"""
 import json, os, signal, struct, sys, time
 if os.uname().nodename != "cloche" or os.getuid() != 1000:

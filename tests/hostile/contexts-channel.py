@@ -1,4 +1,5 @@
-"""Code in a context that finds its agent's channel and speaks for it: what is not well formed ends that context, with the reason; nothing else notices."""
+"""Code in a context that finds its agent's channel and writes to it: invalid messages end that
+context, with the reason; nothing else is affected."""
 import json
 
 from cloche import HostStaysWell
@@ -37,7 +38,8 @@ attacks = []
 
 
 def attacked(n, code, context, **more):
-    """The answer of a cell that spoke for its agent; afterwards everything else works, and (asked of every eighth, for that costs) that context too, at most anew."""
+    """The response of a cell that sent messages for its agent; afterwards everything else works,
+    and (checked for every eighth, because it is slow) that context too, at most after a restart."""
     answer = n.run(PRELUDE + code, context, **{"timeoutMs": 10000, **more})
     if n.get(context)["state"] == "ended":
         assert n.get(context)["endedWhy"], answer
@@ -51,13 +53,13 @@ def attacked(n, code, context, **more):
 
 
 def the_channel_is_found(n):
-    """The twin of all: what is well formed is heard, so the others are not refused for something else."""
+    """The twin of all: valid messages are processed, so the others are not refused for another reason."""
     answer = n.run(PRELUDE + "assert sockets()\ndisplay(b'\\x89', data={'image/png': {'$': 'bytes', 'at': 0, 'n': 1}}, displayId='mine')")
     assert answer["status"] == "ok" and answer["displays"][0]["data"] == {"image/png": b"\x89"} and answer["displays"][0]["displayId"] == "mine", answer
     n.is_well()
 
 
-# Each ends the context; what the reason names.
+# Each ends the context; words of the reason.
 BROKEN = [
     ("write(b'\\xff' * 64)", "frame"), ("write(struct.pack('<II', (64 << 20) + 5, 10))", "frame"), ("write(struct.pack('<II', 3, 0) + b'xxx')", "frame"),
     ("write(struct.pack('<II', 10, 7) + b'{}    ')", "frame"), ("say(b'')", ""), ("say(b'{')", ""), ("say(b'[]')", ""), ("say(b'null')", ""),
@@ -127,7 +129,7 @@ def between_cells(n):
 
 
 def questions_of_all_kinds(n):
-    """Without a caller who answers every one is refused; with one no more are open than there may be."""
+    """Without a caller to answer them all are refused; with one their number is bounded."""
     for i, number in enumerate(("1", "'x' * 1000", "[1]", "{}", "1.5", "None", "True", "-1")):
         attacked(n, f"say({{'method': 'input', 'id': {number}, 'params': {{'prompt': 'x'}}}})\ntime.sleep(0.05)", f"c{i}")
     for i, params in enumerate(("{}", "{'prompt': 5}", "{'prompt': 'x' * 5000000}", "{'prompt': None, 'password': 'x'}", "[]", "5")):

@@ -5,7 +5,7 @@ from hostile_sandboxes import Host, Memory, wait_for
 from http_client import Http
 
 TIMEOUT = 180
-ROOM = 48 << 20  # of the daemon's memory, beside what an answer holds
+ROOM = 48 << 20  # in the daemon's memory, beside the content of a response
 PRELUDE = r"""
 import json, os, stat, struct, time
 if os.uname().nodename != "cloche" or os.getuid() != 1000:
@@ -54,7 +54,7 @@ def endless_output_nobody_reads(n):
 
 
 def streams_nobody_reads(n):
-    """Over HTTP: who does not read has the cell wait, and who goes has it end."""
+    """Over HTTP: a slow reader makes the cell wait, and a disconnected one ends it."""
     n.run("kept = 1")
     with Memory(n.daemon, ROOM) as memory:
         for code in ("while True: print('flood ' * 10000)", "while True: display('x' * 100000)"):
@@ -68,7 +68,7 @@ def streams_nobody_reads(n):
 
 
 def output_between_cells(n):
-    """A child goes on printing; the next cell has its beginning, and what is kept has its bound."""
+    """A child goes on printing; the next cell has its beginning, and the buffer is bounded."""
     with Memory(n.daemon, ROOM):
         n.run("import subprocess, time\nchild = subprocess.Popen(['yes', 'between'])")
         for _ in range(10):
@@ -112,7 +112,7 @@ def displays_nobody_reads(n):
 
 
 def questions_whose_answers_nobody_reads(n):
-    """What is to be said to the agent waits for it, but not without bound; nor is what a question is called."""
+    """Messages to the agent queue up, but not without bound; so do the names of requests."""
     for method, params in (("input", "{'prompt': ''}"), ("display", "{'data': {}, 'metadata': {}}")):
         with Memory(n.daemon, ROOM) as memory:
             answer = n.run(PRELUDE + f"many = frame(method='{method}', id='x' * 64, params={params}) * 1000\nwhile True: write(many)", timeoutMs=20000, restart=True)

@@ -1,4 +1,5 @@
-"""What code in a context reaches: its own interpreter, as much as it likes; and nothing of its agent's keepers, other contexts, the sandbox's shell, other sandboxes, the daemon."""
+"""Reach of code in a context: its own interpreter, without limits; and nothing of its agent's
+keepers, other contexts, the sandbox's shell, other sandboxes, the daemon."""
 from cloche import HostStaysWell
 from context_cells import together
 from hostile_sandboxes import Host, wait_for
@@ -39,7 +40,7 @@ def beside_is_well(n):
 
 
 def system_calls(n):
-    """The same in one that may be forked, whose interpreter has what a template has."""
+    """The same in a forkable one, whose interpreter has a template's rights."""
     two(n)
     n.create("forkable", forkable=True)
     n.run(PRELUDE, "forkable")
@@ -112,7 +113,7 @@ MARK = "Zq7secret-of-"
 
 
 def secrets(n):
-    """Of the daemon's environment, of another sandbox, of a context that was: none is to be found."""
+    """Secrets of the daemon's environment, of another sandbox, of an ended context: none can be found."""
     n.frames.call("sandbox.create", sandbox="holder", env={"HELD": MARK + "environments"})
     hold = f"word = '{MARK}' + 'variables'\nfor d in ('/workspace', '/tmp', '/dev/shm'): open(d + '/held', 'w').write('{MARK}' + 'files')\nprint(word)"
     assert n.frames.call("context.run", sandbox="holder", code=hold)["stdout"] == MARK + "variables\n"
@@ -139,7 +140,7 @@ def nobody_listens(n):
     assert n.value("attempt(socket.create_connection, ('192.0.2.1', 80), 2)") in ("'ENETUNREACH'", "'EHOSTUNREACH'", "'EACCES'", "'EPERM'"), "and there is no other network"
 
 
-# Acts of a cell on its own interpreter, and whether it lives on (None: either).
+# Acts of a cell on its own interpreter, and True if it survives (None: either).
 DOES = [
     ("os.close(0); os.close(1); os.close(2)", True), ("for fd in range(3, 1024):\n    try: os.close(fd)\n    except OSError: pass", False),
     ("os.closerange(0, 70000)", False),

@@ -58,7 +58,7 @@ def sandboxes(frames):
     frames.call("session.create", sandbox="plain", session="apart", isolation=True)
     yield "a session with processes of its own", says(frames, sandbox="plain", session="apart"), ()
     frames.call("file.write", sandbox="plain", path="/workspace/there", content="x")  # the files' program runs
-    yield "a session beside the files' program", says(frames, sandbox="plain"), {"kill by a descriptor's signal"}  # it is of the guest's user: what it was asked then fails
+    yield "a session beside the files' program", says(frames, sandbox="plain"), {"kill by a descriptor's signal"}  # it is of the guest's user: requests to it fail then
     frames.call("sandbox.create", sandbox="connected", network={"allow": ["nowhere.test"]})
     yield "a sandbox with a network", says(frames, sandbox="connected"), {"sockets of others"}  # the gate listens there
 
@@ -78,7 +78,7 @@ def contexts(frames):
 
 
 def first_processes(daemon):
-    """Those that are PID 1 of a pid namespace."""
+    """The processes that are PID 1 of a pid namespace."""
     for pid in descendants(daemon):
         try:
             with open(f"/proc/{pid}/status") as file:
@@ -135,7 +135,8 @@ def test_boxes_of_an_ordinary_user():
         process.wait()
 
 
-# Namespaces of its own, no filter, all rights, another process: everything that the attempts do stays there, and they reach what they are after.
+# Namespaces of its own, no filter, all rights, another process: all effects of the attempts stay
+# there, and all attempts succeed.
 OPEN_PLACE = """
 import ctypes, os, signal, socket, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -36,7 +36,7 @@ def test_eventfd_flood():
 
 
 def neighbour_beside(hoard, ask):
-    """The value of ask in one box while another, in which hoard ran to its end, still lives."""
+    """The result of ask in one box while another, in which hoard ran to its end, still lives."""
     code = guest_code(hoard + "\nos.write(1, b'full')\ntime.sleep(3)\nreturn made")
     hog = start(*call_words("python", code, "attack", timeout=30))
     time.sleep(1)
@@ -50,7 +50,7 @@ def neighbour_beside(hoard, ask):
 
 
 def test_inotify_flood_leaves_the_neighbour_its_own():
-    """The kernel charges an instance to the box's user and to whoever made its user namespace, and so on upwards."""
+    """The kernel charges an instance to the box's user and to the creator of its user namespace, and so on upwards."""
     equal(neighbour_beside("made = 0\nwhile libc.inotify_init1(0) >= 0: made += 1", "return libc.inotify_init1(0) >= 0"), True)
 
 
@@ -73,7 +73,7 @@ def test_pending_signals_leave_the_neighbour_their_own():
                            queue + "return syscall(129, os.getpid(), 40, info)"), 0)
 
 
-# Descriptors that are sent and not received yet count for the sender's user, who is the same in all boxes of an ordinary user.
+# Descriptors in flight count for the sender's user, which is the same in all boxes of an ordinary user.
 SEND = """
 import array, os, socket, time
 held, sent, fd = [], 0, os.open('/dev/null', os.O_RDONLY)

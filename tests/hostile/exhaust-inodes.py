@@ -1,4 +1,5 @@
-"""The file system below the daemon has no more files, or no more bytes: what needs one fails by name, nothing of it is kept, and what needs none goes on."""
+"""The file system below the daemon has no more files, or no more bytes: operations that need one
+fail by name and leave nothing behind, and all others go on."""
 import os
 
 from disk import Disk
@@ -37,7 +38,7 @@ def check_refused(frames, disk, box):
 
 
 def check_served(frames, box):
-    """What needs nothing of the disk. Compiled code that cannot be kept runs all the same."""
+    """Operations without disk space. Compiled code that cannot be stored runs all the same."""
     assert frames.call("call", language="python", code="return 6 * 7")["result"] == 42
     assert frames.call("call", language="python", code="open('f', 'w').write('x')\nreturn 6 * 7", warm=False)["result"] == 42
     assert frames.call("call", **C_TWICE)["result"] == 42
@@ -47,7 +48,7 @@ def check_served(frames, box):
 
 
 def check_output(box):
-    """Of more than the daemon's memory is to hold, what came before the disk was full is told, and how much there was."""
+    """If output exceeds the daemon's memory buffer, the part before the disk was full is sent, and the total size."""
     size = 12 << 20
     box.call("process.start", process="loud", command=f"head -c {size} /dev/zero | tr '\\0' x; echo done >&2")
     box.call("process.wait", process="loud")
@@ -84,7 +85,8 @@ def test_no_more_bytes():
 
 
 def test_sandboxes_until_there_are_no_more_files():
-    """A caller makes one after the other. Each that it was told of is there, also after a start; the next one is an error, and one that is deleted makes room."""
+    """A caller makes one after the other. Each confirmed one exists, also after a restart; the next
+    one is an error, and a deleted one makes room."""
     with Disk(files=60) as disk:
         made = []
         with Daemon(*disk.options) as daemon, daemon.frames() as frames:

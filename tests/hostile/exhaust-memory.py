@@ -1,4 +1,5 @@
-"""There is no more memory for the daemon, its keeper and all boxes together: the kernel ends programs first, then boxes, and never what all of them need."""
+"""There is no more memory for the daemon, its keeper and all boxes together: the kernel kills
+programs first, then boxes, and never the shared processes."""
 import contextlib
 
 from cloche import need_root
@@ -43,7 +44,7 @@ class Served:
         assert self.ours() == self.before, (self.ours(), self.before)
 
     def is_calm(self):
-        """Templates and interpreters that were killed are made again by who needs them."""
+        """Killed templates and interpreters are made again on demand."""
         try:
             return self.frames.call("call", language="python", code="return 1")["status"] == "success"
         except Failed:
@@ -71,7 +72,7 @@ def attempt(frames, method, **params):
 
 
 def test_a_program_that_takes_all():
-    """Its own limit is more than there is. It is ended, and nobody else is."""
+    """Its own limit exceeds the available memory. Only this program is killed."""
     with served() as all_of_it:
         evil = Box(all_of_it.frames, "evil")
         with bounded("memory", 200 * MIB):
@@ -103,7 +104,7 @@ def test_files_that_take_all():
 
 
 def test_hardly_any():
-    """All that is asked for is done or refused, and refused is not forgotten about."""
+    """Every request is executed or refused, and a refused one leaves no state."""
     with served() as all_of_it:
         with bounded("memory", 2 * MIB):
             for method, params in (("call", {"language": "python", "code": "return 6 * 7"}), ("call", {"language": "python", "code": "return 6 * 7", "warm": False}),

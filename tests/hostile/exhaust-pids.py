@@ -1,10 +1,11 @@
-"""There are no more processes for the daemon, its keeper and all boxes together: what needs one fails by name, nothing of it is kept, and what needs none goes on."""
+"""There are no more processes for the daemon, its keeper and all boxes together: operations that
+need one fail by name and leave nothing behind, and all others go on."""
 from hostile_sandboxes import Box, Daemon, Failed, Host, wait_for
 from own_group import bounded, used
 
 REFUSED = ("resource", "spawn", "template")  # the host had no process for us; the box had none for a program, or a template for its child
 PYTHON = {"language": "python", "code": "return 6 * 7"}
-# Fork to the box's own limit, and hold what there is.
+# Fork up to the box's own limit, and hold all processes.
 HOLD = "python3 -c 'import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(1000)\nexcept OSError: print(\"full\", flush=True)\ntime.sleep(1000)'"
 
 
@@ -27,7 +28,7 @@ class Tenant:
 
 
 def attempt(frames, method, **params):
-    """1 when it was done; an error says what could not be had."""
+    """1 if it succeeded; an error names the missing resource."""
     try:
         result = frames.call(method, **params)
     except Failed as error:
@@ -75,7 +76,7 @@ def begin(frames):
 
 
 def test_each_process_is_the_last_one():
-    """So many are left, one more each time: each step of what makes boxes is refused once."""
+    """Leaves so many processes, one more each time: each step of making boxes fails once."""
     with Daemon() as daemon, daemon.frames() as frames:
         tenant, host, refused = begin(frames), Host(daemon), 0
         works(frames, 0)
@@ -122,7 +123,7 @@ def test_boxes_that_take_all():
 
 
 def test_sandboxes_until_there_are_no_more_processes():
-    """A caller makes one after the other. Those it was told of go on, and one that is deleted makes room for the next."""
+    """A caller makes one after the other. Confirmed ones go on, and a deleted one makes room for the next."""
     with Daemon() as daemon, daemon.frames() as frames:
         tenant, made = begin(frames), []
         with bounded("pids", 60):

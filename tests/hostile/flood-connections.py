@@ -1,4 +1,4 @@
-"""Thousands of connections that say nothing, or say it slowly: they get in each other's way, and in nobody else's. Known callers stay."""
+"""Thousands of idle or slow connections: they hinder each other, and no other client. Known callers stay."""
 import contextlib
 import os
 import resource
@@ -52,7 +52,7 @@ def received_until(sock, text):
 
 
 def is_well(daemon):
-    """Every way in, with what is needed there."""
+    """Every way in, with its prerequisites."""
     with Frames(connect_unix(daemon)) as frames:
         assert frames.call("stats")["connections"] > 0
     with Http(connect_unix(daemon)) as http:
@@ -110,7 +110,7 @@ def test_silence_on_the_unix_socket():
 
 
 def flood_as(uid, daemon, ready):
-    """Another user's connections, some of which are greeted; until told to end."""
+    """Another user's connections, some of which are greeted; until the signal to end."""
     reader, writer = ready
     pid = os.fork()
     if pid == 0:
@@ -227,7 +227,7 @@ def test_a_handshake_that_does_not_end():
                 whole = connect()  # and then nothing
                 assert is_cut(half[-1]) and is_cut(whole)
                 whole.close()
-            # A second at least; whoever stops in the middle of a handshake leaves it nothing to do.
+            # A second at least; a client that stops in the middle of a handshake causes no work.
             assert processor_seconds(daemon) - before < 0.6 or IS_SANITIZED or PATIENCE > 1  # emulated, a handshake alone costs more
             assert known.get("/v1/stats")[0] == 200
             known.close()

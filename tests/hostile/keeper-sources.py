@@ -1,5 +1,6 @@
-"""An engine that was taken over has boxes made of directories that it may not read: their image, or their runtime. The driver plays the engine; what is in a box is read by its guest, which is
-the engine's to choose. The keeper is root's, or an ordinary user's."""
+"""An engine that was taken over has boxes made of directories that it may not read: their image, or
+their runtime. The driver plays the engine; the guest, chosen by the engine, reads the files in a
+box. The keeper is root's, or an ordinary user's."""
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ PYTHON = os.path.join(RUNTIMES, "python")
 
 
 def outcome(keeper, **sources):
-    """Whether a box of that came to be, and the kind of error."""
+    """True if a box was made from that, and the kind of error."""
     try:
         keeper.box(**sources)
     except Refused as refused:
@@ -54,4 +55,4 @@ def test_roots_keeper():
 
 def test_an_ordinary_users_keeper():
     need_ordinary_user()
-    check(USER, 0o600, *ORDINARY_USER)  # who is mapped in the box
+    check(USER, 0o600, *ORDINARY_USER)  # the user mapped in the box

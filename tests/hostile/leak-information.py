@@ -1,4 +1,4 @@
-"""Cases 44, 53-56: what the box can see of the host: nothing that was not given."""
+"""Cases 44, 53-56: a box sees nothing of the host that was not given to it."""
 import json
 import os
 import socket
@@ -158,7 +158,7 @@ def test_the_runtime_cannot_be_overwritten():
 
 
 def test_own_programs_run():
-    """The twin: what the guest writes itself it may execute and overwrite."""
+    """The twin: the guest may execute and overwrite its own files."""
     equal(guest_value("""
         with open('tool', 'w') as file:
             file.write('#!/bin/sh\\necho ran\\n')

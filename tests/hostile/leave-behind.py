@@ -1,5 +1,5 @@
-"""What a run leaves in its box must not meet the next one. A box serves again only when nothing differs (decision 0003); which
-box it is shows in the host user its own is mapped to."""
+"""Leftovers of a run in its box must not reach the next one. A box is reused only if nothing differs (decision 0003); it
+is recognized by the host user that its own is mapped to."""
 import os
 
 from cloche import skip
@@ -89,7 +89,7 @@ def test_a_connection_over_the_loopback():
 
 
 def attempts(*calls):
-    """Each of these, whatever it says."""
+    """Makes each of these calls, and ignores the results."""
     return "def tries(f):\n    try: f()\n    except OSError: pass\n" + "\n".join(f"tries(lambda: {call})" for call in calls)
 
 
@@ -107,7 +107,7 @@ def test_a_datagram_of_ipv6_that_finds_no_way():
 
 
 def test_sockets_without_traffic_are_no_touching():
-    """The twin: names of the box, sockets that are bound, between processes, and that ask for interfaces."""
+    """The twin: names of the box, bound sockets, sockets between processes, and sockets that list interfaces."""
     before, after = left("socket.getaddrinfo('localhost', 80); s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n"
                          "a, b = socket.socketpair(); a.send(b'x'); b.recv(1); socket.if_nameindex()")
     assert before == after
@@ -126,7 +126,7 @@ def test_a_file_that_never_had_a_name():
 
 
 def test_what_the_first_process_reaped():
-    """/proc/1/stat has what its children used, in numbers that the run chooses."""
+    """/proc/1/stat has the usage of its children, in numbers that the run chooses."""
     is_given_up("p = subprocess.Popen(['sh', '-c', 'sleep 0.01 &'], start_new_session=True); p.wait(); time.sleep(0.1)")
 
 

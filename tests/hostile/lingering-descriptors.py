@@ -1,5 +1,6 @@
-"""Descriptors can be sent over every unix socket that a guest or a caller shares with us. Whoever takes such a message, or closes the socket with the message in it, closes
-the descriptors, and the last close of a TCP socket waits as long as its owner wishes (SO_LINGER). Nobody else may wait for that."""
+"""Descriptors can be sent over every unix socket that a guest or a caller shares with Cloche. The receiver of such a
+message, or the process that closes the socket with the message in it, closes the descriptors, and the last close of a
+TCP socket waits as long as its owner wishes (SO_LINGER). No other process may wait for that."""
 import os
 import subprocess
 import sys
@@ -85,7 +86,8 @@ def test_calls_and_set_up_code():
         cold = evil.ask("call", language="python", code=SLOW + "def main(): return attack(find(socket.SOCK_STREAM))", function="main")
         is_served(victim)
         print("+", ended(evil, cold))
-        # At the first fork, on the socket by which the template is told to fork, which the keeper has the other end of; and on its channel.
+        # At the first fork, on the template's socket for fork requests, whose other end is the
+        # keeper's; and on its channel.
         for kind in ("SOCK_SEQPACKET", "SOCK_STREAM"):
             setup = SLOW + f"os.register_at_fork(before=lambda: attack(find(socket.{kind}), 20))\n"
             prefix = evil.call("prefix.create", language="python", code=setup)["prefix"]
@@ -94,7 +96,7 @@ def test_calls_and_set_up_code():
             print("+", ended(evil, number))
             evil.call("prefix.dispose", prefix=prefix)
             is_served(victim)
-        # In a run of a prefix; and when it is stopped with messages that nobody has read.
+        # In a run of a prefix; and when it is stopped with unread messages.
         prefix = evil.call("prefix.create", language="python", code=SLOW)["prefix"]
         for code in ("return attack(find(socket.SOCK_STREAM))", "attack(find(socket.SOCK_STREAM), 1)\nos._exit(0)",
                      "attack(find(socket.SOCK_STREAM), 1, True)\nos._exit(0)", "return attack(find(socket.SOCK_STREAM), 3, True)"):
@@ -116,7 +118,7 @@ def test_contexts_and_shells():
                 print("+", ended(evil, number))
             evil.call("context.delete", sandbox="evil", context=context)
             is_served(victim)
-        # A session's shell has a socket of ours, which its programs can be given.
+        # A session's shell has a socket of Cloche's, which its programs can be given.
         command = "for fd in /proc/$$/fd/*; do case $(readlink $fd) in socket:*) eval \"exec 9<&${fd##*/}\";; esac; done; python3 -c \"$CODE\""
         code = SLOW + "to = socket.socket(fileno=9)\nprint(to.type, attack(to, 20))"
         number = evil.ask("exec", sandbox="evil", session="default", command=command, env={"CODE": code})
@@ -148,7 +150,7 @@ sys.stdin.read()
 
 
 def test_callers():
-    """Of root's daemon: who may ask it, and who may not, for he can connect all the same."""
+    """For root's daemon: permitted callers, and refused ones, which can connect all the same."""
     need_root()
     with Daemon("--allow-uid", ORDINARY_USER[2]) as daemon, daemon.frames() as victim:
         is_served(victim)

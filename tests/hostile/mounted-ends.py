@@ -1,5 +1,5 @@
-"""Processes of a run with a mounted directory die at bad moments: whoever dies, nothing of the others is left, nobody waits for ever, and the
-host's directory is as it was."""
+"""Processes of a run with a mounted directory die at bad moments: after any of these deaths the
+others leave nothing, no process waits forever, and the host's directory is unchanged."""
 import os
 import signal
 import subprocess
@@ -66,7 +66,7 @@ def test_the_server_is_killed():
 
 
 def test_the_server_is_stopped():
-    """The run ends by its time all the same: whoever waits for a server dies with it."""
+    """The run ends by its time limit all the same: processes that wait for a server die with it."""
     host = os.path.abspath("host")
     os.makedirs(host)
     cloche = start(*call_words("python", BUSY, mount=f"/workspace/m={host}", rule="**=*", timeout=2))

@@ -1,5 +1,6 @@
-"""Cases 33 to 52 and 96 against mounted directories: what a guest tries with links, names and special files, and what the host tries
-with the guest's. What happens in the server's own tree is in tests/fs, races of the sync in tests/sync."""
+"""Cases 33 to 52 and 96 against mounted directories: a guest's attacks with links, names and
+special files, and the host's changes to the guest's files. Attacks within the server's own tree are
+in tests/fs, races of the sync in tests/sync."""
 import fcntl
 import json
 import os
@@ -298,7 +299,7 @@ def rules_file(**permissions):
 
 
 def test_overlapping_rules_have_one_order():
-    """Priority, then as given; within one rule what it denies is taken away first, then what it allows is given (the contract)."""
+    """Priority, then the given order; within one rule denials apply first, then permissions (the contract)."""
     m = Mounted()
     for name in ["a", "b", "c", "d/e"]:
         m.put(name)
@@ -351,7 +352,8 @@ def test_a_grant_through_a_link_is_decided_where_it_leads():
 # ---- 34, 35: directories that turn into links while the box works ---------------------------------------------
 
 def test_a_directory_swapped_for_a_link_never_leads_out():
-    """The host swaps, the guest reads and writes as fast as it can: thousands of tries, and what lies outside is never seen or touched."""
+    """The host swaps, the guest reads and writes as fast as it can: thousands of tries, and files
+    outside are never seen or touched."""
     m = Mounted(ALL, timeout=30)
     m.put("d/file", "inside")
     outside = os.path.abspath("outside")

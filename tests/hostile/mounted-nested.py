@@ -1,5 +1,6 @@
-"""Mounts that lie in other mounts, against a guest that wants what is beneath the inner one's place, or the inner one elsewhere, and a host that takes the place
-away meanwhile. Each has a twin that shows the permitted act."""
+"""Mounts that lie in other mounts, against a guest that tries to reach the files beneath the inner
+one's mount point, or the inner one elsewhere, and a host that removes the mount point meanwhile.
+Each has a permitted twin."""
 import json
 import os
 import shutil
@@ -208,7 +209,7 @@ def test_the_host_replaces_the_one_file():
 
 
 def test_processes_of_the_box_alone_are_left_when_the_guest_begins():
-    """What attached the mount has the rights of the box's namespace: it is gone before the guest is there."""
+    """The process that attached the mount has the rights of the box's namespace: it is gone before the guest starts."""
     result = guest("""
         left = [pid for pid in os.listdir('/proc') if pid.isdigit()]
         status = [line for pid in left for line in open(f'/proc/{pid}/status') if line.startswith('CapEff')]

@@ -1,5 +1,6 @@
-"""Large files of a mount that nobody may write are read by the kernel past the server (src/helpers/fs/passthrough.h). What a guest tries with
-them, and what the processes outside have of it. What a lying server can do is in tests/fs/passthrough.py."""
+"""Large read-only files of a mount are read by the kernel past the server
+(src/helpers/fs/passthrough.h). A guest's attacks on them, and the effects on processes outside.
+Attacks by a lying server are in tests/fs/passthrough.py."""
 import hashlib
 import os
 import random

@@ -1,5 +1,7 @@
-"""Code of a forkable context keeps the user namespace of what is forked from it: there it has every capability, CAP_SYS_PTRACE and CAP_KILL too. When a box
-is made beneath that fork, processes of the keeper work in this namespace for a moment. They must have nothing that can be had, and hold up nobody."""
+"""Code of a forkable context keeps the user namespace of its forks: there it has every capability,
+CAP_SYS_PTRACE and CAP_KILL too. When a box is made beneath that fork, processes of the keeper work
+in this namespace for a moment. They must hold nothing that can be taken, and block no other
+request."""
 import importlib.util
 import json
 import os
@@ -26,7 +28,8 @@ def steal():
         if target.startswith('user:') and target != own: stolen.append(os.dup(int(name)))
 os.register_at_fork(before=steal)
 """
-# A process with all capabilities in the fork's namespace, which meets whoever comes into sight: it stops him, looks, and goes away or not.
+# A process with all capabilities in the fork's namespace, which stops every process that appears,
+# inspects it, and leaves it or not.
 MEET = """
 import json, time
 def errno_of(act):
@@ -69,7 +72,8 @@ def begin(is_for_ever):
     while not os.path.exists('/tmp/met'): pass
     print(len(stolen) > 0)
 """
-# The same, but whoever comes into sight is stopped and let go on, until there is another, whom he has made: then he is killed before he can tell of him.
+# The same, but every process that appears is stopped and continued, until it has made another: then
+# it is killed before it can report that one.
 KILL = """
 def is_ours(pid):
     try: return open(f'/proc/{pid}/comm').read() == 'cloche-keeper\\n'
@@ -250,7 +254,7 @@ def others_are_served(victim):
 
 
 def thief(n, name, hunt):
-    """A context that looks for ours, and its fork, which has what they are met by."""
+    """A context that searches for the keeper's processes, and its fork, with the means to stop them."""
     n.create(name, forkable=True)
     equal(n.run(STEAL, name)["status"], "ok")
     fork = n.call("context.fork", context=name, count=1, forkable=True)["contexts"][0]["context"]
@@ -260,7 +264,8 @@ def thief(n, name, hunt):
 
 
 def stop_one(evil, victim, n, name):
-    """The number of a request that is held up while others are served; None: what was met had done its work already."""
+    """The number of a request that is blocked while others are served; None: the stopped process
+    had finished before."""
     fork = thief(n, name, MEET)
     for attempt in range(200):
         number = evil.ask("context.fork", sandbox="evil", context=fork, count=2)

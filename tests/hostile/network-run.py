@@ -1,5 +1,5 @@
-"""The network of a call or script: none without rules; with rules what they name and nothing else, whatever the code tries. The gate is the one of sandboxes, whose own walls
-network-sandbox and tests/gate climb."""
+"""The network of a call or script: none without rules; with rules exactly the named hosts, for any
+code. The gate is that of sandboxes, whose own walls are tested in network-sandbox and tests/gate."""
 import json
 import os
 import signal
@@ -64,7 +64,7 @@ def test_all_else_is_refused_and_told():
     assert [row["host"] for row in rows] == ["other.test"] and rows[0]["kind"] == "dns" and rows[0]["count"] >= 1, rows
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test", denials=True)
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
-    # When the run failed, it is told unasked, and not without end; when it did not, only who asks is told.
+    # After a failed run the message comes unrequested, and bounded; after a good one only on request.
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "for i in {1..12}; do curl -sS -m 5 http://n$i.test/; done", network="allowed.test")
@@ -75,7 +75,7 @@ def test_all_else_is_refused_and_told():
     assert b"cloche: denied tcp nowhere.test:80: the name servers know no such name (/etc/hosts is not read)" in told.stderr, told
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/; true", network="allowed.test")
     assert b"cloche: denied" not in told.stderr and told.code == 0, told
-    # All of the internet is still not the host, nor what is near it.
+    # All of the internet excludes the host, and its neighbours.
     for url in (f"http://{gate.HOST}:4321/", "http://127.0.0.1:4321/", "http://10.1.1.1/", "http://169.254.169.254/"):
         cloche.equal(get(url, network="*").value, "refused", url)
 

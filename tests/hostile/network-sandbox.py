@@ -1,5 +1,5 @@
-"""The network of a sandbox as clients have it: a policy, programs of all kinds inside, what they may reach and what they may not, and what is told of it.
-tests/gate climbs the rest, beside the gate alone."""
+"""The network of a sandbox as clients see it: a policy, programs of all kinds inside, permitted and
+refused connections, and the log. tests/gate has the rest, for the gate alone."""
 import json
 import os
 import shutil
@@ -51,7 +51,7 @@ def test_without_a_policy():
         box = Sandbox(frames, "none")
         assert box.python("print(name('allowed.test'), talk('93.184.216.34', 80))") == "gaierror OSError"
         assert box.decisions() == []
-        # A command that failed for it has who can allow it; one that did not, or failed otherwise, has not.
+        # The error of a command that failed for this names the remedy; others do not.
         way_out = "the sandbox none has no network; whoever runs it can allow more: cloche net none --allow HOST, or for new sandboxes cloched --network"
         assert box.run("curl -sS http://allowed.test/")["warnings"] == [way_out]
         for command in ("curl -sS http://allowed.test/; true", "echo no such thing >&2; false"):
@@ -194,7 +194,7 @@ def test_gates_go_with_their_boxes():
 
 
 def test_memory_used_up():
-    """The gate's memory is the box's, but whoever eats it goes first."""
+    """The gate's memory is the box's, but a program that uses it up is killed first."""
     start()
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="box", network={"allow": ["allowed.test"]}, limits={"memoryBytes": 100 << 20})

@@ -1,4 +1,5 @@
-"""What a compiled program built is kept for its next calls. Input of one call must not change what the next one gets."""
+"""The build of a compiled program is stored for its next calls. Input of one call must not change
+the build for the next one."""
 import glob
 import hashlib
 import os

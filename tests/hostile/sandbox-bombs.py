@@ -40,7 +40,7 @@ def test_a_bomb_in_the_foreground_meets_its_timeout():
 
 
 def test_a_bomb_whose_command_has_ended():
-    """Nobody's any more: who is in its sandbox kills it with everything else there, or stops the sandbox."""
+    """Orphaned processes: their sandbox can kill them with everything else there, or be stopped."""
     with HostStaysWell(), Daemon() as daemon, daemon.frames() as frames:
         box, beside = Box(frames, limits=PIDS), Box(frames, "beside")
         assert box.run("bomb() { bomb | bomb & }; bomb")["exitCode"] == 0
@@ -95,7 +95,7 @@ def test_memory_hogs_are_ended():
             assert box.says("echo next") == b"next\n" and beside.says("echo next") == b"next\n", hog
             box.call("file.write", path="/tmp/f", content="x")
         assert box.run("python3 -c 'print(len(b\"x\" * (20 << 20)))'")["exitCode"] == 0  # the twin
-        box.is_well(spared=False), beside.is_well()  # whom the kernel ends in a full group is its own choice
+        box.is_well(spared=False), beside.is_well()  # the kernel chooses its victim in a full group
 
 
 def test_memory_of_files_and_pipes_counts():

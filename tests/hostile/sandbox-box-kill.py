@@ -8,7 +8,7 @@ KILL, TERM, STOP, CONT = signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.
 
 
 def until_nobody(box, spared=()):
-    """Those who were killed may take a moment to be gone; nobody comes after."""
+    """Killed processes may take a moment to disappear; no new ones appear."""
     for _ in range(100):
         left = box.pids() - set(spared)
         if not left:
@@ -34,7 +34,7 @@ def test_daemons_that_forked_twice_die_with_their_tree():
 
 
 def test_without_reaping_a_daemon_is_nobodys():
-    """The twin: only of a program that reaps is what forked twice still beneath it."""
+    """The twin: double-forked processes stay beneath a program only if it reaps."""
     with Keeper() as keeper:
         box = keeper.sandbox()
         program = box.shell("(setsid sleep 1000 &); sleep 0.3; echo up; exec sleep 1000")
@@ -46,7 +46,7 @@ def test_without_reaping_a_daemon_is_nobodys():
 
 
 BOMB = "import os\nprint('up', flush=True)\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-# Each child forks twice and its parent dies: nobody is the child of whom it was a moment ago.
+# Each child forks twice and its parent dies: every process has a new parent a moment later.
 RUNNERS = """
 import os
 print('up', flush=True)
@@ -104,7 +104,7 @@ def test_who_wakes_the_stopped_does_not_save_them():
             time.sleep(0.3)
             killed(box, program)
             equal(program.wait(), -KILL)
-        # Whoever was not meant goes on.
+        # Other processes go on.
         before = int(box.said("cat /tmp/count"))
         time.sleep(0.5)
         assert int(box.said("cat /tmp/count")) > before, bystander.pid

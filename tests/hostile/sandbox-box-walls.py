@@ -1,11 +1,11 @@
-"""Terminals, and boxes that share with a sandbox: what they open, and what they do not."""
+"""Terminals, and boxes that share with a sandbox: the access they give, and the access they do not."""
 import signal
 from keeper_boxes import Keeper, Refused
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
 KILL = signal.SIGKILL
 
-# Calls and ioctls by number, without help of a library: what the kernel answers, by name.
+# Calls and ioctls by number, without help of a library: the kernel's errors, by name.
 TRY = """
 import ctypes, errno, fcntl, os, struct, sys, termios
 def attempt(f, *a):
@@ -37,7 +37,7 @@ def test_a_terminal_is_the_boxes_own():
         equal(other.said("ls /dev/pts; cat < /dev/pts/0 2>&1 | head -1; echo hi > /dev/pts/0").splitlines()[0], "ptmx")
         assert "No such file" in other.said("cat /dev/pts/0 2>&1"), "another sandbox reaches it"
         equal(plain.said("ls -d /dev/pts /dev/ptmx 2>/dev/null"), "", "a plain run has no terminals")
-        # The twin: who is in the box writes to its terminals.
+        # The twin: processes in the box write to its terminals.
         box.said("echo from within > /dev/pts/0")
         terminal.read("from within")
         first = other.shell("tty", terminal=[80, 24])

@@ -1,4 +1,5 @@
-"""Trees, names, links and archives a guest made to lead astray whoever looks at them from outside: over operations, raw bodies and trees."""
+"""Trees, names, links and archives made by a guest to mislead readers outside: over operations, raw
+bodies and trees."""
 import io
 import json
 import os

@@ -1,4 +1,4 @@
-"""More than anybody reads: the daemon keeps no more of it than it promised, who reads slowly holds up nobody, and what is counted is right."""
+"""Floods of output: the daemon buffers no more than promised, a slow reader blocks no other, and counts are right."""
 import json
 import time
 

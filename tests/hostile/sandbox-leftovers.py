@@ -1,4 +1,5 @@
-"""Left alone at every stage, made and deleted again and again, asked for everything at once: nothing of a sandbox is left behind, on the host or in the daemon."""
+"""Abandoned at every stage, created and deleted repeatedly, flooded with requests: a sandbox leaves
+nothing behind, on the host or in the daemon."""
 import json
 import os
 import random
@@ -19,7 +20,7 @@ def asked(path, body, accept="application/json"):
 
 
 def stages(name):
-    """What is sent before the connection is closed: any part of each, then at any moment."""
+    """The bytes sent before the connection is closed: any part of each, then at any moment."""
     put_head = f"PUT /v1/sandboxes/{name}/raw?path=f HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n".encode()
     tree_head = f"PUT /v1/sandboxes/{name}/tree?path=t&format=tar HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n".encode()
     return [asked("", {"sandbox": name, "network": {"allow": ["example.test"]}}), asked(f"/{name}/exec", {"command": "sleep 1000"}), asked(f"/{name}/exec", {"command": "yes"}, "text/event-stream"),
@@ -159,7 +160,7 @@ def test_one_sandbox_started_used_and_deleted_at_the_same_time():
 
 
 def test_the_daemon_is_killed_at_any_moment():
-    """Nothing of the old one runs on, and the next one has what was saved."""
+    """Processes of the old one have ended, and the next one has the saved files."""
     dice = random.Random(11)
     state = os.path.join(os.environ["TMPDIR"], "state-kept")
     os.chmod(os.environ["TMPDIR"], 0o711)

@@ -1,5 +1,6 @@
-"""A guest that serves its port to spite whoever looks: what never ends, what is never said, what would reach the daemon's own origin. Its viewer
-gets an error or the bytes as they are; the daemon keeps no more than a little of it and goes on for everybody else."""
+"""A guest whose server attacks its viewers: endless responses, missing responses, attempts to reach
+the daemon's own origin. The viewer gets an error or the bytes unchanged; the daemon buffers little
+of it and goes on for all others."""
 import socket
 import time
 
@@ -11,7 +12,7 @@ from sandbox_client import Socket, read_raw
 BASE = "preview.test"
 HOST = "8080-a-secret." + BASE
 ROOM = 30 << 20
-# Answers as its path says, without end where it can.
+# Responds according to its path, endlessly if possible.
 GUEST = r"""
 import socket, threading, time
 def forever(sock, head, piece):
@@ -198,7 +199,7 @@ def test_nothing_is_set_for_the_daemons_origin():
         cookies = [line.split(":", 1)[1].strip() for line in head.split("\r\n") if line.lower().startswith("set-cookie")]
         assert [cookie.split("=")[0] for cookie in cookies] == ["__Host-c"], cookies
         assert "302" in head.split("\r\n")[0] and "alt-svc" not in head.lower() and daemon.token not in head, head
-        for origin in (f"http://{HOST}", f"http://{HOST}:{daemon.port}", "null"):  # a page of the guest's asks the daemon
+        for origin in (f"http://{HOST}", f"http://{HOST}:{daemon.port}", "null"):  # a page of the guest's sends requests to the daemon
             with Http(daemon.connect_tcp(), daemon.token) as http:
                 assert http.get("/v1/sandboxes", Origin=origin)[0] == 403, origin
             with Socket(daemon.connect_tcp(), "/v1/sandboxes/a/terminal", daemon.token, {"Origin": origin}) as refused:

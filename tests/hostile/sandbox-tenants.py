@@ -1,4 +1,5 @@
-"""Two callers of one daemon: what is one's does not exist for the other, whatever he asks, and nothing he hears tells him otherwise."""
+"""Two callers of one daemon: objects of one do not exist for the other, in all requests, and no
+response reveals them."""
 import json
 import os
 import socket
@@ -51,7 +52,7 @@ def start(*more):
 
 
 def operations(http):
-    """Of everything that is asked about a sandbox: method as of HTTP, path, and what it must have."""
+    """All operations on a sandbox: method as in HTTP, path, and required params."""
     for path, item in http.get("/openapi.json")[1]["paths"].items():
         for verb, operation in item.items():
             if path.startswith("/v1/sandboxes/{sandbox}"):

@@ -1,7 +1,8 @@
-"""Commands that would hold a session for ever, or take it away: it answers, and the next command works; what runs beside it is spared."""
+"""Commands that would block a session forever, or end it: it responds, and the next command works;
+processes beside it are spared."""
 from hostile_sandboxes import Box, Daemon, Failed, IS_SANITIZED, wait_for
 
-# command, exit code (None: whatever it is), what it prints (None: whatever)
+# command, exit code (None: any), output (None: any)
 ANSWERED = [
     ("cat", 0, ""), ("read word; echo $?", 0, "1\n"), ("python3 -c 'print(len(open(0).read()))'", 0, "0\n"), ("cat; cat <&0; read -t 100 x; echo on", 0, "on\n"),
     ("exec 7<&0; cat <&7", 0, ""), ("ssh-keygen -f /nowhere/key < /dev/null", None, None), ("select x in a b; do :; done", None, None),
@@ -156,7 +157,7 @@ def test_what_stays_in_a_shell_spoils_no_other():
 
 
 def content(box, path):
-    """None: whoever was about to read it was killed."""
+    """None: the process that was about to read it was killed."""
     try:
         return box.call("file.read", path=path)["content"]
     except Failed as error:
@@ -165,7 +166,7 @@ def content(box, path):
 
 
 def test_everything_else_is_stopped_or_killed():
-    """What a guest does to all that is his: the sandbox makes it anew."""
+    """Attacks of a guest on all its own processes: the sandbox restarts them."""
     with Daemon() as daemon, daemon.frames() as frames:
         for number in ("KILL", "TERM", "SEGV", "INT", "STOP"):
             box = Box(frames, "box" + number)

@@ -1,5 +1,6 @@
-"""Core scheduling (PR_SCHED_CORE of prctl(2)): a box that asks for it has a cookie of its own, which its code can read and cannot change. Where the kernel or
-the machine has none, asking for it is an error, as with every guard."""
+"""Core scheduling (PR_SCHED_CORE of prctl(2)): a box with this option has a cookie of its own,
+which its code can read and cannot change. If the kernel or the machine lacks it, requesting it is
+an error, as with every guard."""
 import ctypes
 import errno
 import json
@@ -60,7 +61,7 @@ def test_code_that_is_forked_from_set_up_code_cannot_either():
 
 
 def test_set_up_code_makes_and_shares_no_cookie():
-    """Where core scheduling was asked for it may make one, as its forks do when they enter their boxes."""
+    """With core scheduling it may make one, as its forks do when they enter their boxes."""
     with Warm(setup=HERE + f"FOUND = [change(command) for command in {[SHARE_TO, SHARE_FROM, UNKNOWN, CREATE]}]\n") as warm:
         found = warm.value("FOUND")
     equal(found, [errno.EPERM] * 4)
@@ -94,7 +95,7 @@ def marked():
 
 
 def cookies_of_two(*options):
-    """Of processes in two boxes that run at one time."""
+    """The cookies of processes in two boxes that run at the same time."""
     runs = [subprocess.Popen([CLI, "run", "python", *options, "-c", "import time; time.sleep(60)", "--", name], stdin=subprocess.DEVNULL)
             for name in ("core-one", "core-two")]
     try:

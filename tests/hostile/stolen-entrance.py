@@ -1,5 +1,6 @@
-"""A template has the entrance to a box's control groups in its hands for the time of a fork. Set-up code that keeps it can send processes of its own
-in, and keep the groups from being removed: that must lead into nobody else's group, and hold up nobody."""
+"""A template holds the entrance to a box's control groups for the time of a fork. Set-up code that
+keeps it can send processes of its own in, and keep the groups from being removed: that must not
+lead into any other group, nor block another request."""
 import glob
 import os
 

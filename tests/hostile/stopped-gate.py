@@ -16,7 +16,8 @@ ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
 
 
 class Evil:
-    """A daemon, a caller whose sandbox's gate is stopped, and another caller, who has a network too. All gates go on at the end."""
+    """A daemon, a caller with a stopped gate, and another caller, with a network too. All gates are
+    continued at the end."""
 
     def __init__(self):
         need_root()

@@ -1,4 +1,5 @@
-"""Set-up code keeps the user namespace of a box that its template forks into, and stops the first process of that box. Its own runs wait in vain, and nobody else waits."""
+"""Set-up code keeps the user namespace of a box that its template forks into, and stops the first
+process of that box. Its own runs wait in vain, and no others do."""
 import os
 import signal
 import sys
@@ -88,7 +89,7 @@ def test_who_stops_nothing_is_served():
 
 
 def box_init_of(frames, sandbox):
-    """On the host: the parent of what a command of that sandbox started."""
+    """On the host: the parent of a process that a command of that sandbox started."""
     marker = f"stopped-init-{os.getpid()}-"  # of this test alone
     frames.call("process.start", sandbox=sandbox, command=f"exec -a {marker} sleep 1000")
     wait_for(lambda: found(marker), "the program")
@@ -107,7 +108,7 @@ def ancestors(pid):
 
 
 def test_a_sandbox_that_cannot_be_stopped_is_deleted():
-    """Its init is stopped, from outside, while the sandbox is: whoever deletes it does not wait for that."""
+    """Its init is stopped, from outside, while the sandbox is: deleting it does not wait for that."""
     need_root()
     with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as other:
         init = int(box_init_of(evil, "evil"))

@@ -1,5 +1,7 @@
-"""Code in a sandbox stops the processes of ours that are its own user's: the session's shell, and the copy of it that waits for a process; or an interpreter, itself. Each request is answered all the same. Or the first
-process of the box is stopped (from outside, in the role of code that found a way)."""
+"""Code in a sandbox stops the processes of Cloche that run as its own user: the session's shell,
+and the copy of it that waits for a process; or an interpreter, itself. Each request gets a response
+all the same. Or the first process of the box is stopped (from outside, in the role of code that
+found a way)."""
 import os
 import sys
 import time

@@ -55,7 +55,7 @@ class Evil:
         self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
         self.keeper = next(child for child in children(self.daemon.engine_pid()) if "cloche-keeper" in command_line(child))
         self.stopped = []
-        self.others_are_served()  # with what is made ahead for them
+        self.others_are_served()  # with boxes prewarmed for them
         return self
 
     def __exit__(self, *error):
@@ -76,7 +76,7 @@ class Evil:
             equal(self.victim.call("call", language="python", code="return 6 * 7", warm=False)["result"], 42)
 
     def stop_first(self, number, known, is_wanted):
-        """Of the keeper's new children; None: the run is over before."""
+        """One of the keeper's new children; None: the run is over before."""
         while not self.evil.is_answered(number, 0.001):
             for _ in range(200):
                 for pid in children(self.keeper) - known:
@@ -93,7 +93,7 @@ class Evil:
             pid = self.stop_first(number, known, is_wanted)
             if pid:
                 self.stopped.append(pid)
-                # It may have stopped what is made ahead for others: then it is answered, sooner or later.
+                # It may have stopped a box prewarmed for others: then the response comes later.
                 if not self.evil.is_answered(number, 0.3) and b"begun" not in self.evil.output("stdout"):
                     self.others_are_served()
                     if not self.evil.is_answered(number, 0.001):
@@ -239,7 +239,7 @@ def test_a_daemon_that_ends_meanwhile():
 
 
 def test_many_starts_leave_room_for_others():
-    """Here no process is stopped: a caller asks for more cold runs than boxes are made at once."""
+    """Here no process is stopped: a caller requests more cold runs than boxes are made at once."""
     need_root()
     with Daemon(tcp=True) as daemon, daemon.frames() as evil, Frames(daemon.connect_tcp(), token=daemon.token) as victim:
         call = {**COLD, "files": {}}

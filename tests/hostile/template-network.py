@@ -60,7 +60,7 @@ REST = {
     "another user": f"call(117, {OTHER_USER}, {OTHER_USER}, {OTHER_USER})", "another user by setuid": f"call(105, {OTHER_USER})", "another group": f"call(119, -1, {OTHER_USER}, -1)",
     "another user for files": f"call(122, {OTHER_USER})", "groups": "call(116, 0, 0)", "a file for another": f"call(93, own, {OTHER_USER}, -1)",
 }
-# The twin: what code does every day, with the same rights.
+# The twin: everyday code, with the same rights.
 PERMITTED = {
     "stream": "option(54, 1, 2)", "datagram": "option(54, 1, 9, 2)", "IPv6 alone": "option(54, 41, 26)", "without delay": "option(54, 6, 1)", "kind of a socket": "option(55, 1, 3)",
     "interface": "control(0x8933, b'lo' + bytes(14))", "flags": "control(0x8913, b'lo' + bytes(14))", "to read": "call(16, inet, 0x541b, ctypes.byref(ctypes.c_int()))",
@@ -146,7 +146,7 @@ def test_numbers_of_other_architectures_kill():
         equal([status & 127 for status in warm.value("ENDED")], [31, 31, 0])  # SIGSYS
 
 
-# In a process of a context: it has the user namespace of its fork, and looks for networks in what is beneath that.
+# In a process of a context: it has the user namespace of its fork, and searches for networks beneath that.
 IN_PROCESS = ATTACK + f"TRY_ALL = {TRY_ALL!r}\n" + """
 def networks():
     own = os.readlink('/proc/self/ns/net')

@@ -1,5 +1,5 @@
-"""A template keeps one capability in its own user namespace, for joining the boxes beneath it. What the host's set-up code could
-make of that, and what is left of it in a run."""
+"""A template keeps one capability in its own user namespace, for joining the boxes beneath it.
+Attacks by the host's set-up code with that, and its remains in a run."""
 from warm import Failed, Warm
 
 SYSCALLS = """
@@ -68,7 +68,7 @@ def test_the_template_has_one_capability_and_the_run_none():
         inherited, permitted, effective, _, ambient = warm.value("CAPS")
         assert permitted == effective == SYS_ADMIN and inherited & ~SYS_ADMIN == 0 and ambient == 0, warm.value("CAPS")
         assert warm.value(f"[int(status(n), 16) for n in {names}]") == [0] * 5
-        assert warm.value("[status('NoNewPrivs'), status('Seccomp'), int(status('Seccomp_filters'))]") == ["1", "2", 3]  # the template's two, and what a child takes back
+        assert warm.value("[status('NoNewPrivs'), status('Seccomp'), int(status('Seccomp_filters'))]") == ["1", "2", 3]  # the template's two, and the one that a child takes back
 
 
 def test_programs_of_the_set_up_code_have_no_capability():

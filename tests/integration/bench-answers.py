@@ -1,4 +1,4 @@
-"""cloche bench answers every question it asks. What the answers are is nobody's test."""
+"""cloche bench prints a result for each of its measurements. The values are not tested."""
 import json
 import os
 from cloche import bad_input, cli, equal

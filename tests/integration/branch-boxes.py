@@ -1,4 +1,5 @@
-"""Contexts that can be forked: what a fork has of its original, what is its own, how deep it goes, and how both end."""
+"""Contexts that can be forked: state that a fork shares with its original, its own state, the depth
+of forks, and the ends of both."""
 import re
 
 from keeper_boxes import Keeper, refusal
@@ -29,7 +30,7 @@ def forks_have_what_there_was(*before):
         equal(own.said("ls /workspace"), "mine\n")
         equal(sandbox.said("ls /workspace"), "file\n")
         equal(context.run("print(x)"), "[1, 'of the template', 2]\n")
-        # Several at once, while it stands there; and again after it was asked something.
+        # Several at once, while it is frozen there; and again after a request to it.
         boxes = [keeper.box(parent=original.name) for _ in range(3)]
         equal(context.branch(), None)
         equal([box.live().run("print(x)") for box in boxes], ["[1, 'of the template', 2]\n"] * 3)
@@ -58,7 +59,7 @@ def forks_of_forks(*before):
         own = contexts[-1].fork(keeper.box(parent=boxes[-1].name, template=True))
         equal(own.run(LOOK), "[0, 1, 2, 3] /workspace []\n")
         equal(contexts[1].run(LOOK), "[0, 1] /workspace ['file']\n")
-        # The first ends, and what was forked from it goes on; its box has to stay for that.
+        # The first ends, and its forks go on; its box has to stay for them.
         contexts[0].begin("import os; os._exit(7)")
         equal(contexts[0].read(), "")
         for context, has in zip([*contexts[1:], own], [2, 3, 4, 4]):
@@ -84,7 +85,7 @@ def what_ends_spares_those_above(*before):
         context.run("import os, subprocess, time")
         own, same = context.fork(keeper.box(parent=original.name)), context.fork(sandbox.context(original))
         child = re.search(r"\d+", context.run("p = subprocess.Popen(['sleep', '1000']); print(p.pid)"))[0]
-        # Everything in its box is killed, its interpreter with what it started, but not who lives in boxes beneath.
+        # Everything in its box is killed, its interpreter with all children, but not processes in boxes beneath.
         assert original.kill(1, 9, tree=True, below=True) == 2
         equal(context.read(), "")
         assert int(child) not in original.pids()
@@ -105,7 +106,8 @@ def test_what_ends_spares_those_above_without_privilege():
 
 
 def test_a_fork_that_is_dropped_is_let_go_of():
-    """Its original waits for its next request, runs a cell, or stands to be forked again: nobody has to be asked for the box to be gone."""
+    """Its original waits for its next request, runs a cell, or is frozen to be forked again: no
+    request to it is needed for the box to go."""
     with Keeper() as keeper:
         template, sandbox = keeper.template(), keeper.sandbox()
         original = sandbox.forkable(template)
@@ -124,7 +126,8 @@ def test_a_fork_that_is_dropped_is_let_go_of():
 
 
 def test_children_of_the_code_are_its_own():
-    """What it started in the time between: who waits for them gets them, and forking neither waits for them nor is told of them."""
+    """Children it started in the meantime: its code can wait for them, and forking neither waits
+    for them nor learns about them."""
     with Keeper() as keeper:
         template, sandbox = keeper.template(), keeper.sandbox()
         original = sandbox.forkable(template)
@@ -140,7 +143,7 @@ def test_children_of_the_code_are_its_own():
         equal(re.sub(r"\d+", "N", context.run("q = subprocess.Popen(['sleep', '1000'])") + context.branch()), "child processes are alive: N (sleep)")
         equal(context.run("q.kill(); q.wait()\nprint(len(seen) >= 2)"), "True\n")
         equal(context.branch(), None)
-        # Whoever waits for anybody may meet a fork: then nobody knows how it ended, and nothing else comes of it.
+        # Code that waits for any child may reap a fork: then the status of that is lost, without other effects.
         context.begin("print('waits', flush=True); print(os.wait()[1])")
         context.read("waits\n")
         branch.begin("import os; os._exit(4)")
@@ -192,7 +195,7 @@ def test_who_cannot_be_forked():
         away = other.forkable(original)
         assert "cannot return" in refusal(sandbox.context, away).message
         other.context(away)
-        # A fork that does not arrive says why, on its original's channel; that one goes on.
+        # A fork that does not arrive reports the reason, on its original's channel; that one goes on.
         context = original.live()
         box = sandbox.context(original)
         equal(context.branch(), None)

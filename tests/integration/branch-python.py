@@ -1,4 +1,4 @@
-"""Contexts of Python that are forked while they live: what a fork has, what is renewed in it, and what stands in the way."""
+"""Contexts of Python that are forked while they live: state in a fork, renewed state, and fork blockers."""
 from keeper_boxes import Keeper, notebook, opened
 from cloche import equal
 
@@ -24,7 +24,7 @@ def forks(keeper, prefix):
     equal(branch.cell("import asyncio\nawait asyncio.sleep(0, 'awaited')"), "'awaited'")
     equal(branch.done("cell", code="1/0", count=9)["error"]["name"], "ZeroDivisionError")
     assert [row["name"] for row in branch.done("describe")["variables"]].count("frame") == 1
-    # Numbers at random are nobody else's.
+    # Random numbers are unique to each.
     code = "random.random(), np.random.random(), next(tempfile._get_candidate_names()), uuid.uuid4().hex, os.urandom(4)"
     assert len({c.cell(code) for c in (context, branch, alone)}) == 3
     # A fork of the fork, and a second request to enter.

@@ -1,4 +1,4 @@
-"""Contexts of Ruby that are forked while they live: what a fork has, what is renewed in it, and what stands in the way."""
+"""Contexts of Ruby that are forked while they live: state in a fork, renewed state, and fork blockers."""
 from keeper_boxes import Keeper, notebook, opened
 from cloche import equal
 
@@ -27,7 +27,7 @@ def test_forks():
         assert "on its own\nhere too\n" in branch.read("here too\n")
         equal(branch.done("cell", code="1/0", count=9)["error"]["name"], "ZeroDivisionError")
         equal(branch.cell("[`echo y`, Thread.new { 6 }.value]"), '["y\\n", 6]')
-        # Numbers at random are nobody else's.
+        # Random numbers are unique to each.
         code = "[rand, Random.rand, SecureRandom.hex(4), [*1..20].shuffle, Dir::Tmpname.create('x') { }[/[^-]*\\z/]]"
         told = [c.cell(code)[1:-1].split(", ") for c in (context, branch, alone)]
         assert all(len(set(parts)) == 3 for parts in zip(*(row[:3] + row[-1:] for row in told))), told

@@ -1,4 +1,4 @@
-"""Building in a tree that is another user's: one line says so, before anything is configured."""
+"""Building in a tree that is another user's: one line reports that, before anything is configured."""
 import subprocess
 
 from cloche import ORDINARY_USER, SOURCE, equal, need_ordinary_user

@@ -1,4 +1,4 @@
-"""C through the command line: calls, compile errors, crashes, build options, scripts, and what is kept of a build."""
+"""C through the command line: calls, compile errors, crashes, build options, scripts, and stored builds."""
 import os
 import tempfile
 
@@ -72,7 +72,7 @@ def test_build_options():
 def test_files_of_the_box_are_seen():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "answer.h")
-        for answer in (42, 43):  # another content compiles anew
+        for answer in (42, 43):  # other content is compiled again
             with open(path, "w") as file:
                 file.write("#define ANSWER %d\n" % answer)
             equal(value_of("c", '#include "answer.h"\nint f(void) { return ANSWER; }', file=["answer.h=" + path]), answer)

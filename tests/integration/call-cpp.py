@@ -22,7 +22,7 @@ BUILD = '{"standard": "c++20"}'
 
 
 def test_library_classes():
-    for _ in range(2):  # the second one from what was kept
+    for _ in range(2):  # the second one from the stored build
         equal(value_of("cpp", COUNT, args=[["a", "b", "a"], None], build=BUILD), {"a": 2, "b": 1})
     equal(value_of("c++", COUNT, args=[["a", "b", "a"]], kwargs={"least": 2}, build=BUILD), {"a": 2})
 

@@ -1,4 +1,4 @@
-"""What the code throws comes out with its language's type, its message and the user's own line numbers."""
+"""Exceptions of the code are reported with their language's type, their message and the user's own line numbers."""
 from cloche import call, cli, equal
 
 

@@ -17,7 +17,7 @@ def copy_program(image, path):
 
 
 def make_image():
-    """Debian's python3 and dash with what they load, 40 MB."""
+    """Debian's python3 and dash with their libraries, 40 MB."""
     image = os.path.abspath("image")
     for directory in ("usr/bin", "usr/lib", "usr/lib64", "etc"):
         os.makedirs(f"{image}/{directory}")

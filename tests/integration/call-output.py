@@ -1,4 +1,4 @@
-"""What the code prints is captured apart, in full up to the cap, and never mistaken for the result."""
+"""Output of the code is captured separately, in full up to the cap, and never mistaken for the result."""
 from cloche import call, equal
 
 

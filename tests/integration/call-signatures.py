@@ -23,7 +23,7 @@ FITS = [
     ({"args": [{"index": 1, "value": "x"}], "kwargs": {"count": 2}}, [2, "x"]),
 ]
 
-# The arguments given, whether the value is at fault, and the text of the error.
+# The arguments, True if the value is at fault, and the text of the error.
 MISFITS = [
     ({}, 0, "missing required argument 'count'"),
     ({"args": ["two"]}, 0, "argument 'count': expected integer, got string"),

@@ -1,4 +1,4 @@
-"""TypeScript through the command line: what runs, what is refused, where errors are."""
+"""TypeScript through the command line: supported syntax, refused syntax, places of errors."""
 import json
 import os
 import tempfile

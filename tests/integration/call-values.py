@@ -18,7 +18,7 @@ F64 = tag("array", t="f64", b64="AAAAAAAA8D8AAAAAAAAAQA==")
 
 
 def echo(language, value):
-    """What comes back, as raw JSON, and the type the code saw."""
+    """The returned value, as raw JSON, and the type that the code saw."""
     code = {"python": "def f(x): return [type(x).__name__, x]",
             "javascript": "function f(x) { return [x === undefined ? 'undefined' : x === null ? 'null' : "
                           "typeof x === 'object' ? x.constructor.name : typeof x, x]; }"}[language]

@@ -53,7 +53,7 @@ def displays():
     code = "import matplotlib.pyplot as plt; from IPython.display import HTML, display; _ = plt.plot([1, 2]); plt.show(); display(HTML('<b>b</b>'))"
     finished = run(code=code)
     assert finished[0] == 0 and "[image/png]\n" in finished[1] and "[text/html]\n" in finished[1], finished
-    for number in (1, 2):  # what is there is not written over
+    for number in (1, 2):  # existing files are not overwritten
         said = run("--save-displays", "shown", code=code)[1]
         assert f"image/png: shown/display-{number}.png\n" in said and f"text/html: shown/display-{number + 1}.html\n" in said, said
     equal(sorted(os.listdir("shown")), ["display-1.png", "display-2.html", "display-2.png", "display-3.html"])
@@ -97,7 +97,7 @@ def lives():
     assert b"y  int  1\n" in ok("context", "describe", "box", made)
     assert f"{made}\tpython\n".encode() in ok("__complete", "context", "get", "box", "")
     equal(ok("__complete", "context", "run", "nowhere", "--context", ""), b"")
-    equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # to ask made none
+    equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # a query created none
     equal(rows("context", "interrupt", "box", made)["interrupted"], False)
     ok("context", "restart", "box", made)
     assert "NameError" in run("--context", made, code="y")[2]

@@ -26,7 +26,7 @@ def python(*words):
 
 
 def leave(terminal):
-    """At a prompt: what is typed earlier is for the code."""
+    """At a prompt: earlier input is for the code."""
     terminal.until(b">>> ")
     terminal.type(b"\x04")
     equal(terminal.end(), 0)

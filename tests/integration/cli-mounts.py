@@ -1,4 +1,5 @@
-"""cloche diff, sync and changes: what was not written is kept, shown without steering the terminal, and written later or thrown away."""
+"""cloche diff, sync and changes: unwritten changes are kept, shown without control sequences for
+the terminal, and written later or dropped."""
 import fcntl
 import json
 import os
@@ -92,7 +93,7 @@ def test_a_json_answer_names_them():
 
 
 def changed_meanwhile(*options):
-    """A run whose directory the host changes before it ends -> (exit code, what was said)."""
+    """A run whose directory the host changes before it ends -> (exit code, the message)."""
     make({"a": "a"})
     process = start("run", "bash", "-c", "echo box > /data/a; echo more > /data/b; echo ready; read x", "--mount", at(), "--rule", "**=*", *options,
                     stdin=subprocess.PIPE)
@@ -124,7 +125,8 @@ LINKS = "ln -s a /data/near; ln -s ../../etc/passwd /data/far; ln -s /etc/passwd
 
 
 def test_links_that_lead_out_of_a_mount():
-    """They are refused by the run's own sync when it says so, or by a later sync of a run that said so; the twins: without it they are made, and links that stay inside always are."""
+    """They are refused by the run's own sync with that option, or by a later sync of a run with it;
+    the twins: without it they are made, and links that stay inside always are."""
     make({"a": "a"})
     finished = bash(LINKS, rule="**=*", links="inside", on_error="continue")
     equal((finished.code, tree()), (1, {"a": b"a", "b": b"1\n", "near": ("a",)}), finished)
@@ -363,7 +365,7 @@ def test_the_policies_of_the_run_are_those_of_its_sync():
 
 
 def test_rules_of_the_run_hold_when_it_is_synced():
-    """Somebody who can write the list, but not the user's own word, gains nothing outside of the directory."""
+    """A process that can write the list, but not the user's own word, gains nothing outside of the directory."""
     need_root()
     _, name = change("echo box > /data/a")
     path = f"state/cloche/changes/{name}/set/changes.json"

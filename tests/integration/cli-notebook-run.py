@@ -1,4 +1,4 @@
-"""cloche notebook run: what a notebook becomes, what stays as it was, and which files are refused."""
+"""cloche notebook run: the notebook it writes, the parts that stay unchanged, and the files it refuses."""
 import json
 import os
 import signal
@@ -97,7 +97,7 @@ def errors():
 
 
 def interrupted():
-    """What was made for it is gone, and what there is until then written."""
+    """Its temporary objects are gone, and the results so far are written."""
     write("f.ipynb", code("1"), code("open('/workspace/begun', 'w').close(); import time; time.sleep(60)"))
     process = start("notebook", "run", "f.ipynb", "--sandbox", "box")
     ok("exec", "box", "--", "while [ ! -e begun ]; do sleep 0.1; done")

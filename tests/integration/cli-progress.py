@@ -1,4 +1,4 @@
-"""What takes more than a second is said on a terminal, and nowhere else."""
+"""Steps that take more than a second are reported on a terminal, and nowhere else."""
 import os
 import signal
 

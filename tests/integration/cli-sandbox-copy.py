@@ -1,4 +1,4 @@
-"""cloche cp: files and trees, both ways, and what a sandbox cannot do to the host by it."""
+"""cloche cp: files and trees, both ways, and attacks of a sandbox on the host through it."""
 import os
 import signal
 import stat
@@ -109,7 +109,7 @@ def test_what_cannot_be_copied_is_passed_over():
 
 
 def test_links_of_the_sandbox_are_not_followed_on_the_host():
-    """A link that comes out of the sandbox, and what would be written through it."""
+    """A link from the sandbox, and a file that would be written through it."""
     os.mkdir("outside")
     os.mkdir("target")
     with daemon():

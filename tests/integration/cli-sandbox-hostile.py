@@ -1,4 +1,5 @@
-"""A daemon, or a sandbox behind it, that lies: what cloche takes of it, and what it does not. A peer of the test's own speaks for it."""
+"""A daemon, or a sandbox behind it, that lies: data that cloche accepts from it, and data it
+refuses. The daemon is a scripted peer."""
 import json
 import os
 import socket
@@ -10,7 +11,8 @@ from cloche import cli, equal, write_file
 
 
 class Peer:
-    """Answers each request as answers[method](params) says: a result, or (result, attachments), or a list of raw frames to send before it."""
+    """Responds to each request with answers[method](params): a result, or (result, attachments), or
+    a list of raw frames to send before it."""
 
     def __init__(self, answers):
         self.answers = {"hello": lambda params: {"server": "cloche", "version": "0", "protocol": 1}, "sandbox.get": lambda params: {}, **answers}

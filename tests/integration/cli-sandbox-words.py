@@ -1,4 +1,4 @@
-"""What the commands of sandboxes refuse before a daemon is asked, and what they say when there is none."""
+"""Requests that the sandbox commands refuse without a daemon, and messages if there is no daemon."""
 import os
 import socket
 

@@ -1,4 +1,5 @@
-"""The command line takes what people type: sizes and times with units, files for code, environment by name, JSON from files."""
+"""The command line accepts usual spellings: sizes and times with units, files for code, environment
+by name, JSON from files."""
 import json
 import os
 from cloche import cli, equal, run, write_file

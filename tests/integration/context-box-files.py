@@ -1,4 +1,4 @@
-"""Boxes beneath a template that share a sandbox's files: what is one, what is their own, and how they end."""
+"""Boxes beneath a template that share a sandbox's files: shared parts, separate parts, and their ends."""
 from keeper_boxes import Keeper, refusal
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
@@ -33,7 +33,7 @@ os.chmod('/workspace/run', 0o755)
         waits.read("before")
         sandbox.said("echo after > /workspace/open")
         waits.read("seen")
-        # The twin: a box beneath the template that shares with nobody has none of it.
+        # The twin: a box beneath the template that shares with none has none of it.
         equal(keeper.box(parent=template.name).ran("import os; print(os.listdir('/workspace'), os.listdir('/tmp'))"), "[] []\n")
 
 
@@ -81,7 +81,7 @@ for pid in pids: os.kill(pid, signal.SIGKILL)
 """
         equal(context.ran(crowd), "EAGAIN True\n")
         assert sandbox.ask("usage")["pidsRefused"] >= 1
-        # The template is in other groups, and its next child where nobody is in want.
+        # The template is in other groups, and its next child in one without contention.
         equal(keeper.box(parent=template.name).ran(crowd), "all\n")
         for what in ["limit", "freeze"]:
             equal(refusal(context.ask, what, limits={"pids": 50}).code, "invalid_argument")
@@ -134,7 +134,7 @@ def own_network(*before):
         listens.read("up")
         equal(context.ask("connect", port=8000, data="?")["data"], "from the context")
         equal(listens.read(), "")
-        # It can be given a gate of its own; nobody else without a network of his own can.
+        # It can be given a gate of its own; only boxes with a network of their own can.
         context.ask("serve")
         equal(sorted(port for port, _ in context.ports()), [1, 53])
         equal([port for port, _ in sandbox.ports()], [8000])

@@ -1,5 +1,5 @@
-"""Commands that need a daemon start one for their user when none is named and none answers; the next command finds it, clients that
-ask for the shared one do too, and it ends when nobody uses it."""
+"""Commands that need a daemon start one for their user if none is named and none answers; the next
+command finds it, as do clients of the shared one, and it ends when unused."""
 import json
 import os
 import shutil

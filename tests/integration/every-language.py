@@ -1,5 +1,5 @@
-"""What a caller relies on whichever language the code is in: one table of programs, one test a promise. What is a language's own
-stands in call-<language>.py."""
+"""Promises that hold in every language: one table of programs, one test a promise. Promises of a
+single language are in call-<language>.py."""
 from cloche import call, equal, run, value_of
 from warm import Warm
 

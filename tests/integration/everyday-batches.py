@@ -1,5 +1,5 @@
-"""Programs as they are written all day, many functions a call: tables of [what, body of a function, value]. Their values
-travel together; where one is not right, the test names it."""
+"""Everyday programs, many functions a call: tables of [title, body of a function, value]. Their
+values are sent together; for a wrong one, the test names it."""
 import textwrap
 
 from cloche import call, equal, skip, value_of
@@ -344,7 +344,7 @@ CPP = [
     ("rotated({1, 0})", {"real": 0, "imag": 1}), ("total({1500ms, 500ms})", 2), ("renamed(\"/a/b.txt\")", "/a/b.bak"), ("open_brackets(\"(()(\")", ["(", "("]),
     ("by_length({\"bb\", \"a\", \"c\"})", [[1, "a"], [1, "c"], [2, "bb"]]), ("fact(10)", 3628800), ("epoch()", {"$": "date", "v": "1970-01-02T00:00:00Z"}),
 ]
-# Errors of each kind, and what is refused: language, code, type, words of the message.
+# Errors of each kind, and refusals: language, code, type, words of the message.
 ERRORS = [
     ("python", "def f(): return {}['k']", "KeyError", "k"), ("python", "def f(): return int('x')", "ValueError", "invalid literal"), ("python", "def f(): return undefined", "NameError", "undefined"),
     ("python", "def f(): import nosuch", "ModuleNotFoundError", "nosuch"), ("python", "class Mine(Exception): pass\ndef f(): raise Mine('m')", "Mine", "m"), ("python", "def f(): return f()", "RecursionError", "recursion"),
@@ -361,7 +361,7 @@ TIMEOUT = 120
 
 
 def batch(language, rows, program):
-    """One call for all rows; where it fails, or a value is another one, each row by itself says which."""
+    """One call for all rows; if it fails, or a value differs, each row runs alone to find which."""
     result = call(language, program([body for _, body, _ in rows]), "main")
     if result.status == "success" and result.value == [expected for _, _, expected in rows]:
         return

@@ -1,4 +1,4 @@
-"""What programs that are written all day do: one table a language, [what, code, arguments, value]."""
+"""Everyday programs: one table a language, [title, code, arguments, value]."""
 from cloche import equal, value_of
 
 PYTHON = [

@@ -1,5 +1,6 @@
-"""The profile for ordinary users: without an option their runs start although guards are missing that only root or a delegated control
-group can give, and one line says so, once. Root has no profile."""
+"""The profile for ordinary users: without an option their runs start although guards are missing
+that only root or a delegated control group can provide, and one line reports that, once. Root has
+no profile."""
 import json
 import os
 import re
@@ -185,7 +186,7 @@ def test_a_client_may_name_the_guards():
 
 
 def test_many_warm_runs_of_an_ordinary_user():
-    """Without control groups the keeper is asked what a box uses, while other boxes are made."""
+    """Without control groups the keeper reports the usage of a box, while other boxes are made."""
     need_ordinary_user()
     at = home("home")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Cloche inside what others call a container: it works there, or one line says which option to give."""
+"""Cloche inside containers of other tools: it works there, or one line names the option to use."""
 import shutil
 
 from cloche import BUILD, F_ADD, ORDINARY_USER, SOURCE, call_words, cli, equal, need_ordinary_user, parse_result, skip

@@ -1,4 +1,4 @@
-"""What is installed is taken away again, all of it."""
+"""An uninstall removes all installed files."""
 import os
 import subprocess
 

@@ -1,4 +1,4 @@
-"""examples/call.c, a program of libcloche, does what its source says."""
+"""examples/call.c, a program of libcloche, does exactly as its source promises."""
 import os
 import subprocess
 from cloche import BUILD, HANG, equal

@@ -1,4 +1,4 @@
-"""Each limit has its own verdict, reports what was used, and lets the permitted twin pass."""
+"""Each limit has its own status, reports the usage, and lets the permitted twin pass."""
 from cloche import call, cli, equal, limit_hit, run
 
 SPIN = "def f():\n    while True: pass"

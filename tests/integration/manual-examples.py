@@ -13,7 +13,7 @@ RENDERERS = [("mandoc", "-T", "utf8", "-O", "width=400"), ("nroff", "-mandoc", "
 
 
 def rendered(page):
-    """What a reader copies from, by each program there is."""
+    """The text that a reader copies from, in each manual viewer."""
     for command in RENDERERS:
         if shutil.which(command[0]):
             raw = subprocess.run([*command, os.path.join(SOURCE, "man", page)], capture_output=True, check=True).stdout

@@ -1,4 +1,5 @@
-"""What a run did to a directory is told whole, and is written so: renames, odd names, deep trees, holes, modes, links, virtual files."""
+"""A run's changes to a directory are reported completely, and written so: renames, odd names, deep
+trees, holes, modes, links, virtual files."""
 import json
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What the code sees of a denial: an error, an appearance, or a change that stays in the box. The host never changes."""
+"""The code's view of a denial: an error, an appearance, or a change that stays in the box. The host never changes."""
 import json
 from cloche import equal
 from mounts import at, bash, call, make, rules, state, tree

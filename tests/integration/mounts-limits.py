@@ -17,7 +17,7 @@ def mounts():
 
 
 def servers():
-    """Processes of ours that serve a directory; others' tests have some as well."""
+    """Cloche processes that serve a directory; other tests have some as well."""
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -175,7 +175,7 @@ def test_twenty_at_once():
         with concurrent.futures.ThreadPoolExecutor(20) as pool:
             results = [json.loads(f.stdout) for f in pool.map(one, range(20))]
         equal([r["result"] for r in results], ["a"] * 20)
-    # One directory is synced by one transaction at a time: who comes second is told, and keeps his changes.
+    # One directory is synced by one transaction at a time: the second one gets an error, and its changes are kept.
     synced = {f"n{i}": str(i).encode() for i, r in enumerate(results) if r["sync"]["synced"]}
     equal({**synced, "a": b"a"}, tree())
     for i, r in enumerate(results):

@@ -1,4 +1,5 @@
-"""What of the host is there: lazily, eagerly, or only what is named; what is over a size bound is left out, and the result says so."""
+"""Visible files of the host: lazily, eagerly, or only named ones; files over a size bound are left
+out, and the result says so."""
 import os
 from cloche import equal
 from mounts import at, call, make, rules, state, tree

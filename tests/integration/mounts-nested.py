@@ -1,4 +1,5 @@
-"""Mounts that lie in other mounts, and mounts of one file: what is seen, what is whose change, and what is written where."""
+"""Mounts that lie in other mounts, and mounts of one file: the visible tree, the owner of each
+change, and the target of writes."""
 import json
 import os
 import re
@@ -60,7 +61,7 @@ def test_each_has_its_own_changes_and_they_are_written_to_it():
 
 
 def test_the_first_thing_that_is_asked_of_one():
-    """Before its server was asked for attributes the kernel holds the root of a mount for nobody's."""
+    """Before its server has returned attributes the kernel treats the root of a mount as nobody's."""
     make({"a": "outer", "in/": None})
     make({"b": "inner"}, "other")
     code = "return [os.access(path, os.W_OK) for path in ('/data', '/data/in')] + [os.close(os.open(path, os.O_TMPFILE | os.O_RDWR)) for path in ('/data', '/data/in')]"

@@ -1,4 +1,5 @@
-"""Which rule decides: priority, order, exclusion, patterns, what a directory says for itself; and every denial names it."""
+"""The deciding rule: priority, order, exclusion, patterns, rules about a directory itself; and
+every denial names it."""
 from cloche import bad_input, cli, equal
 from mounts import at, bash, call, make, rules, state, tree, value_of
 
@@ -7,7 +8,7 @@ PATHS = ["a.txt", "b.md", "sub/a.txt", "sub/deep/c.txt", ".hidden", "sub/.hidden
 
 
 def readable(permissions, paths=PATHS):
-    """Those of the paths that can be read."""
+    """The readable ones of the paths."""
     make({path: path for path in paths})
     found = value_of("return [p for p in args[0] if attempt(get, '/data/' + p) == 'ok']", at(rules=rules(permissions)), args=[paths])
     return set(found)
@@ -37,7 +38,7 @@ def test_extended_globs():
     equal(denied_by("!(sub|node_modules)/**"), set())
     equal(denied_by("+(sub|node_modules)/**"), {path for path in PATHS if path.startswith(("sub/", "node_modules/"))})
     equal(denied_by("*([!b]).+(txt|md)"), {"a.txt", "ä.txt"})
-    # The rule that permits all but secrets is what this is for: a name that only looks like none is one.
+    # The main purpose of rules that permit all but secrets: a name that only resembles a secret's is none.
     make({"a.key": "k", "x.keys": "", "key": ""}, "keys")
     said = bash("cd /keys; for f in *; do echo new >$f && echo $f; done 2>/dev/null", "/keys=keys", rule="!(*.key)=modify")
     equal((said.stdout.split(), tree("keys")["a.key"]), ([b"key", b"x.keys"], b"k"), said)

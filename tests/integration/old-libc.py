@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Objects that are loaded in images ask for no version of glibc's that Debian 11 (2.31) has not."""
+"""Objects that are loaded in images require no version of glibc later than that of Debian 11 (2.31)."""
 import os
 import re
 import subprocess

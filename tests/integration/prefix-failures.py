@@ -1,4 +1,5 @@
-"""A set-up that fails, or leaves what cannot be forked, is refused with the reason; nothing is kept and nothing stays behind."""
+"""A set-up that fails, or leaves fork blockers, is refused with the reason; nothing is kept and
+nothing stays behind."""
 import os
 import re
 from cloche import cli, equal

@@ -8,7 +8,7 @@ F = "import os\ndef f(): return [os.getuid(), os.getpid() < 100, os.path.exists(
 
 
 def missing_guards():
-    """What selftest says is not enforced for this user."""
+    """Guards that selftest reports as not enforced for this user."""
     parsed = json.loads(cli("selftest", "--json", under=ORDINARY_USER).stdout)
     rows = parsed["guards"] if isinstance(parsed, dict) else parsed
     names = [row["name"] for row in rows if row["state"] not in ("enforced", "off")]

@@ -21,7 +21,7 @@ def test_javascript_binary_round_trip():
 def test_large_stdout_and_stderr_together():
     code = "import os\nfor _ in range(100):\n    os.write(1, b'o' * 65536)\n    os.write(2, b'e' * 65536)"
     finished = run("python", code, bound=HANG)
-    # os.write may write less than asked to a pipe; what arrives is a whole number of what was written.
+    # os.write may write less than requested to a pipe; the output is a whole number of successful writes.
     assert set(finished.stdout) == {ord("o")} and set(finished.stderr) == {ord("e")}, finished
     assert len(finished.stdout) > 1 << 20 and len(finished.stderr) > 1 << 20, finished
 

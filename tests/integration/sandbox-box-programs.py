@@ -1,4 +1,4 @@
-"""What a sandbox's box does for the engine: programs, terminals, ports, names, limits while it lives."""
+"""Services of a sandbox's box for the engine: programs, terminals, ports, names, limits while it lives."""
 import signal
 import time
 from keeper_boxes import Keeper, Refused

@@ -1,5 +1,6 @@
-"""cloche selftest tries what set-up code and forkable contexts have rights to (spec/rights.def), and the rules of programs that confine themselves with Landlock
-(spec/landlocked.def). A right that is open although it must be refused, and rules that are not in force, are reported, and the exit code says so."""
+"""cloche selftest tries the rights of set-up code and forkable contexts (spec/rights.def), and the
+rules of programs that confine themselves with Landlock (spec/landlocked.def). It reports a right
+that is open although it must be refused, and rules that are not in force, with its exit code too."""
 import json
 import re
 
@@ -12,7 +13,7 @@ NO_LANDLOCK = pretend.where((pretend.LANDLOCK_MAKE, pretend.MISSING))
 
 
 def rights_table():
-    """name -> whether set-up code and a context may."""
+    """name -> True if set-up code and a context may."""
     return {row["name"]: [row["set_up"] == "MAY", row["context"] == "MAY"] for row in spec_rows("CLOCHE_RIGHT")}
 
 
@@ -110,7 +111,7 @@ def test_landlock_rules_that_are_not_in_force_show():
 
 
 def test_a_kernel_without_landlock_is_no_fault():
-    """Programs that need it refuse to start there, as the line of the host says."""
+    """Programs that need it refuse to start there, according to the host's line."""
     code, parts = report(under=NO_LANDLOCK)
     equal([code, parts["host"]["landlock"]["present"]], [0, False])
     equal({row["state"] for row in parts["landlock"].values()}, {"absent"})

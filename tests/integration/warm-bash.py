@@ -1,4 +1,4 @@
-"""Bash as a template: what the set-up leaves is seen by every run, and what siblings must not share is not."""
+"""Bash as a template: every run sees the state of the set-up, and none sees a sibling's."""
 from cloche import equal
 from warm import Failed, Warm
 
@@ -67,7 +67,7 @@ def test_host_functions():
 
 
 def test_what_runs_before_a_run():
-    """A child gets ready before anybody asks: nothing of the set-up's may show from that."""
+    """A child is prepared before the first request: nothing of the set-up's may show from that."""
     setup = "trap 'echo debug >&2' DEBUG; trap 'echo bye >&2' EXIT; printf() { echo mine >&2; }\nset -x"
     with Warm("bash", setup, spares=2) as warm:
         result = warm.run("trap - DEBUG; set +x; f() { echo r; }", pause=200)

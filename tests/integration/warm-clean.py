@@ -1,4 +1,5 @@
-"""Each run from a prefix is a new one: nothing of an earlier run is seen, and what must differ differs. From spares and without."""
+"""Each run from a prefix is a new one: it sees nothing of an earlier run, and unique values differ.
+From the pool and without."""
 import os
 from cloche import call, cli, equal
 from warm import Failed, Warm
@@ -85,7 +86,7 @@ def test_a_seed_of_the_set_up_does_not_make_runs_alike():
 
 
 def test_numbers_of_processes_differ_from_the_templates():
-    """A run has a pid namespace of its own; what the set-up remembers of its own number is not the run's."""
+    """A run has a pid namespace of its own; the pid remembered by the set-up is not the run's."""
     with Warm(setup="import os\nmine = os.getpid()") as warm:
         here, there, parent = warm.value("return [os.getpid(), mine, os.getppid()]")
     assert here > 1 and parent == 0, (here, there, parent)
@@ -116,7 +117,7 @@ def test_files_of_a_prefix_are_whole_in_every_run():
         equal((result.value, result.paths("deleted")), ("as it was", ["/workspace/dir/given"]), result)
 
 
-# ---- a run that ends badly is nobody else's affair ---------------------------------------------------------------
+# ---- a failing run affects no other ------------------------------------------------------------------------------
 
 CHANNEL = "channel = max(map(int, os.listdir('/proc/self/fd')))\n"
 
@@ -159,7 +160,7 @@ def test_a_run_that_speaks_nonsense_to_the_engine():
 
 
 def test_a_run_that_closes_its_channel():
-    """What it may still say can reach nobody: it is not waited for until its wall limit."""
+    """Its further messages can reach no one: it is not awaited until its wall limit."""
     bad_end(CHANNEL + "os.close(channel)\ntime.sleep(100)", "crash", wallMs=10000)
 
 

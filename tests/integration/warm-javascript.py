@@ -1,4 +1,5 @@
-"""Node as a template: what a forked Node could lose (timers, thread pool, garbage collection, the end of its loop), and what siblings must not share."""
+"""Node as a template: features that a forked Node could lose (timers, thread pool, garbage
+collection, the end of its loop), and state that siblings must not share."""
 from cloche import equal
 from warm import Failed, Warm
 

@@ -35,7 +35,7 @@ OPEN = FILES.replace("open(f'file-{i}', 'w').close()", "kept.append(open('/dev/n
 
 
 def verdict(result):
-    """Without what was used, which is never the same twice."""
+    """Without the usage, which is never the same twice."""
     message = re.sub(r"after [\d.]+ m?s( \(\d+ ms\))?", "after N ms", result.error.get("message") or "")
     return result.status, result.error.get("type"), message, result.value, result.limits_hit, result.exit_code
 

@@ -1,4 +1,5 @@
-"""Objects of a template lie in memory of ours (PyObjectArenaAllocator): asked for in several sizes, given back and asked for again."""
+"""Objects of a template lie in memory of Cloche's allocator (PyObjectArenaAllocator): allocated in
+several sizes, freed and allocated again."""
 from cloche import equal
 from warm import Warm
 

@@ -1,4 +1,5 @@
-"""PHP as a template: what a set-up leaves to its runs, what siblings must not share, host functions, and how runs end."""
+"""PHP as a template: state of the set-up in its runs, state that siblings must not share, host
+functions, and ends of runs."""
 import os
 from cloche import call, cli, equal, run
 from warm import Failed, Warm

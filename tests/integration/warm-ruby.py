@@ -1,4 +1,4 @@
-"""Ruby as a template: what siblings must not share, what a forked Ruby could lose, what cannot be forked."""
+"""Ruby as a template: state that siblings must not share, features that a forked Ruby could lose, fork blockers."""
 from cloche import equal
 from warm import Failed, Warm
 
@@ -51,7 +51,7 @@ def test_gems_and_libraries_are_there():
     with Warm("ruby") as warm:
         equal(warm.value("before = $LOADED_FEATURES.size\nrequire 'json'\nrequire 'set'\nrequire 'csv'\nrequire 'time'\n[$LOADED_FEATURES.size - before, Gem::Version.new('1.10') > Gem::Version.new('1.9')]"), [0, True])
         equal(warm.run("require 'no/such'").error["type"], "LoadError")
-        # RubyGems keeps Ruby's own require, which is in C, and none of ours.
+        # RubyGems keeps Ruby's own require, which is in C, and none of the agent's.
         equal(warm.value("gem 'json'\n[Kernel.instance_method(:gem_original_require).source_location, Kernel.instance_method(:gem).source_location[0][/rubygems/]]"),
               [None, "rubygems"])
         equal(warm.value("defined?(ClocheRehearsal_).inspect + Object.private_method_defined?(:f_).to_s"), "nilfalse")

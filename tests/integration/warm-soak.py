@@ -1,4 +1,4 @@
-"""Many runs of one template, several at once: what works in the first child works in those long after."""
+"""Many runs of one template, several at once: features that work in the first child work in much later ones."""
 from cloche import equal, sampled
 from warm import Warm
 

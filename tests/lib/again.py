@@ -1,4 +1,5 @@
-"""Run tests many times: tools/run-suite BUILD --again N. The tests of run-tests.py repeat there; here the others repeat, a file at a time."""
+"""Run tests many times: tools/run-suite BUILD --again N. Tests of run-tests.py are repeated there;
+here the others are, a file at a time."""
 import collections
 import concurrent.futures
 import glob
@@ -9,7 +10,7 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
-BOUND = 900  # seconds a file may take, however busy the machine is
+BOUND = 900  # time limit for a file in seconds, on a busy machine too
 SHARE_LINE = re.compile(r"^\d+ of \d+ failed: .*$", re.M)
 
 TAP_FAILED = re.compile(r"^not ok \d+ - (.*?)(?: # .*)?$", re.M)
@@ -18,7 +19,7 @@ NODE_FAILED = re.compile(r"^ *not ok \d+ - (.*?)(?: # .*)?\n(?:.*\n)*?.*failureT
 
 
 def node_failed(output):
-    """The tests that failed themselves, not those around them."""
+    """The failed tests themselves, not the suites around them."""
     return [name for name, why in NODE_FAILED.findall(output) if why != "subtestsFailed"]
 
 
@@ -87,7 +88,7 @@ def run_row(row):
 
 
 def run_rows(rows, times, lanes):
-    """Counter of failed tests by "file::test". The files take turns, so that one meets different neighbours."""
+    """Counter of failed tests by "file::test". The files take turns, so that each runs beside different ones."""
     counts = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         jobs = [(row, pool.submit(run_row, row)) for _ in range(times) for row in rows]
@@ -96,7 +97,7 @@ def run_rows(rows, times, lanes):
                 seconds, failed, output = job.result()
                 print((f"{output.rstrip()}\nnot ok" if failed else "ok") + f" {row.name} ({seconds:.1f} s)", flush=True)
                 counts.update(f"{row.name}::{name}" for name in failed)
-        except BaseException:  # Ctrl-C: nothing more is started
+        except BaseException:  # Ctrl-C: start nothing more
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return counts

@@ -1,12 +1,13 @@
-"""What code in a box of any kind tries, and what each attempt would have got. One table, for every kind of box (tests/hostile/every-box.py), and for a place where all of
-it is permitted, which shows that the attempts are real.
+"""Attempts to break out of a box of any kind. One table, for every kind of box (tests/hostile/every-box.py), and for an
+environment where all of it is permitted, which proves that the attempts work.
 
-An attempt is the body of a function in Python. It returns what it got: a list of texts, empty when everything was refused. It must be harmless where it succeeds: descriptors
-are opened and not written to, arguments are such as the kernel calls invalid once the right to the call has been checked."""
+An attempt is the body of a function in Python. It returns its successes: a list of texts, empty if everything
+was refused. It must be harmless if it succeeds: descriptors are opened and not written to, arguments are invalid, which
+the kernel reports only after it has checked the right to the call."""
 import json
 import textwrap
 
-# By number: refused in every box with EPERM, whatever the arguments.
+# By number: refused in every box with EPERM, for all arguments.
 REFUSED_CALLS = {
     "process memory": dict(ptrace=101, process_vm_readv=310, process_vm_writev=311, kcmp=312, pidfd_getfd=438,
                            process_madvise=440),
@@ -118,9 +119,9 @@ VICTIMS, PLACES = [], places()
 SCRATCH = "/tmp/attempts"
 '''
 
-# Attempts by subject. What a box must permit, so that its programs work, is not among them.
+# Attempts by subject. Operations that a box must permit, so that its programs work, are not included.
 ATTEMPTS = {
-    # -- processes in sight
+    # -- visible processes
     "trace": """
         return [found for pid in others() for found in got(f"seize {pid}", call(101, 0x4206, pid, 0, 0)) + got(f"attach {pid}", call(101, 16, pid, 0, 0))]
     """,
@@ -255,7 +256,7 @@ ATTEMPTS = {
     "memory that is broken": "return [f for advice in (100, 101) for f in got(f'advice {advice}', call(28, 4096, 4096, advice), 22)]  # where nothing is",
     "the first page": "return got('map', call(9, 0, 4096, 3, 0x32, -1, 0), 22)",
     "huge or secret pages": "return got('secret', call(447, 0)) + got('memory policy', call(238, 0, None, 0)) + got('place', call(237, 0, 0, 0, None, 0, 0))",
-    # -- being more than the others
+    # -- privileges over others
     "real time": """
         def tries():
             found = []
@@ -346,7 +347,7 @@ ATTEMPTS = {
     """,
     "tables of packets": "with socket.socket() as s: return [f for name in (64, 65, 66, 1153) for f in got(f'option {name}', call(55, s.fileno(), 0, name, ctypes.create_string_buffer(128), ctypes.byref(ctypes.c_int(84))), 92, 22, 2)]",
     "sockets of others": "return [line.split()[-1] for path in ('/proc/net/unix', '/proc/net/tcp', '/proc/net/udp') for line in open(path).read().splitlines()[1:] if '@' in line or ' 0A ' in line]",
-    # -- what lies about
+    # -- leftovers of others
     "messages of others": """
         lists = [f"/proc/sysvipc/{name}" for name in ("shm", "sem", "msg") if os.path.exists(f"/proc/sysvipc/{name}")]
         return [line for path in lists for line in open(path).read().splitlines()[1:]] + (os.listdir("/dev/mqueue") if os.path.isdir("/dev/mqueue") else [])
@@ -354,7 +355,7 @@ ATTEMPTS = {
     "descriptors that were left open": """
         return [place for place in PLACES if place.startswith("/") and not place.startswith(("/proc/self/fd", "/dev/null", "/dev/pts/", "/workspace", "/tmp", "/memfd:"))]
     """,
-    # -- last, for nothing is left of whom it meets
+    # -- last, because it kills every process it can reach
     "kill by a descriptor's signal": """
         # The signal that a pipe sends to its owner can be any, SIGKILL too (fcntl(2), F_SETSIG): checked with the rights of who set it.
         def is_gone(pid):
@@ -380,7 +381,7 @@ ATTEMPTS = {
 
 
 def program(names=None, result="FOUND"):
-    """Python that tries them all, and has what each got in a variable of that name."""
+    """Python code that makes all attempts, and stores each result in a variable of that name."""
     lines = [PRELUDE, "ATTEMPTS = {}"]
     for name, body in ATTEMPTS.items():
         if names is None or name in names:
@@ -405,7 +406,8 @@ def try_all():
 
 
 def check(kind, found, permitted=()):
-    """found: as the program has it, or as JSON. permitted: names of attempts that a box of this kind has to permit."""
+    """found: the results, as an object or as JSON. permitted: names of attempts that a box of this
+    kind has to permit."""
     found = json.loads(found) if isinstance(found, str) else found
     missing = set(ATTEMPTS) - set(found)
     assert not missing, f"{kind}: not tried: {missing}"

@@ -1,4 +1,4 @@
-/* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each
+/* For tests: a keeper and its boxes, driven by lines of JSON on standard input, with a line of response each
  * (tests/lib/keeper_boxes.py):
  *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount":
  * "/workspace/m", "limits": {"memoryBytes": 1}}
@@ -35,8 +35,8 @@
 
 struct program {
         int32_t pid;
-        int in_fd, out_fd; /* of a terminal the same */
-        int channel_fd;    /* of a context; else -EBADF */
+        int in_fd, out_fd; /* the same for a terminal */
+        int channel_fd;    /* for a context; else -EBADF */
         int has_ended, wait_status;
 };
 
@@ -75,7 +75,7 @@ static struct program *find_program(struct place *place, int32_t pid)
 
 /* -- the box's init --------------------------------------------------------------------------------------------- */
 
-/* CLOCHE_TEST_PATIENCE: how many times slower this machine is. */
+/* CLOCHE_TEST_PATIENCE: the factor by which this machine is slower. */
 static int patience_ms(void)
 {
         const char *factor = getenv("CLOCHE_TEST_PATIENCE");
@@ -125,7 +125,7 @@ static int ask_init(struct place *place, const struct init_request *request, con
         return r;
 }
 
-/* -- what is asked ---------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------ */
 
 static uint64_t limit_of(const json_t *limits, const char *name, uint64_t absent)
 {
@@ -148,7 +148,7 @@ static struct keeper_box_limits limits_of(const json_t *limits, uint64_t absent)
         };
 }
 
-/* r: of having asked with keeper_on_waited and w. */
+/* r: the result of the request with keeper_on_waited and w. */
 static int wait_for(int r, const struct keeper_wait *w, struct cloche_err *e)
 {
         return r < 0 ? r : keeper_wait(keeper, w, e);
@@ -225,7 +225,7 @@ static int load(const char *path)
         return program_fd;
 }
 
-/* The descriptors that a template's interpreter gets at 3 and 4. */
+/* Descriptors 3 and 4 of a template's interpreter. */
 static int add_template(struct place *place, int *fds, size_t *count, struct cloche_err *e)
 {
         int pair[2];
@@ -323,7 +323,7 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         close(in[0]);
         close(out[1]);
         close(channel[1]);
-        fd_close(&place->box.fork_fd); /* or it would not be seen when the child closes it */
+        fd_close(&place->box.fork_fd); /* otherwise the end of the child's channel would not be noticed */
         if (r < 0 || !json_is_true(json_object_get(ask, "context")))
                 fd_close(&channel[0]);
         if (r < 0) {
@@ -340,7 +340,7 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         return json_pack("{s:i}", "pid", 1000000 + (int)fork);
 }
 
-/* A gate for the box; it ends with the connection to it. */
+/* An egress gate for the box; it ends with its connection. */
 static json_t *do_serve(struct place *place, struct cloche_err *e)
 {
         static struct keeper_service_spec spec = {.service = KEEPER_SERVICE_NET};
@@ -358,7 +358,7 @@ static json_t *do_serve(struct place *place, struct cloche_err *e)
         return r < 0 ? NULL : json_object();
 }
 
-/* Until the text came, the end of file, or patience is over. */
+/* Reads until the text, the end of file, or the timeout. */
 static json_t *read_shown_until(int fd, int is_framed, const char *until, struct cloche_err *e)
 {
         static char data[DATA_MAX];
@@ -399,7 +399,7 @@ static json_t *do_read(const json_t *ask, struct program *program, struct cloche
         return read_until(program->out_fd, text_of(ask, "until"), e);
 }
 
-/* The texts of frames; of the sizes between them nothing is shown. */
+/* The texts of frames; the sizes between them are skipped. */
 static json_t *do_hear(const json_t *ask, struct program *program, struct cloche_err *e)
 {
         return read_shown_until(program->channel_fd, 1, text_of(ask, "until"), e);
@@ -608,7 +608,7 @@ static json_t *do_thaw(struct place *place, struct cloche_err *e)
                        : json_object();
 }
 
-/* Is it dead? Waits for it. */
+/* Wait for its end: is it dead? */
 static json_t *do_dead(struct place *place, struct cloche_err *e)
 {
         struct pollfd polled = {.fd = place->box.pidfd, .events = POLLIN};
@@ -630,7 +630,7 @@ static json_t *do_drop(struct place *place, struct cloche_err *e)
         return r < 0 ? NULL : json_object();
 }
 
-/* A template's is gone when those beneath were dropped too. */
+/* A template's is closed only after those beneath were dropped too. */
 static json_t *do_drop_later(struct place *place, struct cloche_err *e)
 {
         return keeper_box_drop_async(keeper, place->box.id, NULL, NULL, e) < 0 ? NULL : json_object();
@@ -705,7 +705,7 @@ int main(int argc, char **argv)
         if (argc != 3)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
-        fd_raise_limit(); /* as the programs do that it stands for */
+        fd_raise_limit(); /* like the programs that it stands for */
         if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2]}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;

@@ -1,4 +1,4 @@
-"""For the tests of cloche's commands of sandboxes: a daemon of the test's own, and the command line that asks it."""
+"""For tests of cloche's sandbox commands: a private daemon, and the command line as its client."""
 import contextlib
 import fcntl
 import os
@@ -21,7 +21,7 @@ HANG = 40 * cloche.PATIENCE
 
 @contextlib.contextmanager
 def daemon(*options):
-    """A daemon, and CLOCHE_SOCKET that names it."""
+    """A daemon, and CLOCHE_SOCKET with its path."""
     state = os.path.abspath("state")
     with Daemon("--state-dir", state, *options) as running:
         os.environ["CLOCHE_SOCKET"] = running.path
@@ -39,7 +39,7 @@ END = b"<nothing follows>"
 
 
 class Terminal:
-    """cloche, or another program, on a terminal of its own, of 101 columns and 33 rows."""
+    """Runs cloche, or another program, on a terminal of its own, of 101 columns and 33 rows."""
 
     def __init__(self, *words, program=cloche.CLI):
         self.master, self.slave = pty.openpty()
@@ -72,7 +72,7 @@ class Terminal:
         return not termios.tcgetattr(self.slave)[3] & termios.ICANON
 
     def end(self):
-        """The exit code; the terminal must be as it was."""
+        """Return the exit code; the terminal's settings must be unchanged."""
         deadline = time.monotonic() + HANG
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.said
@@ -80,7 +80,7 @@ class Terminal:
         while termios.tcgetattr(self.slave) != self.before:
             assert time.monotonic() < deadline, "the terminal's mode was not put back"
             time.sleep(0.05)
-        os.write(self.slave, END)  # the kernel passes on later what was written before (flush_to_ldisc)
+        os.write(self.slave, END)  # the kernel delivers earlier output later (flush_to_ldisc)
         while END not in self.said:
             assert time.monotonic() < deadline, self.said
             self.read(0.1)

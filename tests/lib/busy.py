@@ -1,4 +1,4 @@
-"""Busy loops beside the tests: what a machine of many users is like."""
+"""Busy loops beside the tests, to simulate a machine with many users."""
 import contextlib
 import ctypes
 import os
@@ -11,7 +11,7 @@ libc = ctypes.CDLL(None)
 
 
 def end_with_parent(parent):
-    """In the child, before it starts its program. The kernel kills it when the parent ends, also when SIGKILL ends the parent."""
+    """Runs in the child, before it starts its program. The kernel kills it when the parent ends, even by SIGKILL."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
@@ -19,7 +19,8 @@ def end_with_parent(parent):
 
 @contextlib.contextmanager
 def loops(count):
-    """So many processes that compute for ever, until the block ends. Enter it in the main thread: the kernel takes the thread for the parent."""
+    """Runs this many processes that compute forever, until the block ends. Enter it in the main
+    thread: for the kernel the thread is the parent."""
     parent = os.getpid()
     processes = []
     try:

@@ -1,8 +1,8 @@
-/* One system call in another process, as code that had taken it over would make it: hostile/confined-daemon.py.
+/* Make one system call in another process, like code that has taken it over: hostile/confined-daemon.py.
  *
  *     call-within PID NUMBER [ARGUMENT…]     a number, or s:TEXT for the address of a text
  *
- * Prints what the call returned (-errno), or "killed N" when the process died of it. x86-64. ptrace(2). */
+ * Prints the result of the call (-errno), or "killed N" if the process died of it. x86-64. ptrace(2). */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static _Noreturn void fail(const char *what)
         exit(2);
 }
 
-/* In the C library's code. */
+/* Finds a syscall instruction in the C library's code. */
 static uint64_t find_syscall(pid_t pid, int memory_fd)
 {
         char path[64], line[512], permissions[5];

@@ -1,4 +1,4 @@
-"""What the tests say: call(), run(), guest(), and a few assertions. Standard library only.
+"""The vocabulary of the tests: call(), run(), guest(), and a few assertions. Standard library only.
 
 Every cloche command is printed as a shell line beginning with "+ ", so that a failed test's log can be replayed.
 """
@@ -14,8 +14,8 @@ import time
 BUILD = os.environ["CLOCHE_BUILD"]
 SOURCE = os.environ["CLOCHE_SOURCE"]
 CLI = os.path.join(BUILD, "cloche")
-PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # how much slower than a usual one the machine is
-HANG = 50 * PATIENCE  # seconds; no cloche command of a test may take that long
+PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # the factor by which the machine is slower than usual
+HANG = 50 * PATIENCE  # seconds; the time limit of a cloche command in tests
 
 F_ADD = "def add(a, b): return a + b"
 EXIT_CODES = {"success": 0, "error": 1, "crash": 1, "timeout": 124, "terminated": 143}
@@ -28,7 +28,7 @@ def spec_rows(macro):
 
 
 class Result:
-    """The result object of the contract, its values turned back from tagged JSON (spec/values.md)."""
+    """The result object of the contract, its values converted back from tagged JSON (spec/values.md)."""
 
     def __init__(self, raw, finished):
         self.raw = raw
@@ -49,7 +49,7 @@ class Result:
 
 
 class Finished:
-    """How a process ended. stdout and stderr are bytes."""
+    """The end of a process. stdout and stderr are bytes."""
 
     def __init__(self, code, stdout, stderr):
         self.code, self.stdout, self.stderr = code, stdout, stderr
@@ -59,7 +59,7 @@ class Finished:
 
 
 def untag(value):
-    """The tags the tests meet; anything else stays as it came."""
+    """Decodes the tags that the tests use; anything else stays unchanged."""
     import base64
     if isinstance(value, list):
         return [untag(v) for v in value]
@@ -78,7 +78,7 @@ def untag(value):
 
 
 def sampled(part, whole):
-    """How often, how many, how large: the part in an ordinary run of the tests, the whole with CLOCHE_TEST_ALL=1."""
+    """A count or size: the part in an ordinary run of the tests, the whole with CLOCHE_TEST_ALL=1."""
     return whole if os.environ.get("CLOCHE_TEST_ALL") == "1" else part
 
 
@@ -95,7 +95,7 @@ def argv_options(options):
 
 
 def cli(*words, stdin=b"", bound=HANG, env=None, under=()):
-    """Run cloche to its end, however it ends; under: the command that starts it."""
+    """Run cloche until it exits, for any reason; under: a command that starts it."""
     command = [*under, CLI, *map(str, words)]
     print("+ " + shlex.join(command), flush=True)
     finished = subprocess.run(command, input=stdin, capture_output=True, timeout=bound,
@@ -104,7 +104,7 @@ def cli(*words, stdin=b"", bound=HANG, env=None, under=()):
 
 
 def start(*words, **popen):
-    """Start cloche in its own session and give the Popen. The harness kills what a test leaves, and says so."""
+    """Start cloche in its own session and return the Popen. The harness kills leftovers of a test, and reports them."""
     command = [CLI, *map(str, words)]
     print("+ " + shlex.join(command), "&", flush=True)
     popen.setdefault("stdin", subprocess.DEVNULL)
@@ -150,7 +150,7 @@ def run(language, code, *arguments, stdin=b"", bound=HANG, env=None, **options):
     return cli(*words, *(["--", *arguments] if arguments else []), stdin=stdin, bound=bound, env=env)
 
 
-# Attacks must be harmless when they succeed: open for writing but do not write, pass values the kernel would call
+# Attacks must be harmless if they succeed: open for writing but do not write, pass values that the kernel rejects as
 # invalid. A box with a hole, or a stand-in for it, then costs a failed test and not the host.
 # ---- hostile guests -------------------------------------------------------------------------------------------
 
@@ -202,12 +202,12 @@ def guest_code(body):
 
 
 def guest(body, **options):
-    """Run body in a box as a Python function with the prelude above -> Result, however it ends."""
+    """Run body in a box as a Python function with the prelude above -> Result, with any status."""
     return call("python", guest_code(body), "attack", **options)
 
 
 def guest_value(body, **options):
-    """The value returned by a body that must come to its end."""
+    """The value returned by a body that must succeed."""
     result = guest(body, **options)
     assert result.status == "success", result
     return result.value
@@ -224,7 +224,7 @@ def one_of(actual, *expected):
 
 
 def bad_input(*words, says, stdin=b""):
-    """Refused before anything runs: exit 2, nothing on stdout, one line on stderr that says what is wrong."""
+    """Refused before anything runs: exit 2, nothing on stdout, one line on stderr with the reason."""
     finished = cli(*words, stdin=stdin)
     equal(finished.code, 2, finished)
     equal(finished.stdout, b"")
@@ -240,7 +240,8 @@ def limit_hit(result, status, error_type):
 
 
 def group_memory(group):
-    """What the processes in this control group, or below it, hold and the kernel holds for them; without the page cache of files."""
+    """The memory of the processes in this control group, or below it, with the kernel's memory for
+    them; without the page cache of files."""
     with open(group + "/memory.stat") as file:
         stat = dict(line.split() for line in file)
     is_first = os.path.exists(group + "/memory.usage_in_bytes")  # version 1
@@ -251,7 +252,7 @@ def group_memory(group):
 
 
 def memory_used():
-    """By this test and what it started, where it has a control group that counts; by everybody on the host otherwise."""
+    """Memory used by this test and its children, if it has a control group that counts; by the whole host otherwise."""
     for group in os.environ.get("CLOCHE_TEST_GROUPS", "").split(":"):
         if os.path.exists(group + "/memory.stat"):
             return group_memory(group)
@@ -261,8 +262,9 @@ def memory_used():
 
 
 def disk_used():
-    """Where this test and what it started may write on the host: its directory, and /tmp, which is its own when root runs it. A file
-    that was removed and is still open has a process, which tests/lib/run-tests.py finds."""
+    """Places where this test and its children may write on the host: its directory, and /tmp, which
+    is its own if root runs it. A file that was removed and is still open has a process, which
+    tests/lib/run-tests.py finds."""
     used = 0
     for top in (os.environ["TMPDIR"], *(["/tmp"] if os.geteuid() == 0 else [])):
         for directory, folders, names in os.walk(top):
@@ -276,8 +278,9 @@ def disk_used():
 
 
 class HostStaysWell:
-    """After an attack a neighbour still runs and the host has its memory and disk back. Only what the test itself may have taken is
-    measured: others use the host too. The slack is for what the test keeps; the attacks ask for far more."""
+    """After an attack a neighbour still runs and the host has its memory and disk back. Only the
+    test's own share is measured: others use the host too. The slack is for memory that the test
+    keeps; the attacks take far more."""
     SLACK = 512 << 20
 
     def __enter__(self):
@@ -317,7 +320,7 @@ def task_children(pid):
 
 
 def process_state(pid):
-    """The letter of proc(5); "" of a process that is gone."""
+    """The state letter of proc(5); "" for a process that has ended."""
     try:
         return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
     except (OSError, IndexError):
@@ -329,7 +332,7 @@ def alive(pid):
 
 
 def command_line(pid):
-    """Its arguments, each with a NUL behind it; "" of a process that is gone."""
+    """Its arguments, each followed by NUL; "" for a process that has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", errors="replace") as file:
             return file.read()
@@ -354,7 +357,7 @@ ORDINARY_USER = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-gro
 
 
 def need_ordinary_user():
-    """Root, to become somebody else, and a build directory that user can reach."""
+    """For root: drop to an ordinary user, with a build directory which that user can reach."""
     need_root()
     if subprocess.run([*ORDINARY_USER, "test", "-x", CLI]).returncode:
         skip("the build directory is closed to other users")

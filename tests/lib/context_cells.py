@@ -1,4 +1,5 @@
-"""What tests of contexts share: a sandbox whose contexts are asked over frames, and many checks in one daemon, for the set-up of contexts is brought up once a daemon."""
+"""Shared by tests of contexts: a sandbox whose contexts are driven over frames, and many checks in
+one daemon, because the set-up of contexts runs once a daemon."""
 import base64
 import json
 import os
@@ -13,7 +14,7 @@ from rpc import Daemon, Failed, Frames, Gone
 
 
 def bytes_of(value, attachments=b""):
-    """Text or bytes of an answer or an event, as bytes."""
+    """Text or bytes of a response or an event, as bytes."""
     if isinstance(value, str):
         return value.encode()
     return base64.b64decode(value["b64"]) if "b64" in value else attachments[value["at"]:value["at"] + value["n"]]
@@ -26,7 +27,7 @@ def forms(display, attachments=b""):
 
 
 class QuickFrames(Frames):
-    """Answers of many MiB are not copied with each piece."""
+    """Responses of many MiB are not copied with each piece."""
 
     def receive(self):
         size, text_size = struct.unpack("<II", self.exactly(8))
@@ -47,7 +48,7 @@ class QuickFrames(Frames):
 
 
 class Notebook:
-    """One sandbox. Methods that take a context mean "c" when none is named, which is made on first use."""
+    """One sandbox. Methods that take a context default to "c", which is created on first use."""
 
     def __init__(self, daemon, frames, sandbox):
         self.daemon, self.frames, self.sandbox = daemon, frames, sandbox
@@ -72,7 +73,7 @@ class Notebook:
         return self.call("context.get", context=context)
 
     def pids(self):
-        """Of what the sandbox's own shell sees."""
+        """Environment of the sandbox's own shell."""
         return self.shell("ps -eo pid=").split()
 
     def shell(self, command):
@@ -85,7 +86,7 @@ class Notebook:
         return self.frames.ask("context.run", sandbox=self.sandbox, code=code, **({"context": context} if context else {}), **more)
 
     def run(self, code, context="c", **more):
-        """The answer; its streams and displays as bytes."""
+        """The response; its streams and displays as bytes."""
         return self.wait(self.ask(code, context, **more))
 
     def wait(self, number):
@@ -96,14 +97,14 @@ class Notebook:
         return answer
 
     def outcome(self, number):
-        """The answer, or the name of the error."""
+        """The response, or the name of the error."""
         try:
             return self.wait(number)
         except Failed as error:
             return error.name
 
     def prints(self, code, context="c", **more):
-        """What a cell that ends well prints."""
+        """The output of a cell that succeeds."""
         answer = self.run(code, context, **more)
         assert answer["status"] == "ok" and not answer["ended"], answer
         return answer["stdout"].decode()
@@ -116,18 +117,18 @@ class Notebook:
         return answer["displays"][0]["data"]["text/plain"].decode()
 
     def error(self, code, context="c", **more):
-        """The name of the error a cell ends with."""
+        """The name of the error of a failed cell."""
         answer = self.run(code, context, **more)
         assert answer["status"] == "error", answer
         return answer["error"]["name"]
 
-    # -- while it runs
+    # -- while a cell runs
 
     def begin(self, code, context="c", **more):
         return self.ask(code, context, stream=True, **more)
 
     def events(self, number):
-        """Pairs of name and what it is about; output as (stream, bytes), displays with bytes."""
+        """Pairs of event name and content; output as (stream, bytes), displays with bytes."""
         return [(params["event"], self.plain(params["event"], params["about"], attachments))
                 for method, params, attachments in self.frames.told if method == "event" and params["id"] == number]
 
@@ -138,7 +139,7 @@ class Notebook:
         return {**about, "data": forms(about, attachments)} if event == "display" else about
 
     def until(self, number, event, at_least=1):
-        """What the last of so many events of that name is about."""
+        """The content of the last of so many events of that name."""
         while len(found := [about for name, about in self.events(number) if name == event]) < at_least:
             assert number not in self.frames.answers, f"it ended before {at_least} {event}: {self.frames.answers[number]}"
             self.frames.turn()
@@ -153,7 +154,7 @@ class Notebook:
         return b"".join(about[1] for name, about in self.events(number) if name == "output" and about[0] == stream)
 
     def cancel(self, number):
-        """The name of the error it ends with."""
+        """The name of the error of the cell."""
         assert self.frames.call("cancel", id=number) == {"found": True}
         while number not in self.frames.answers:
             self.frames.turn()
@@ -165,7 +166,7 @@ class Notebook:
 
 
 def together(*checks, **daemon_options):
-    """Each check is given a sandbox and a connection of its own; all are in one daemon. All are tried, whatever the others do."""
+    """Each check gets a sandbox and a connection of its own; all are in one daemon. All run, even if some fail."""
     failed = []
     with Daemon("--state-dir", "", **daemon_options) as daemon:
         for n, check in enumerate(checks):

@@ -1,4 +1,4 @@
-"""A small disk of a test's own, for a daemon's state directory."""
+"""A small disk for a test, as a daemon's state directory."""
 import os
 import subprocess
 
@@ -8,12 +8,12 @@ BYTES = 8 << 20
 
 
 class Disk:
-    """fill(left): all of its bytes but so many. fill_files(left): all of its files but so many."""
+    """fill(left): fill all but so many bytes. fill_files(left): use up all but so many files."""
 
     def __init__(self, files=0):
         self.path = os.path.abspath("disk")
         self.filler = os.path.join(self.path, "filler")
-        self.files = files  # 0: as many as fit
+        self.files = files  # 0: the file system's maximum
         self.options = ("--state-dir", os.path.join(self.path, "state"))
 
     def __enter__(self):
@@ -21,7 +21,7 @@ class Disk:
         os.mkdir(self.path)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={BYTES},nr_inodes={self.files},mode=711", "none", self.path], check=True)
         path = self.path
-        while path != "/":  # the daemon's user passes
+        while path != "/":  # the daemon's user has to pass
             os.chmod(path, os.stat(path).st_mode | 0o011)
             path = os.path.dirname(path)
         return self

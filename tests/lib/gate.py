@@ -1,5 +1,6 @@
-"""A world for cloche-gate: an "internet" in a network namespace of its own, with addresses public and private, name servers and servers in it; beside it
-the network of a host, which the test moves into; and a box of which the gate is all the network. Wants root, ip and nsenter.
+"""A test network for cloche-gate: an "internet" in a network namespace of its own, with addresses public and private, name
+servers and servers in it; beside it the network of a host, which the test moves into; and a box whose only network is
+the gate. Needs root, ip and nsenter.
 
     world = World(names={"allowed.test": ["93.184.216.34"]})
     box = world.box({"allow": ["allowed.test"]})
@@ -35,7 +36,7 @@ PUBLIC = ["93.184.216.34", "93.184.216.35", "8.8.8.8", "93.184.216.99", NAMES]
 CLOSED = ["10.1.1.1", "192.168.7.7", "169.254.169.254", "172.16.3.4", "100.64.0.9", "198.51.100.3"]
 ADDRESSES6 = ["2606:2800:220:1::1", "fd00:ec2::254"]
 
-# Functions for a guest's code; each returns a word or two, whatever happens.
+# Functions for a guest's code; each returns a word or two in all cases.
 PRELUDE = """
 import socket, ssl, sys, time, json, os, urllib.request
 def said(e): return type(e).__name__
@@ -85,7 +86,8 @@ def tls(host, port, sni, data=b"hello"):
         return said(e)
 """
 
-# A guest's process that has all that, and forks for each piece of code: what that printed comes back. Starting Python each time costs more than most pieces do.
+# A guest's process with the prelude loaded, which forks for each piece of code and returns its
+# output. Starting Python each time costs more than most pieces do.
 SERVE = """
 import traceback
 def perform(code, printed_fd):
@@ -121,7 +123,7 @@ def unshare(kind):
 
 
 def use_name_servers(*addresses):
-    """What this process starts from now on asks these, as an engine does for its sandboxes."""
+    """Name servers for processes started from now on, like an engine sets them for its sandboxes."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("host-resolv.conf", "w") as file:
         file.writelines(f"nameserver {address}\n" for address in addresses)
@@ -139,7 +141,7 @@ def ip(*lines, namespace=None):
 # ---- the internet ---------------------------------------------------------------------------------------------
 
 class Names(socketserver.BaseRequestHandler):
-    """A name server: names to lists of addresses, of which each answer takes the next when it is a list of lists."""
+    """A name server: names to lists of addresses; from a list of lists each response takes the next."""
     def handle(self):
         query, sock = self.request
         labels, at = [], 12
@@ -150,14 +152,14 @@ class Names(socketserver.BaseRequestHandler):
         self.server.tell(["dns", name, {1: "A", 28: "AAAA"}.get(kind, kind)])
         rows = self.server.names.get(name)
         if rows and isinstance(rows[0], list):
-            rows = rows.pop(0) if len(rows) > 1 and kind == 28 else rows[0]  # A is asked for first
+            rows = rows.pop(0) if len(rows) > 1 and kind == 28 else rows[0]  # A is queried first
         found = [socket.inet_pton(socket.AF_INET6 if ":" in a else socket.AF_INET, a) for a in rows or [] if (":" in a) == (kind == 28)]
         head = struct.pack(">2sHHHHH", query[:2], 0x8180 | (0 if rows is not None else 3), 1, len(found), 0, 0)
         sock.sendto(head + question + b"".join(struct.pack(">HHHIH", 0xc00c, kind, 1, 1, len(a)) + a for a in found), self.client_address)
 
 
 class Web(socketserver.StreamRequestHandler):
-    """HTTP/1.1 that keeps its connection, says which host it was asked for, and upgrades to WebSocket, or refuses to."""
+    """HTTP/1.1 with kept connections: returns the requested host, and upgrades to WebSocket, or refuses to."""
     timeout = 20
 
     def handle(self):
@@ -221,7 +223,7 @@ class Secure(socketserver.BaseRequestHandler):
 
 
 class Echo(socketserver.BaseRequestHandler):
-    """Says it all back when the end has come."""
+    """Echoes everything after the end of the input."""
     def handle(self):
         self.server.tell(["echo", self.request.getsockname()[0]])
         out = bytearray()
@@ -231,7 +233,7 @@ class Echo(socketserver.BaseRequestHandler):
 
 
 class Banner(socketserver.BaseRequestHandler):
-    """Speaks first, as a mail server does."""
+    """Sends first, like a mail server."""
     def handle(self):
         self.server.tell(["banner", self.request.getsockname()[0]])
         self.request.sendall(b"220 ready\r\n")
@@ -240,7 +242,7 @@ class Banner(socketserver.BaseRequestHandler):
 
 
 class Source(socketserver.BaseRequestHandler):
-    """Sends as much as it is asked for, in decimal."""
+    """Sends as many bytes as requested, in decimal."""
     def handle(self):
         left = int(self.request.recv(100))
         while left > 0:
@@ -272,7 +274,7 @@ def be_internet(names, certificate, tell_fd):
     six = type("Six", (Tcp,), {"address_family": socket.AF_INET6})((ADDRESSES6[0], 80), Web)
     six.tell = tell
     threading.Thread(target=six.serve_forever, daemon=True).start()
-    dns = socketserver.UDPServer((NAMES, 53), Names)  # one thread: answers in the order of questions
+    dns = socketserver.UDPServer((NAMES, 53), Names)  # one thread: responses in the order of requests
     dns.tell, dns.names = tell, names
     tell(["ready"])
     dns.serve_forever()
@@ -322,7 +324,7 @@ class World:
                 self.lines.put(json.loads(line))
 
     def heard(self, wait=0.3):
-        """What the servers have been asked since the last time."""
+        """Requests to the servers since the last call."""
         time.sleep(wait)
         rows = []
         while not self.lines.empty():
@@ -372,7 +374,7 @@ class Box:
         return self.ask("policy", policy=policy)
 
     def decisions(self, wait=0.2, **which):
-        """Those told so far which are such."""
+        """The matching events so far."""
         time.sleep(wait)
         return [row for row in list(self.rows) if all(row.get(k) == v for k, v in which.items())]
 
@@ -384,7 +386,7 @@ class Box:
         return subprocess.Popen(self.command("/usr/bin/python3", "-c", PRELUDE + textwrap.dedent(code)), stdout=subprocess.PIPE, text=True)
 
     def run(self, code, bound=40):
-        """What the guest's code printed; an expression is printed by itself."""
+        """The output of the guest's code; an expression is printed."""
         if "\n" not in code and not re.match(r"(import|for|print|while)\b", code):
             code = f"print({code})"
         if self.guest is None:

@@ -1,5 +1,5 @@
-/* given-changes TARGET SET CHANGES: saves in the directory SET the changes that a caller lists himself, beneath
- * /workspace/m, which is TARGET of the host. */
+/* given-changes TARGET SET CHANGES: saves in the directory SET the changes listed by the caller,
+ * beneath /workspace/m, which is TARGET of the host. */
 #include <cloche/cloche.h>
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""What tests/hostile/sandbox-*.py share: a cloched, sandboxes asked over frames, and what the host holds of them."""
+"""Shared by tests/hostile/sandbox-*.py: a cloched, sandboxes driven over frames, and the host's resources for them."""
 import os
 import sys
 
@@ -8,11 +8,11 @@ from rpc import Daemon, Failed, Frames, Gone
 from sandbox_client import IS_SANITIZED, wait_for
 
 CGROUPS = "/sys/fs/cgroup"
-HANG_MS = 30000  # of commands that end by themselves: who wedges all the same fails the test, and does not hold it
+HANG_MS = 30000  # timeout for commands that end on their own: a wedged one fails the test, and does not block it
 
 
 class Box:
-    """One sandbox as its owner has it. made: what else sandbox.create is given."""
+    """One sandbox, from its owner's side. made: further params of sandbox.create."""
 
     def __init__(self, frames, name="a", **made):
         self.frames, self.name = frames, name
@@ -41,7 +41,7 @@ class Box:
         self.call("session.delete", session=session)
 
     def says(self, command, **more):
-        """What it prints, as bytes, whatever it is."""
+        """Its output, as bytes, with any status."""
         result = self.run(command, **more)
         return self.bytes(result["stdout"])
 
@@ -54,7 +54,7 @@ class Box:
         return self.says("exec /usr/bin/python3 -c \"$CODE\"", env={"CODE": code}, fork=True, **more).decode()
 
     def is_well(self, spared=True):
-        """Its shell, its files and its first process work as ever; spared: so does what ran before."""
+        """Its shell, its files and its first process work as before; spared: earlier processes still run."""
         assert self.says("echo alive") == b"alive\n"
         assert self.says("echo other", session="other") == b"other\n"
         assert self.call("file.write", path="/tmp/.well", content="x")["bytes"] == 1
@@ -65,7 +65,7 @@ class Box:
 
 
 class Memory:
-    """The daemon's own grows by no more than `room` bytes meanwhile."""
+    """The daemon's own memory grows by no more than `room` bytes meanwhile."""
 
     def __init__(self, daemon, room):
         self.daemon, self.room = daemon, room
@@ -83,7 +83,8 @@ class Memory:
 
 
 class Host:
-    """What the host holds of a daemon just now, in numbers that come back when nothing is left behind."""
+    """The host's present resources for a daemon, in numbers that return to the same values if
+    nothing is left behind."""
 
     def __init__(self, daemon):
         self.pid = daemon.process.pid
@@ -102,7 +103,7 @@ class Host:
         return count
 
     def groups(self):
-        """Control groups of its keepers, which are named by them, and those below."""
+        """Control groups of its keepers, which have their names, and those below."""
         owners = {str(pid) for pid in descendants(self.pid)}
         count = 0
         for directory, _, _ in os.walk(CGROUPS):
@@ -120,7 +121,7 @@ class Host:
         return count
 
     def comes_back_to(self, before, spares=4):
-        """Nothing is more than before, soon, but for what a few sandboxes that are kept ready have; hundreds were made meanwhile."""
+        """All numbers return soon, except for a few pooled sandboxes; hundreds were made meanwhile."""
         room = {"processes": 1, "descriptors": 10, "groups": 6, "mounts": 90}
         try:
             wait_for(lambda: all(count <= before[name] + spares * room[name] for name, count in self.now().items()))

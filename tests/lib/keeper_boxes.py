@@ -59,7 +59,7 @@ while True:
 
 
 class Refused(Exception):
-    """What the keeper or a box's init answered."""
+    """An error from the keeper or from a box's init."""
 
     def __init__(self, answer):
         super().__init__(f"{answer['error']}: {answer['message']}")
@@ -76,7 +76,7 @@ def refusal(act, *arguments, **named):
 
 class Keeper:
     def __init__(self, *before):
-        """before: a command that starts the driver, to drop privilege, say."""
+        """before: a command that starts the driver, to drop privilege, for example."""
         self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.names = 0
 
@@ -91,7 +91,7 @@ class Keeper:
         return answer
 
     def template(self, **spec):
-        """A box with an interpreter that is forked on demand; what is forked runs the Python it reads from its standard input."""
+        """A box with an interpreter that is forked on demand; a child runs the Python code from its standard input."""
         box = self.box(template=True, **spec)
         program = box.python(TEMPLATE, template=True)
         program.read("frozen")
@@ -133,7 +133,7 @@ class Box:
         return self.spawn("python3", "-c", script, **how)
 
     def said(self, script, **how):
-        """What a shell script prints, until its end."""
+        """The output of a shell script, until its end."""
         program = self.shell(script, **how)
         said = program.read()
         program.wait()
@@ -147,15 +147,16 @@ class Box:
         return self.keeper.box(shared=self.name, **spec)
 
     def context(self, template, **spec):
-        """A box beneath the template that shares this sandbox's files."""
+        """A box beneath the template, with the files of this sandbox."""
         return self.keeper.box(shared=self.name, parent=template.name, **spec)
 
     def forkable(self, template, **spec):
-        """The same, out of which others can be forked."""
+        """The same, but others can be forked from it."""
         return self.keeper.box(shared=self.name, parent=template.name, template=True, **spec)
 
     def forked(self, script):
-        """A child of the template above, which runs this. Its init has to answer before one may fork into a box that shares."""
+        """A child of the template above, which runs this. Its init has to respond before the next
+        fork into a box that shares."""
         self.kill(NOBODY, signal.SIGCONT)
         program = Program(self, self.ask("fork")["pid"])
         program.write(script)
@@ -163,17 +164,18 @@ class Box:
         return program
 
     def live(self):
-        """A child of the template or context above that stays: a context. Of the box of a template others can be forked from it in turn."""
+        """A persistent child of the template or context above: a context. If it is in the box of a
+        template others can be forked from it in turn."""
         self.kill(NOBODY, signal.SIGCONT)
         return Live(self, self.ask("fork", context=True)["pid"])
 
     def agent(self):
-        """As live, where a real agent is."""
+        """Like live, for a real agent."""
         self.kill(NOBODY, signal.SIGCONT)
         return Agent(self, self.ask("fork", context=True)["pid"])
 
     def forked_in_vain(self):
-        """What a child said that does not arrive in its box."""
+        """The message of a child that does not arrive in its box."""
         self.kill(NOBODY, signal.SIGCONT)
         program = Program(self, self.ask("fork")["pid"])
         said = program.read()
@@ -190,7 +192,7 @@ class Box:
         return self.ask("ports")["ports"]
 
     def pids(self):
-        """Of everybody who lives in it but PID 1 and those who look."""
+        """Pids of all processes in it except PID 1 and the observers."""
         script = "import os\nfor p in os.listdir('/proc'):\n    if p.isdigit() and p != '1' and int(p) != os.getpid():\n" \
                  "        try: line = open(f'/proc/{p}/stat').read()\n        except OSError: continue\n" \
                  "        if line.rsplit(')', 1)[1].split()[0] not in 'ZX': print(p)"
@@ -238,7 +240,7 @@ class Agent(Program):
         self.number, self.count, self.displays = 0, 0, []
 
     def told(self, method, **params):
-        """The whole answer. What it displays meanwhile is kept, what it asks is answered."""
+        """The whole response. Displays are collected meanwhile, requests are answered."""
         self.number += 1
         self.ask("send", message={"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
         while True:
@@ -257,7 +259,7 @@ class Agent(Program):
         return answer["result"]
 
     def cell(self, code):
-        """What it shows as its value, as text."""
+        """Its displayed value, as text."""
         self.count += 1
         self.displays = []
         said = self.done("cell", code=code, count=self.count)
@@ -265,13 +267,13 @@ class Agent(Program):
         return self.displays[-1] if self.displays else None
 
     def hindrance(self):
-        """Why it cannot be forked now, or None: then it can, until it is asked something."""
+        """The fork blocker, or None: then it can be forked until the next request."""
         answer = self.told("branch")
         assert "result" in answer or answer["error"]["code"] == -32001, answer
         return answer["error"]["message"] if "error" in answer else None
 
     def fork(self, box):
-        """box: one beneath its own. The fork, and its number in there."""
+        """box: one beneath its own. Returns the fork, and its number in there."""
         assert (said := self.hindrance()) is None, said
         child = box.agent()
         child.count = self.count
@@ -314,12 +316,12 @@ class Live(Program):
         return said[:-len("<end>\n")]
 
     def run(self, code):
-        """What the code prints."""
+        """The output of the code."""
         self.begin(code)
         return self.finish()
 
     def branch(self):
-        """From now on until it is asked something it can be forked. What is in the way, or None."""
+        """From now on until the next request it can be forked. Returns the fork blocker, or None."""
         said = self.run(None)
         return None if said == "frozen" else said
 
@@ -329,5 +331,5 @@ class Live(Program):
         return box.live()
 
     def hear(self, until):
-        """Notifications of the guest library, as they stand on the channel."""
+        """Notifications of the guest library, in their wire form."""
         return self.ask("hear", until=until)["data"]

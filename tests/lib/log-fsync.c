@@ -1,5 +1,5 @@
-/* Preloaded into cloched: each fsync(2) and renameat(2) that succeeded is a line on standard error. While the file that
- * HOLD_FSYNC names is there, fsync(2) waits, and says so in a line. */
+/* Preloaded into cloched: prints a line on standard error for each successful fsync(2) and
+ * renameat(2). While the file in HOLD_FSYNC exists, fsync(2) waits, and prints a line about it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

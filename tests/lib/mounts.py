@@ -1,4 +1,4 @@
-"""What tests of mounted directories say: a tree of the host, and code that works in it. Standard library only."""
+"""Helpers for tests of mounted directories: a tree of the host, and code that works in it. Standard library only."""
 import json
 import os
 import textwrap
@@ -45,7 +45,7 @@ def make(tree, root="host"):
 
 
 def tree(root="host"):
-    """What lies there, as make() takes it; what is in files as bytes."""
+    """The present tree in the form of make(); contents of files as bytes."""
     found, root = {}, os.fsencode(root)
     for directory, directories, files in os.walk(root):
         for name in directories + files:
@@ -67,7 +67,7 @@ def rules(content, name="rules.json"):
 
 
 def allow(**rights):
-    """Rules of a default and nothing else; what is not named is not permitted."""
+    """Rules with a default only; other operations are denied."""
     return rules({"default": {**dict.fromkeys(EVERYTHING, False), **rights}})
 
 
@@ -93,6 +93,6 @@ def bash(code, mount=None, **options):
 
 
 def state(directory="state"):
-    """Where kept changes go in this test."""
+    """The directory for kept changes in this test."""
     os.environ["XDG_STATE_HOME"] = os.path.abspath(directory)
     return os.environ["XDG_STATE_HOME"]

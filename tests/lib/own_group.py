@@ -1,4 +1,5 @@
-"""The control groups of a test itself, as tests/lib/run-tests.py made them: bounds for all that it starts, of either version."""
+"""The control groups of a test itself, as made by tests/lib/run-tests.py: limits for all its
+processes, in either version."""
 import contextlib
 import os
 
@@ -27,7 +28,7 @@ def write(path, text):
 
 @contextlib.contextmanager
 def bounded(resource, room):
-    """All that the test started, and it itself, may take so much more than they have."""
+    """Limits the test and its processes to this much more than they use now."""
     path = files_of(resource)[0]
     with open(path) as file:
         before = file.read()

@@ -1,4 +1,4 @@
-"""Kernels that lack something: the command behind runs where system calls answer without being done."""
+"""Kernels that lack a feature: runs a command in which system calls return a result without being executed."""
 import errno
 
 SECCOMP, LANDLOCK_MAKE, LANDLOCK_ENTER = 317, 444, 446
@@ -21,5 +21,5 @@ os.execvp(command[0], command)
 
 
 def where(*answers):
-    """answers: (number of a system call, DONE or an errno). A command to put in front of another."""
+    """answers: (number of a system call, DONE or an errno). Returns a command to put before another."""
     return ["/usr/bin/python3", "-c", CODE, repr(answers)]

@@ -4,15 +4,17 @@ tests/shell, tests/gate, tests/daemon, tests/container and tests/openapi.
 
     run-tests.py [--build DIR] [--jobs N] [--again N] [--busy K] [--list] [--skip PATTERN]… [pattern…]
 
-A test is a function `test_*` of a Python file there; the path is its name and nothing registers it. Each runs in
-its own process, directory and control groups, with a wall-clock bound (a file may say TIMEOUT = seconds). It passes
-when it returns, is skipped when it calls cloche.skip(), and fails otherwise, or when it leaves something behind: a
-process, a mount, a control group, a file in /tmp (root's tests have mounts and a /tmp of their own). Failed ones leave repro.sh and their output in
-BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures. --again N runs each test N times, and ends with the
-tests that failed at least once; --busy K has K busy loops beside the tests.
+A test is a function `test_*` of a Python file there; the path is its name and nothing registers it.
+Each runs in its own process, directory and control groups, with a wall-clock bound (a file may say
+TIMEOUT = seconds). It passes when it returns, is skipped when it calls cloche.skip(), and fails
+otherwise, or if it leaves something behind: a process, a mount, a control group, a file in /tmp
+(root's tests have mounts and a /tmp of their own). Failed ones leave repro.sh and their output in
+BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures. --again N runs each test N
+times, and ends with the tests that failed at least once; --busy K runs K busy loops beside the
+tests.
 
-Who runs where:   harness ─ starter (imports once, forks) ─ shim (child subreaper, sees every orphan) ─ test (in its control groups)
-"""
+Processes: harness ─ starter (imports once, forks) ─ shim (child subreaper, sees every orphan) ─
+test (in its control groups)"""
 import argparse
 import ast
 import collections
@@ -40,22 +42,23 @@ import busy
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["gate", "container", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # those that wait longest first
-NAMED_FOLDERS = ["machine"]  # run only when named: they change the machine they run on
+FOLDERS = ["gate", "container", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # the ones that wait longest first
+NAMED_FOLDERS = ["machine"]  # run only if named: they change the machine
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
-GROUP_MEMORY = 6 << 30       # keeps a bomb that got out of its box from taking the machine down
+GROUP_MEMORY = 6 << 30       # a bomb that escapes its box must not take the machine down
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
-CALLERS = "cloche-callers"   # where processes stand beneath a delegated version 2 group (src/jail/cgroup/home.h)
-PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # the bounds of tests times this: for an emulated machine
-GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still go away by themselves
+CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup/home.h)
+PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # factor for time limits: for an emulated machine
+GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still end on their own
 
 
 # ---- control groups -------------------------------------------------------------------------------------------
 
 def cgroup_parents():
-    """Directories in which this process may make groups: one a v1 hierarchy, one for v2 if it has controllers."""
+    """Directories in which this process may make groups: one for each v1 hierarchy, one for v2 if
+    it has controllers."""
     own = {}
     for line in open("/proc/self/cgroup"):
         _, names, path = line.rstrip("\n").split(":", 2)
@@ -86,7 +89,7 @@ def is_delegated(group):
 
 
 def open_home(group):
-    """A version 2 group whose processes are moved out of the way of controllers, as src/jail/cgroup/home.c does."""
+    """A version 2 group whose processes are moved so that it can have controllers, like src/jail/cgroup/home.c does."""
     os.makedirs(f"{group}/{CALLERS}", exist_ok=True)
     for pid in open(group + "/cgroup.procs").read().split():
         write_quietly(f"{group}/{CALLERS}/cgroup.procs", pid)
@@ -96,7 +99,7 @@ def open_home(group):
 
 
 def enter_delegated_group():
-    """On a host with version 2 groups and systemd: start anew in a scope that is delegated to the tests."""
+    """On a host with version 2 groups and systemd: restart in a scope that is delegated to the tests."""
     own = next((line.rstrip("\n").split("::")[1] for line in open("/proc/self/cgroup") if line.startswith("0::")), None)
     where = next((line.split()[1] for line in open("/proc/mounts") if line.split()[2] == "cgroup2"), None)
     if own is None or where is None or not has_controllers(where) or is_delegated(where + own.removesuffix("/" + CALLERS)):
@@ -127,7 +130,7 @@ def groups_make(parents, name):
         write_quietly(group + "/memory.max", str(GROUP_MEMORY))
         write_quietly(group + "/pids.max", str(GROUP_PIDS))
         if os.path.exists(group + "/cgroup.subtree_control"):
-            os.setxattr(group, "user.delegate", b"1")  # as systemd marks what belongs to those in it
+            os.setxattr(group, "user.delegate", b"1")  # systemd marks delegated groups like this
     return made
 
 
@@ -147,7 +150,7 @@ def groups_subdirectories(groups):
 
 
 def groups_processor(groups):
-    """Seconds that all they had took, where a group tells."""
+    """Processor seconds of all members, if a group counts them."""
     for group in groups:
         for name, pattern, unit in (("cpuacct.usage", r"(\d+)", 1e-9), ("cpu.stat", r"usage_usec (\d+)", 1e-6)):
             try:
@@ -159,7 +162,7 @@ def groups_processor(groups):
 
 
 def groups_remove(groups):
-    """Kill and remove, whatever the test did. True when all is gone."""
+    """Kill and remove the group. True if nothing is left."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         for group in groups:
@@ -189,22 +192,22 @@ def is_zombie(pid):
         return True
 
 
-# ---- what a test may not leave --------------------------------------------------------------------------------
+# ---- leftovers of a test -------------------------------------------------------------------------------------
 
 TEST_GROUP = re.compile(r"/test-\d+-\d+(?:/|$)")
 
 
 def host_groups():
-    """Groups of ours on the host, each with a name that none has had before, and whether it is nobody's any more."""
+    """Groups of Cloche on the host, with names that are never reused, and True if the owner has ended."""
     groups = {}
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
         if TEST_GROUP.search(directory):
-            names.clear()  # one of a test's, which looks there itself
+            names.clear()  # one of a test's, which checks it itself
         for name in names:
             path = f"{directory}/{name}"
             if not name.startswith("cloche") or name == CALLERS:
                 continue
-            # Groups of an engine that has no box just now belong to its keeper: another test's daemon.
+            # Groups of an engine without boxes belong to its keeper: another test's daemon.
             is_owned = os.path.isdir("/proc/" + name.rpartition("-")[2]) or groups_members([path])
             with contextlib.suppress(FileNotFoundError):
                 groups[f"control group {path}", os.stat(path).st_ino] = not is_owned
@@ -212,7 +215,8 @@ def host_groups():
 
 
 def host_state():
-    """Things of ours on the host that a test may find there: groups, and where tests have no mounts and no /tmp of their own, those."""
+    """Resources on the host that a test may see at its start: groups, and, if tests have no mounts
+    and no /tmp of their own, those."""
     return set(host_groups()) | host_things()
 
 
@@ -221,12 +225,13 @@ def host_things():
 
 
 def host_leaks(before):
-    """What came since, and is nobody's. A group that was there is not: pids are used again, so that one without an owner gets one for a while."""
+    """New resources without an owner. A group that was there before does not count: pids are
+    reused, so that one without an owner gets one for a while."""
     return {key[0] for key, is_left in host_groups().items() if is_left and key not in before} | (host_things() - before)
 
 
 def mounts_now():
-    """By their number in the kernel: the path of one changes when a stranger renames a directory above it."""
+    """By their number in the kernel: the path of one changes when another user renames a directory above it."""
     with open("/proc/self/mountinfo") as file:
         lines = [line.split() for line in file]
     return {fields[0]: "mount " + " ".join((fields[4], *fields[fields.index("-") + 1:][:2])) for fields in lines}
@@ -237,8 +242,8 @@ def temporary_files(directory):
 
 
 def settled_leaks(before, groups, temporary):
-    """What is there now, was not before, and does not go away within the grace. Groups elsewhere may be those of a test that ran
-    beside this one: then both are blamed."""
+    """New resources that do not disappear within the grace period. Groups elsewhere may be those of
+    a test that ran beside this one: then both are blamed."""
     deadline = time.monotonic() + GRACE
     while True:
         leaks = {f"process {p}: {command_line(p)}" for p in groups_members(groups)}
@@ -267,14 +272,14 @@ def is_root_shared():
 
 
 def own_mounts(temporary, visible):
-    """Root only. The mounts of this process become its own, so that those of strangers are not taken for a test's; /tmp is `temporary`,
-    where the paths `visible` stay what they are."""
+    """Root only. Make this process's mounts private, so that others are not taken for a test's;
+    /tmp becomes `temporary`, in which the paths `visible` are preserved."""
     is_shared = is_root_shared()
     if libc.unshare(CLONE_NEWNS) < 0:
         raise OSError(ctypes.get_errno(), "unshare the mounts")
     mount("none", "/", MS_REC | MS_PRIVATE)
     if is_shared:
-        mount("none", "/", MS_REC | MS_SHARED)  # among themselves, as the host has it
+        mount("none", "/", MS_REC | MS_SHARED)  # shared among themselves, as on the host
     kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in visible if path.startswith("/tmp/")]
     mount(temporary, "/tmp", MS_BIND)
     for path, descriptor in kept:
@@ -309,7 +314,7 @@ def children_of(parent):
 
 
 def reap():
-    """Whatever has ended; True when there is no child left."""
+    """Reap all ended children; True if none is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -319,8 +324,9 @@ def reap():
 
 
 class Starter:
-    """A process that forks a shim for each test that is asked for. It has one thread, and has imported what nearly every test
-    imports: an interpreter for each test would cost more than many of the tests."""
+    """A process that forks a shim for each test on demand. It has one thread, and has imported the
+    modules of nearly every test: an interpreter for each test would cost more than many of the
+    tests."""
     IMPORTED = ("base64", "errno", "random", "ssl", "stat", "struct", "subprocess", "tempfile", "textwrap")
 
     def __init__(self, build):
@@ -335,7 +341,7 @@ class Starter:
         far.close()
 
     def serve(self, asked):
-        """Never returns: ends when the harness does."""
+        """Never returns: exits with the harness."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for name in self.IMPORTED:
@@ -373,7 +379,7 @@ class Starter:
             os._exit(0)
 
     def start(self, test, directory, environment, log):
-        """The shim's pid and what it will report: a file that ends with it."""
+        """The shim's pid and its future report: a file that ends with it."""
         near, far = os.pipe()
         message = {"path": test.path, "function": test.function, "bound": test.bound, "directory": directory, "environment": environment,
                    "temporary": temporary_of(directory), "visible": [SOURCE, self.build]}
@@ -388,7 +394,7 @@ class Starter:
 
 
 def shim(path, function, bound, report):
-    """Own process: fork the test, wait for it, name the orphans it left. Reports its pid, then JSON."""
+    """In its own process: fork the test, wait for it, list the orphans it left. Reports its pid, then JSON."""
     PR_SET_CHILD_SUBREAPER = 36
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.write(report, f"{os.getpid()}\n".encode())
@@ -407,7 +413,7 @@ def shim(path, function, bound, report):
 
 
 def wait_bounded(child, bound):
-    """Exit status of the child, or None after the bound; whatever else we inherit is reaped meanwhile."""
+    """Exit status of the child, or None after the timeout; other inherited children are reaped meanwhile."""
     pidfd = os.pidfd_open(child)
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -433,7 +439,7 @@ def orphans_left():
 
 
 def run_function(path, function):
-    """Never returns: the process exits with the test's verdict."""
+    """Never returns: the process exits with the test's result."""
     code = 1
     try:
         sys.path.insert(0, LIB)
@@ -515,7 +521,7 @@ class Runner:
 
     @staticmethod
     def read_to_end(report, bound):
-        """What the shim reported, and whether it had to be killed."""
+        """The shim's report, and True if it had to be killed."""
         said, is_late, deadline = b"", False, time.monotonic() + bound
         while True:
             ready, _, _ = select.select([report], [], [], max(0, deadline - time.monotonic()))
@@ -559,7 +565,7 @@ class Runner:
             print(line, flush=True)
 
     def keep(self, test, log, reason):
-        """Leave what is needed to see it again: the command, the log, the cloche commands the test ran."""
+        """Leave the means to repeat it: the command, the log, the cloche commands of the test."""
         with self.lock:
             self.failed[test.name] += 1
             number = self.failed[test.name]
@@ -583,7 +589,7 @@ class Runner:
                 try:
                     for future in [pool.submit(self.run, t) for _ in range(times) for t in tests]:
                         future.result()
-                except BaseException:  # Ctrl-C: finish what runs, start nothing more
+                except BaseException:  # Ctrl-C: finish running tests, start nothing more
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
         finally:
@@ -599,7 +605,7 @@ class Runner:
         return 1 if failed or not tests else 0
 
 
-# ---- which tests ----------------------------------------------------------------------------------------------
+# ---- selection of tests ---------------------------------------------------------------------------------------
 
 def find_files(folders):
     for folder in folders:
@@ -616,7 +622,7 @@ def find_tests(patterns):
 
 
 def tests_of(path):
-    """Read, not imported: listing tests runs none of their code."""
+    """Parsed, not imported: listing tests runs none of their code."""
     with open(path) as file:
         body = ast.parse(file.read(), path).body
     bound = DEFAULT_TIMEOUT

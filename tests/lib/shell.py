@@ -110,7 +110,7 @@ class Shell:
             return []
         return [each for child in children for each in [child, *self.descendants(child)]]
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def send(self, op, command="", env=(), cwd=None, fds=(), head=None):
         command = encode(command)
@@ -161,13 +161,13 @@ class Shell:
         return self.end(self.begin(command, stdin, **about))
 
     def out(self, command, **about):
-        """What it printed, when it ended with 0 and said nothing else."""
+        """Its output, if it exited with 0 and without errors."""
         answer = self.run(command, **about)
         assert (answer.code, answer.err) == (0, ""), (answer.code, answer.out, answer.err)
         return answer.out
 
     def ends(self, command, **about):
-        """The status with which the shell ended, and what was printed."""
+        """The status with which the shell ended, and its output."""
         files = self.begin(command, **about)
         try:
             answer = self.receive()
@@ -197,7 +197,7 @@ class Copy:
         assert self.pid > 0, self.pid
 
     def wait(self):
-        """(how it ended, stdout, stderr); None instead of a status when the pipe closed without one."""
+        """(status, stdout, stderr); None instead of a status if the pipe closed without one."""
         assert select.select([self.status_fd], [], [], PATIENCE)[0], "no status"
         data = os.read(self.status_fd, STATUS.size + 1)
         assert not data or os.read(self.status_fd, 1) == b""

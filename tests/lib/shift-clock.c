@@ -1,5 +1,4 @@
-/* Preloaded into cloched: its real time is so many seconds later as a number of eight bytes says at the beginning of
- * the file that SHIFT_CLOCK names. */
+/* Preloaded into cloched: adds to its real time the seconds in the first eight bytes of the file in SHIFT_CLOCK. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

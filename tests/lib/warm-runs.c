@@ -1,11 +1,12 @@
-/* For tests: one engine, one prefix, and runs from it as standard input asks for them, a line each:
+/* For tests: one engine, one prefix, and runs from it by requests on standard input, a line each:
  *   {"code": "…", "function": "f", "args": […], "limits": {"wallMs": 100}, "files": {"a.txt": "…"}, "changes": true,
  *    "times": 3, "pause": 20}
- * A line of output per run: the result's JSON, or {"failed": {"code": name, "message": …}}. "times" starts that many at
- * once; "pause" waits so many milliseconds before, with the engine at work. Host functions: echo gives its arguments,
- * fail throws a ValueError with a field, hang answers when all is over.
- * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 when the set-up fails, its error on standard
- * output. */
+ * A line of output per run: the result's JSON, or {"failed": {"code": name, "message": …}}. "times"
+ * starts that many at once; "pause" waits so many milliseconds before, with the engine at work. Host
+ * functions: echo returns its arguments, fail throws a ValueError with a field, hang responds after
+ * the end.
+ * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 if the set-up fails, its
+ * error on standard output. */
 #include <cloche/cloche.h>
 #include <jansson.h>
 #include <poll.h>
@@ -41,7 +42,7 @@ static void on_bridge(void *data, cloche_bridge_call *call)
                 hung[hung_count++] = call;
 }
 
-/* Long after their runs are over. */
+/* Long after the end of their runs. */
 static void answer_hung(void)
 {
         while (hung_count > 0)

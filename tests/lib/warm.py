@@ -40,7 +40,7 @@ class Warm:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the set-up failed, which the next line says
+            pass  # the set-up failed, which the next line reports
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -60,7 +60,7 @@ class Warm:
         return result.value
 
     def runs(self, code, times, **options):
-        """That many, started at once; the driver holds 64."""
+        """Starts this many at once; the driver holds 64."""
         assert times <= 64, times
         self.ask(code=textwrap.dedent(code), times=times, **options)
         return [self.answer() for _ in range(times)]

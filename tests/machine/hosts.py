@@ -32,14 +32,15 @@ def run(*command, bound=60, check=None, **popen):
 
 
 def service(*command, properties=(), user=None, check=None, **options):
-    """As a service that systemd starts, which is what a cron job or a daemon's child is in, too."""
+    """As a service started by systemd, like a cron job or a daemon's child."""
     words = [word for p in properties for word in ("--property", p)] + (["--uid", user] if user else [])
     return run("systemd-run", "--quiet", "--wait", "--pipe", *words, "--setenv=HOME=" + (pwd.getpwnam(user).pw_dir if user else "/root"), *command,
                check=check, **options)
 
 
 def login(user, *command, **options):
-    """As a user who has logged in: PAM makes a session, and with it the user's own service manager. Returns after both have ended."""
+    """As a logged-in user: PAM makes a session, and with it the user's own service manager. Returns
+    after both have ended."""
     finished = service(*command, properties=["PAMName=login"], user=user, **options)
     run("loginctl", "terminate-user", user)
     wait_for(lambda: not os.path.exists(f"/run/user/{pwd.getpwnam(user).pw_uid}"), "the end of the session", bound=60)
@@ -63,7 +64,7 @@ def our_groups():
 
 @contextlib.contextmanager
 def nothing_left():
-    """No group, no unit, no process of ours stays."""
+    """No group, no unit, no process of Cloche's stays."""
     before = our_groups()
     yield
     wait_for(lambda: not our_groups() - before, "the groups to be removed")
@@ -81,7 +82,7 @@ def kernel_setting(name, value):
         run("sysctl", "-w", f"{name}={before}", check=0)
 
 
-# ---- who starts it ----------------------------------------------------------------------------------------------
+# ---- parents of the daemon ------------------------------------------------------------------------------------------
 
 def test_root_after_a_login():
     with nothing_left():
@@ -113,7 +114,7 @@ def test_root_in_a_delegated_service_uses_its_group():
 
 
 def test_a_half_delegated_service_names_what_is_missing():
-    half = ["Delegate=pids memory", "Slice=half.slice"]  # where no neighbour has asked for more
+    half = ["Delegate=pids memory", "Slice=half.slice"]  # where no neighbour has requested more
     with nothing_left(), contextlib.ExitStack() as stack:
         stack.callback(run, "systemctl", "stop", "half.slice")
         code, _, said = service(*CALL, properties=half)
@@ -160,7 +161,7 @@ def test_a_user_in_a_delegated_service_has_groups():
         equal(missing(service(CLI, "selftest", "--json", properties=["Delegate=yes"], user=user)[1]), {"private-uid"})
 
 
-# ---- what it runs ------------------------------------------------------------------------------------------------
+# ---- the tests on it ---------------------------------------------------------------------------------------------
 
 ADD = {
     "python": F_ADD,

@@ -1,4 +1,5 @@
-"""An agent alone, driven over a socketpair at descriptor 3 without a box, and what the tests of all languages share."""
+"""An agent alone, driven over a socketpair at descriptor 3 without a box, and helpers for the tests
+of all languages."""
 import base64
 import json
 import os
@@ -20,12 +21,12 @@ def manifest_of(language):
 
 
 def command_of(manifest, folder):
-    """The agent's command, with `folder` for what the box has in /run/cloche."""
+    """The agent's command, with `folder` in place of the box's /run/cloche."""
     return [word.replace("/run/cloche", str(folder)) for word in manifest["agent"]]
 
 
 def only_descriptor_3(fd):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a box, whoever started the tests
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a box, for any parent of the tests
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
             os.set_inheritable(number, number < 3)
@@ -180,12 +181,12 @@ class OneAgentCase(AgentCase):
 # ---- values -----------------------------------------------------------------------------------------------------
 
 def vectors(*names):
-    """Those of tests/vectors."""
+    """The vectors of tests/vectors."""
     return [vector for name in names for vector in json.loads((ROOT / "tests" / "vectors" / (name + ".json")).read_text())]
 
 
 def wanted(vector, *languages):
-    """What comes back: as the first of these languages has it that the vector names, else what was sent."""
+    """The expected value: the vector's for the first of these languages that it names, else the one sent."""
     return next((vector[language] for language in languages if language in vector), vector["value"])
 
 

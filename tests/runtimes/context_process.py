@@ -1,4 +1,5 @@
-"""A context of any agent, driven cell by cell over its channel (spec/agent.md, Contexts), and what the tests of all languages share."""
+"""A context of any agent, driven cell by cell over its channel (spec/agent.md, Contexts), and
+helpers for the tests of all languages."""
 import json
 import os
 import random
@@ -12,8 +13,9 @@ CHART = "application/vnd.cloche.chart+json"
 
 
 class Context:
-    """displays: those of the last cell, each with its bytes put in place; cleared: what `clear` said, as (wait, how many displays came before it);
-    asked: what it asked for, as (prompt, password)."""
+    """displays: those of the last cell, each with its bytes put in place; cleared: its `clear`
+    messages, as (wait, number of displays before it); asked: its requests for input, as (prompt,
+    password)."""
 
     def __init__(self, agent, **opening):
         """opening: params of every `open`."""
@@ -69,7 +71,8 @@ class Context:
                 return message.get("result") or message
 
     def hear(self, message, attachments):
-        """A display or a clear. The result is told; what else is shown waits for an answer, for what is printed later must not overtake it."""
+        """A display or a clear. The result is a notification; other displays wait for a response,
+        because later output must not overtake them."""
         params = message["params"]
         if message["method"] == "clear":
             self.cleared.append((params["wait"], len(self.displays)))
@@ -93,7 +96,7 @@ class Context:
         return self.finish(lines)
 
     def printed(self, until, stream="stdout"):
-        """What came, as far as `until`, which must come."""
+        """The output up to `until`, which must come."""
         fd, data = getattr(self.agent.process, stream).fileno(), b""
         while until.encode() not in data:
             assert select.select([fd], [], [], PATIENCE)[0], "%r did not come: %r" % (until, data)
@@ -179,7 +182,7 @@ class ContextCase(unittest.TestCase):
             self.assertEqual(file.read(), content)
 
     def interrupt_while_it_asks(self, code, name):
-        """The answer comes when nobody waits for it any more. name: of the error."""
+        """The response comes after the wait was abandoned. name: of the error."""
         self.context.begin(code)
         question, _ = self.context.next()
         self.context.interrupt()
@@ -196,7 +199,7 @@ class ContextCase(unittest.TestCase):
 
 
 class SharedContextCase(ContextCase):
-    """The tests of a class share a context, but for those that spoil it: each says so and has its own."""
+    """The tests of a class share a context, except those that spoil it: each of them has its own."""
 
     @classmethod
     def setUpClass(cls):

@@ -74,7 +74,7 @@ def test_it_does_not_hold_the_sessions_socket():
         assert s.ends("exit 0")[0] == 0
         assert is_alive(copy.pid)
         os.kill(copy.pid, signal.SIGKILL)
-        assert copy.code() == -9  # told though the shell is gone
+        assert copy.code() == -9  # reported though the shell is gone
 
 
 def test_traps_and_jobs_of_the_shell_are_not_its_own():
@@ -99,7 +99,7 @@ def test_however_it_is_killed():
         eventually(lambda: len(s.descendants(copy.pid)) == 1)
         supervisor = next(pid for pid in s.descendants() if copy.pid in s.descendants(pid))
         for pid in (supervisor, copy.pid, *s.descendants(copy.pid)):
-            os.kill(pid, signal.SIGTERM)  # the whole tree, as who ends it in order does
+            os.kill(pid, signal.SIGTERM)  # the whole tree, as an orderly end does
         status, out, _ = copy.wait()
         assert (os.waitstatus_to_exitcode(status), out) == (3, "bye\n")
         copy = s.fork("exec sleep 1000")

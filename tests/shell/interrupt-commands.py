@@ -1,4 +1,4 @@
-"""SIGINT to the shell: the engine wants the command to end."""
+"""SIGINT to the shell ends the command."""
 import os
 import signal
 import time
@@ -7,7 +7,7 @@ from shell import Shell, eventually, is_alive
 
 
 def begin(s, command, **about):
-    """Under way, not only asked for."""
+    """Started, not only requested."""
     mark = os.path.join(s.top, "mark")
     files = s.begin(f"echo >'{mark}'; {command}", **about)
     eventually(lambda: os.path.exists(mark) and os.path.getsize(mark))
@@ -36,7 +36,7 @@ def kill_all_but_sleep(s):
             if name != "sleep":
                 os.kill(pid, signal.SIGKILL)
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended by itself meanwhile
+            continue  # it ended on its own meanwhile
         if name != "sleep":
             eventually(lambda: not is_alive(pid))
 
@@ -45,7 +45,7 @@ def test_whatever_it_is_at():
     read_fd, write_fd = os.pipe()
     with Shell() as s:
         s.out("mkfifo fifo; f() { while :; do :; done; }; sleep 1000 &")
-        eventually(lambda: [name_of(pid) for pid in s.descendants()] == ["sleep"])  # what is a shell still would be killed
+        eventually(lambda: [name_of(pid) for pid in s.descendants()] == ["sleep"])  # a process that is still a shell would be killed
         for command in ("while :; do :; done; echo not", "until false; do :; done", "for ((;;)); do :; done", "for x in {1..100000000}; do :; done", "f; echo not",
                         "sleep 1000; echo not", "(sleep 1000); echo not", "sleep 1000 | cat; echo not", "echo $(sleep 1000)", "x=$(while :; do :; done)",
                         "while :; do sleep 0.01; done", "wait; echo not", "wait -n; echo not", "wait %1; echo not", "set -m; wait; echo not", "set +m; eval 'eval f'",

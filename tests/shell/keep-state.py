@@ -1,4 +1,4 @@
-"""What one command of a session leaves to the next."""
+"""State that one command of a session leaves to the next."""
 import os
 
 from shell import Shell, eventually
@@ -62,7 +62,7 @@ def test_jobs_persist_and_do_not_hold_the_answer():
         assert "sleep 1000" in second.out and second.out.endswith("there\n") and len(second.jobs) == 2
         answer = s.run("pids=$(jobs -p); kill $pids; wait $pids; echo $?")
         assert (answer.out, answer.job_count) == ("143\n", 0), vars(answer)
-        # Nothing is said of jobs that end, now or later.
+        # Nothing is printed about jobs that end, now or later.
         s.out("sleep 0.01 &")
         assert s.out("sleep 0.1") == "" and s.out("") == ""
         (job,) = s.run("sleep 1000 &").jobs

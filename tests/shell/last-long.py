@@ -9,7 +9,7 @@ TIMEOUT = 180
 
 
 def state(s):
-    with open(f"/proc/{s.process.pid}/smaps_rollup") as file:  # it counts pages; status adds up what each processor has told of
+    with open(f"/proc/{s.process.pid}/smaps_rollup") as file:  # it counts pages; status sums up the batched counters of each processor
         anonymous_kib = next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
     return anonymous_kib, len(os.listdir(f"/proc/{s.process.pid}/fd"))
 

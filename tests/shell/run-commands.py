@@ -1,4 +1,4 @@
-"""A single command: its text, its descriptors, its status; and what it can do to the shell that runs it."""
+"""A single command: its text, its descriptors, its status; and its effects on the shell that runs it."""
 import os
 import socket
 import tempfile
@@ -78,7 +78,7 @@ def test_streams_are_the_commands_own():
         s.send(RUN, "echo x", fds=[theirs[0], theirs[1], theirs[1]])
         s.receive()
         os.close(theirs[1])
-        assert os.read(theirs[0], 9) == b"x\n" and os.read(theirs[0], 9) == b""  # nobody else has it open
+        assert os.read(theirs[0], 9) == b"x\n" and os.read(theirs[0], 9) == b""  # no other process has it open
         os.close(theirs[0])
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong, and what is left then."""
+"""Failures of a sync, and the state after each."""
 import fcntl
 import json
 import os

@@ -1,4 +1,4 @@
-"""The rules, asked once more where it is written to the host."""
+"""The rules, checked again when changes are written to the host."""
 import itertools
 import os
 import sys

@@ -15,7 +15,7 @@ TIMEOUT = 240
 
 
 def duration(s, trees):
-    """Of a sync that is left alone, in seconds."""
+    """Seconds that an undisturbed sync takes."""
     s.begin()
     begun = time.monotonic()
     s.apply(trees.changes)
@@ -49,7 +49,7 @@ def test_killed_at_random():
 
 
 def test_killed_and_the_same_list_again():
-    """The next sync of the list rolls forward: what is done already is no conflict."""
+    """The next sync of the list rolls forward: finished steps are no conflict."""
     chance, states = random.Random(os.getpid()), set()
     with Synced(every_kind_tree(), memory="64m") as s:
         trees = Trees(s)

@@ -1,5 +1,6 @@
-"""Killed at every point there is: what is then found is finished or undone, and either way whole. An
-ordinary run takes each third point of rollback, and, as the steps are the same whatever is to be done on errors, each twelfth of the others."""
+"""Killed at every point: the result is finished or undone, and whole in both cases. An ordinary run
+takes each third point of rollback, and, as the steps are the same for all ways to handle errors,
+each twelfth of the others."""
 import os
 import sys
 

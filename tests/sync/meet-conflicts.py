@@ -1,4 +1,4 @@
-"""What the host has done meanwhile: refused, kept beside, or overwritten."""
+"""Changes of the host in the meantime: refused, kept beside, or overwritten."""
 import os
 import sys
 
@@ -21,7 +21,7 @@ def read(s, path):
         return file.read()
 
 
-# name: the guest's changes; what the host does then; what is there afterwards under keepBoth and overwrite, None: nothing
+# name: the guest's changes; the host's changes after them; the result under keepBoth and overwrite, None: nothing
 CASES = {
     "modified and modified": (lambda s: [s.modified("m.txt", "ours")], lambda s: write(s, "m.txt", "host's"),
                               {"m.txt": "host's", "m.cloche-conflict-1.txt": "ours"}, {"m.txt": "ours"}),
@@ -114,7 +114,7 @@ def test_what_is_no_conflict():
     with Synced(TREE, memory="8m") as s:
         changes = [s.deleted("gone"), s.modified("m.txt", "ours")]
         os.unlink(s.root + "/gone")
-        os.chmod(s.root + "/m.txt", 0o600)  # ctime alone does not tell: a rename or a link would, too
+        os.chmod(s.root + "/m.txt", 0o600)  # ctime alone is no proof: a rename or a link would change it, too
         result = s.run(changes)
         assert result["synced"] == ["m.txt"] and [row["reason"] for row in result["skipped"]] == ["gone"], result
 

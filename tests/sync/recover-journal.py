@@ -111,7 +111,7 @@ def test_the_host_has_changed_something_between_crash_and_recovery():
 
 
 def test_recovery_that_is_killed_at_every_point():
-    """Of a transaction that is being finished, and of one that is being undone."""
+    """A transaction being finished, and one being undone."""
     old, new = {b"a": b"a", b"b": b"b", b"c": b"c", b"d/x": b"x"}, {b"a": b"new a", b"d/c": b"c", b"d/x": b"x", b"e": b"new e"}
     for state, fail, outcome in (("journal", None, new), ("undo", 8, old)):
         with Synced(TREE, memory="8m") as s:

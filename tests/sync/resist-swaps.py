@@ -1,4 +1,4 @@
-"""Somebody swaps directories for links to outside while it is written; or for others, or takes them away."""
+"""Another process swaps directories for links to outside during a sync; or for others, or removes them."""
 import os
 import sys
 import threading
@@ -47,7 +47,7 @@ def outside_of(s):
 
 
 def remove_contents(s):
-    """Of rounds that are over: the memory is small."""
+    """Deletes the contents of past rounds: the memory is small."""
     for number in os.listdir(s.contents):
         os.unlink(os.path.join(s.contents, number))
 
@@ -126,7 +126,7 @@ def test_a_directory_is_moved_to_outside_and_back():
 
 
 def test_files_change_all_the_time_and_none_is_lost():
-    """Who replaces a file by a new one finds the last he wrote, there or beside."""
+    """A process that replaces a file by a new one finds its last version, in place or beside."""
     with Synced({"d/f": "0", "g": "g"}, memory="64m") as s:
         last = [0]
 

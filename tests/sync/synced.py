@@ -1,7 +1,7 @@
 """cloche-sync under test: a directory of the host, numbered contents, and the control socket.
 
-apply_plainly() is the oracle: the same list done with ordinary calls, in the order of helpers/fs/tree/change.h, by nobody who may be killed.
-"""
+apply_plainly() is the oracle: the same list done with ordinary calls, in the order of
+helpers/fs/tree/change.h, by a process that is never killed."""
 import base64
 import copy
 import ctypes
@@ -35,7 +35,7 @@ def mount(source, target, kind, flags, options=None):
 
 
 def leave_namespace():
-    """What is mounted then is gone with the test's process, however it ends."""
+    """Mounts made afterwards disappear with the test's process, for any end."""
     global private
     if not private:
         if libc.unshare(CLONE_NEWNS) < 0:
@@ -164,7 +164,7 @@ class Synced:
         fds = (root, contents, theirs.fileno())
         name = program or ("tests/cloche-sync-crash" if crash or fail else "cloche-sync")
         env = {key: str(value) for key, value in (("CLOCHE_SYNC_CRASH", crash), ("CLOCHE_SYNC_FAIL", fail)) if value}
-        env["ASAN_OPTIONS"] = "detect_leaks=0"  # who may not be traced cannot look for them
+        env["ASAN_OPTIONS"] = "detect_leaks=0"  # untraceable processes cannot be checked for leaks
         process = subprocess.Popen([os.path.join(BUILD, name), *map(str, fds)], pass_fds=fds, user=user, group=user, extra_groups=[],
                                    stdin=subprocess.DEVNULL, cwd="/", env=env)
         theirs.close()
@@ -308,7 +308,7 @@ def own(root):
 
 
 def snapshot(root, times=True):
-    """{path: what is there}, all that is to be seen of it: kind, mode, owner, time, contents, and which names are one file."""
+    """{path: state}, with everything visible: kind, mode, owner, time, contents, and hard links."""
     rows, twins = {}, {}
     root = os.fsencode(root)
     for top, folders, names in os.walk(root):
@@ -329,7 +329,7 @@ def snapshot(root, times=True):
 
 
 def difference(a, b):
-    """What tells two snapshots apart, short."""
+    """The difference of two snapshots, in short."""
     return {path: (a.get(path), b.get(path)) for path in sorted(set(a) | set(b)) if a.get(path) != b.get(path)}
 
 
@@ -434,7 +434,7 @@ def every_kind(s):
 
 
 class Trees:
-    """The tree of every_kind() and what is to become of it; made again when a run has gone through."""
+    """The tree of every_kind() and its planned changes; rebuilt after a completed run."""
 
     def __init__(self, s):
         self.s = s
@@ -454,7 +454,7 @@ class Trees:
         self.new = snapshot(self.s.folder + "/expected", times=False)
 
     def state(self):
-        """old or new; anything else is what must not be."""
+        """old or new; any other state is a failure."""
         now = self.s.snapshot()
         assert STAGE not in now, "the journal is still there"
         # The times of the root are the one thing that a killed process cannot have put back, for it was not known yet.

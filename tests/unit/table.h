@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* No more descriptors, until setrlimit(RLIMIT_NOFILE) to what is returned. */
+/* Use up all descriptors, until setrlimit(RLIMIT_NOFILE) with the returned limit. */
 static inline struct rlimit table_fill(void)
 {
         struct rlimit before = {0}, full;

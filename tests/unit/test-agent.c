@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* -- a language: the code is the name of what to do ------------------------------------------------------------ */
+/* -- a language: the code is the name of an action ---------------------------------------------------------------- */
 
 static json_t *asked_host(struct agent *a, const struct agent_request *q)
 {
@@ -29,7 +29,7 @@ static json_t *asked_host(struct agent *a, const struct agent_request *q)
         return made;
 }
 
-/* Two processes ask at once; each finds its own argument in its answer. */
+/* Two processes send requests at once; each finds its own argument in its response. */
 static json_t *asked_by_forks(struct agent *a)
 {
         int good = 0;
@@ -151,7 +151,7 @@ static int prepare(struct agent *a, const struct agent_request *q, struct agent_
         return r;
 }
 
-/* Built anew unless what is brought is good. */
+/* Build again unless the given build is valid. */
 static int build(struct agent *a, const struct agent_request *q, struct agent_reply *reply)
 {
         const unsigned char *data;

@@ -65,7 +65,7 @@ static int exists(const char *key)
         return access(path, F_OK) == 0;
 }
 
-/* Sparse files stand for what fills the directory; number 0 was used last, 5 longest ago. */
+/* Sparse files stand for the files of a full directory; number 0 was used last, 5 longest ago. */
 static void test_bound(int fd)
 {
         char keys[6][ARTIFACT_KEY_SIZE], last[ARTIFACT_KEY_SIZE], number[16];

@@ -1,5 +1,5 @@
-/* The keeper reads from a socket, or from its command line, which user's rights decide. daemon/mounts-rights.py tests
- * what these rights open. */
+/* The keeper reads from a socket, or from its command line, the user whose rights decide.
+ * daemon/mounts-rights.py tests the effect of these rights. */
 #include "keeper/caller.h"
 #include "tap.h"
 

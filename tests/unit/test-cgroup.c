@@ -303,7 +303,7 @@ static void test_limit_2(void)
         CHECK(strstr(e.msg, "40000000") && strstr(e.msg, "50000000"), "both numbers are named");
         CHECK(has("memory.max", "60000000") && has("pids.max", "10"), "and nothing was changed");
         CHECK(has("memory.reclaim", "10000000"), "but it was asked for");
-        put("memory.max", ""); /* the kernel's files start anew with each text */
+        put("memory.max", ""); /* the kernel's files are replaced by each text */
         put("pids.max", "");
         put("cpu.max", "");
         CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){UINT64_MAX, 20, 150}, &e) == 0, "all at once: %s", e.msg);

@@ -48,7 +48,7 @@ static int memory_with_more_pages(size_t size, int seals)
         return fd;
 }
 
-/* fd: closed. Returns whether the channel kept it. */
+/* fd: closed. Returns true if the channel kept it. */
 static int send_to(mode_t takes, int fd)
 {
         char text[64];

@@ -1,4 +1,4 @@
-/* Texts that the command line decides about: whether a typed cell goes on, and JSON as notebooks have it. */
+/* Texts that the command line checks: incomplete cells, and JSON as notebooks have it. */
 #include "cli/cells/incomplete.h"
 #include "cli/output/json-text.h"
 #include "cli/output/plain-value.h"

@@ -1,4 +1,4 @@
-/* Texts that cloche-files decides about: paths, members of archives, what a file's bytes are. */
+/* Texts that cloche-files checks: paths, members of archives, the type of a file's bytes. */
 #include "base/utf8.h"
 #include "box/files/archive/member.h"
 #include "box/files/tree/contents.h"
@@ -38,7 +38,7 @@ static void test_paths(void)
         absolute(".hidden/..x", "/workspace/.hidden/..x");
         absolute("", NULL);
         absolute(many, NULL);
-        many[PATH_BYTES_MAX - 4] = '\0'; /* fits by itself, not below /workspace */
+        many[PATH_BYTES_MAX - 4] = '\0'; /* fits alone, but not below /workspace */
         absolute(many, NULL);
         free(many);
         path = path_parent("/a/b");

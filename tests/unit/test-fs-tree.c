@@ -1,4 +1,4 @@
-/* The tree of names and nodes, the ledger, and the list of changes: what needs no kernel. */
+/* The tree of names and nodes, the ledger, and the list of changes: the parts that need no kernel. */
 #include "helpers/fs/tree/change.h"
 #include "helpers/fs/tree/denial-log.h"
 #include "helpers/fs/tree/node.h"

@@ -1,4 +1,4 @@
-/* Names in a box: questions and answers, the addresses that stand for names, and how decisions are told. */
+/* Names in a box: queries and responses, the addresses that stand for names, and the log of decisions. */
 #include "helpers/egress/read/dns.h"
 #include "helpers/egress/read/names.h"
 #include "helpers/egress/read/report.h"

@@ -1,4 +1,4 @@
-/* Where a sandbox may connect to: how rules are read, and what they allow. */
+/* The permitted connections of a sandbox: parsing of rules, and their effect. */
 #include "helpers/egress/read/address.h"
 #include "helpers/egress/read/policy.h"
 #include "tap.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* box/init/kill.c calls it; here nobody is to be reaped. */
+/* box/init/kill.c calls it; here are no children to reap. */
 void programs_reap(int options)
 {
         (void)options;

@@ -1,5 +1,5 @@
 /* Instances: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real
- * boxes. With an argument it says how long they take. */
+ * boxes. With an argument it prints how long they take. */
 #include <cloche/cloche.h>
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SAMPLES 31
-#define DROP_MS 60 /* what is dropped is to be gone, or the keeper is busy with that */
+#define DROP_MS 60 /* dropped ones must be gone, or the keeper is busy with that */
 
 static struct cloche_err e;
 static cloche_engine *engine;
@@ -69,7 +69,7 @@ static void set_up(void)
         must(cloche_prefix_new(engine, &prefix_options, &prefix, NULL, &e), "set up a prefix");
 }
 
-/* Its init is asked in turn. */
+/* Its init gets the requests in turn. */
 static struct box make_sandbox(void)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));

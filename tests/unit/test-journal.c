@@ -1,4 +1,4 @@
-/* The journal of a sync: what is written is read again, and nothing else is. */
+/* The journal of a sync: written entries are read again, and nothing else is. */
 #include "helpers/sync/journal.h"
 #include "tap.h"
 
@@ -81,7 +81,7 @@ static void test_damage(void)
                         believed += !is_refused(bytes.data, bytes.size);
                         bytes.data[i] ^= (char)(1 << bit);
                 }
-                copy = malloc(i + 1); /* its own piece of memory, so that a sanitizer sees who reads on */
+                copy = malloc(i + 1); /* its own piece of memory, so that a sanitizer detects reads past its end */
                 memcpy(copy, bytes.data, i);
                 believed += !is_refused(copy, i);
                 free(copy);

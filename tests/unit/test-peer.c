@@ -1,5 +1,5 @@
-/* Sockets whose other end somebody else holds. A close that waits would never end here: its connection lingers for
- * ever. */
+/* Sockets whose other end belongs to another process. A close that waits would never end here:
+ * its connection lingers forever. */
 #include "base/fd.h"
 #include "base/peer.h"
 #include "table.h"
@@ -52,7 +52,7 @@ static void connect_slowly(int ret[2])
               "a connection lingers");
 }
 
-/* Sent, and held by nobody else. */
+/* Sent, and held by no other process. */
 static void send_slow(int socket_fd, const char *text)
 {
         int pair[2], slow[2];

@@ -1,4 +1,4 @@
-/* The keeper's door: what it refuses before it acts. */
+/* The keeper's interface: requests that it refuses before any action. */
 #include "keeper/request.h"
 #include "tap.h"
 

@@ -1,4 +1,4 @@
-/* Globs against what minimatch says of them (tests/vectors/globs.json), and rules against their documented meaning. */
+/* Globs against minimatch's results (tests/vectors/globs.json), and rules against their documented meaning. */
 #include "helpers/fs/rules/glob.h"
 #include "helpers/fs/rules/rules.h"
 #include "tap.h"

@@ -1,4 +1,4 @@
-/* Arguments and results against signatures: every form, every keyword, and what strangers may try with them. */
+/* Arguments and results against signatures: every form, every keyword, and attacks by strangers. */
 #include "base/clock.h"
 #include "engine/run/pattern.h"
 #include "engine/run/schema.h"
@@ -410,7 +410,7 @@ static void test_what_is_no_schema(void)
         check_broken("{\"items\": {\"$\": \"object\", \"v\": []}}", "value: .items: must be an object");
 }
 
-/* -- what strangers try --------------------------------------------------------------------------------------- */
+/* -- attacks by strangers ------------------------------------------------------------------------------------------ */
 
 static char *repeated(const char *text, size_t times)
 {

@@ -1,4 +1,4 @@
-/* Unit tests of src/sandbox/process/spool.c: what is kept of more than fits, in memory and in a file. */
+/* Unit tests of src/sandbox/process/spool.c: the part of a large output that is kept, in memory and in a file. */
 #include "sandbox/process/spool.h"
 #include "tap.h"
 
@@ -61,8 +61,8 @@ static void check(enum spool_keep keep, uint64_t room, uint64_t size, size_t pie
         spool_done(&s);
 }
 
-/* A directory in which nothing can be made stands for a full disk: what is in memory stays, and no byte beside it is
- * given out. */
+/* A directory in which no file can be created stands for a full disk: data in memory stay, and
+ * no other byte is returned. */
 static void check_full(enum spool_keep keep)
 {
         int directory_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -29,7 +29,7 @@ static const char globals[] =
 
 static void release_all(void)
 {
-        /* The last that asked is answered first. */
+        /* The last request is answered first. */
         while (host.open_count > 0) {
                 cloche_bridge_call *call = host.open[--host.open_count];
 
@@ -409,7 +409,7 @@ static unsigned templates_alive(cloche_engine *engine)
         return count;
 }
 
-/* Set-ups nobody holds any more are kept as far as the budget goes; one that is held is. */
+/* Unreferenced set-ups are kept as far as the budget goes; a referenced one always is. */
 static void test_eviction(void)
 {
         cloche_engine *engine =

@@ -34,7 +34,7 @@ static json_t *load_vectors(const char *name)
         return rows;
 }
 
-/* A failure must have this code, say where, and leave what was to be filled as it was. */
+/* A failure must have this code, say where, and leave the output parameter unchanged. */
 static int failed(int r, unsigned code, const char *says)
 {
         int good = r == -(int)code && err.code == code && strstr(err.msg, says);
@@ -323,7 +323,7 @@ static void test_json_human(void)
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-/* Text form to frame form, checked, and back; json_equal tells 1 from 1.0. */
+/* Text form to frame form, checked, and back; json_equal distinguishes 1 from 1.0. */
 static int survives(json_t *value)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(4 * MIB);
@@ -355,7 +355,7 @@ static void test_valid_vectors(const char *file)
         json_decref(rows);
 }
 
-/* invalid-text.json holds what only a decoder of the text form can meet. */
+/* invalid-text.json has values that only a decoder of the text form can get. */
 static void test_invalid_vectors(const char *file)
 {
         json_t *rows = load_vectors(file), *row;

@@ -1,4 +1,4 @@
-"""Run code nobody vouches for, each piece in its own Linux box.
+"""Run untrusted code, each piece in its own Linux box.
 
     with cloche.Cloche() as client:
         result = client.call("python", "def add(a, b): return a + b", args=[2, 3])

@@ -1,7 +1,7 @@
-"""The client for asyncio. It belongs to the loop in which it was first used.
+"""The client for asyncio. It belongs to the event loop of its first use.
 
 Functions of the host that are coroutine functions run as tasks of the loop, the others in threads; several may be under way in one
-run. Callbacks (output, denials, questions of a sync) run in the task that awaits the run, one after another. When that task is
+run. Callbacks (output, denials, decisions of a sync) run in the task that awaits the run, one after another. When that task is
 cancelled so is the run."""
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class _Wire(asyncio.Protocol):
-    """What the loop tells of the connection."""
+    """Callbacks of the connection."""
 
     def __init__(self, core: Core, pool: ThreadPool, told: Callable[[], str]) -> None:
         self._core = core
@@ -58,7 +58,7 @@ class _Wire(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.over.set()
         if self._core.error is None:
-            # A thread: whether the program has ended, and what it said last, may have to be waited for.
+            # In a thread, because reading the exit status and the last log lines may block.
             words = asyncio.wrap_future(self._pool.submit(self._told))
             words.add_done_callback(lambda words: self._core.lose(self._core.ended((f": {error}" if error else "") + words.result())))
 
@@ -75,7 +75,7 @@ class _Wire(asyncio.Protocol):
             self._transport.abort()
 
 
-# ---- methods out of requests ----
+# ---- methods made from requests ----
 
 def _awaits(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncCloche, P], Coroutine[Any, Any, T]]:
     async def method(self: AsyncCloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -103,7 +103,7 @@ def _prefix_awaits(
 
 
 class AsyncPrefix:
-    """As Prefix."""
+    """See Prefix."""
 
     def __init__(self, client: AsyncCloche, data: PrefixData) -> None:
         self._client = client
@@ -115,7 +115,7 @@ class AsyncPrefix:
     evaluate = _prefix_awaits(_requests.prefix_evaluate)
 
     async def run(self, code: str, **options: Any) -> Result:
-        """A module of a bare prefix, a call of another."""
+        """Evaluate a module of a bare prefix; a call of another."""
         return await (self.evaluate(code, **options) if self._data.bare else self.call(code, **options))
 
     @property
@@ -131,7 +131,7 @@ class AsyncPrefix:
         return self._alive and not self._client.closed
 
     async def dispose(self) -> None:
-        """Runs that were started go on. Again does nothing."""
+        """Dispose of the prefix. Runs in progress go on. Idempotent."""
         if self.alive:
             self._alive = False
             await self._client._ask(_requests.prefix_dispose(self._data))
@@ -143,7 +143,7 @@ class AsyncPrefix:
         try:
             await self.dispose()
         except ConnectionLostError:
-            # It went with the connection; what went wrong in the block is what is to be seen.
+            # The prefix is gone with the connection; the exception of the block is the one to raise.
             if kind is None:
                 raise
 
@@ -154,7 +154,7 @@ class AsyncPrefix:
 
 
 class PrefixOpening:
-    """To be awaited, or entered: `prefix = await client.prefix(...)`, `async with client.prefix(...) as prefix:`"""
+    """To await or to enter: `prefix = await client.prefix(...)`, `async with client.prefix(...) as prefix:`"""
 
     def __init__(self, client: AsyncCloche, request: Request[PrefixData]) -> None:
         self._client = client
@@ -177,7 +177,7 @@ class PrefixOpening:
 
 
 class AsyncCloche:
-    """As Cloche, for asyncio: `async with AsyncCloche() as client:`, or the first request connects."""
+    """See Cloche. For asyncio: `async with AsyncCloche() as client:`, or the first request connects."""
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, token: str | None = None,
                  daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (),
@@ -215,7 +215,7 @@ class AsyncCloche:
 
     @property
     def daemon_pid(self) -> int | None:
-        """Of a daemon of our own."""
+        """Process id of a daemon that this client has started."""
         return self._daemon.pid if self._daemon else None
 
     @property
@@ -223,17 +223,18 @@ class AsyncCloche:
         return self._core.error is not None
 
     async def connect(self) -> Self:
-        """Again does nothing."""
+        """Connect. Idempotent."""
         self._check_owner()
         if self._connecting is None:
             self._loop = asyncio.get_running_loop()
-            # A task: whoever came first may be cancelled, the others go on waiting.
+            # A task: if the first caller is cancelled, the others go on waiting.
             self._connecting = self._loop.create_task(self._connect())
         await asyncio.shield(self._connecting)
         return self
 
     async def close(self) -> None:
-        """What runs is ended, what waits gets ConnectionLostError, a daemon of our own is seen off. Again does nothing."""
+        """Cancel all runs, fail all requests with ConnectionLostError, and stop a daemon that this
+        client has started. Idempotent."""
         if os.getpid() != self._owner:
             return
         if self._connecting is not None and not self._connecting.done():
@@ -283,20 +284,20 @@ class AsyncCloche:
             raise
 
     def _open_socket(self) -> socket.socket:
-        """Blocks: in a thread."""
+        """Blocks: runs in a thread."""
         sock, self._daemon = self._choice.open(self._connect_timeout)
         return sock
 
     def _last_words(self) -> str:
         return self._daemon.last_words() if self._daemon is not None else ""
 
-    # -- asking
+    # -- requests
 
     async def _ask(self, request: Request[T]) -> T:
         return await (await self._start(request)).settle(request.timeout)
 
     async def _start(self, request: Request[T]) -> _Run[T]:
-        """Sent when this returns; to be settled."""
+        """Send a request; it is sent when this returns. The result is to be settled."""
         run = _Run(self, request)
         await self._send(run)
         return run
@@ -313,7 +314,7 @@ class AsyncCloche:
         try:
             self._write_if_open(self._core.ask(exchange))
         except ClocheError:
-            # The connection is gone, and what was asked with it.
+            # The connection is closed, and the request with it.
             pass
 
     def _write_if_open(self, data: bytes) -> None:
@@ -333,7 +334,7 @@ _living: weakref.WeakSet[AsyncCloche] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    """The child must not keep the parent's daemon alive; its loop is a copy that nobody runs."""
+    """The child must not keep the parent's daemon alive; its loop is a copy that never runs."""
     for client in list(_living):
         client._core.error = InvalidStateError("this client belongs to the parent process: make another here")
         if client._socket is not None:

@@ -1,4 +1,4 @@
-"""A request under way, for asyncio."""
+"""Requests in progress, for asyncio."""
 from __future__ import annotations
 
 import asyncio
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Run(Exchange, Generic[T]):
-    """A request under way; `settle` is awaited once."""
+    """A request in progress; `settle` is awaited once."""
 
     def __init__(self, client: AsyncCloche, request: Request[T]) -> None:
         super().__init__(request)
@@ -53,7 +53,7 @@ class _Run(Exchange, Generic[T]):
             raise
 
     async def _drain(self) -> None:
-        """Everything that happens, in its order, up to the answer."""
+        """All events in order, then the response."""
         while (happened := await self._inbox.get()) is not None:
             if isinstance(happened, ClocheError):
                 raise happened
@@ -87,7 +87,7 @@ class _Run(Exchange, Generic[T]):
             raise
         if isinstance(value, Result) and value.status == "terminated":
             raise RunTimeoutError(message, value)
-        # It ended by itself in the meantime.
+        # It ended on its own in the meantime.
         return value
 
     def cancel(self) -> None:
@@ -95,7 +95,7 @@ class _Run(Exchange, Generic[T]):
             self._client._send_if_open(_Ignored(self._client._core.cancel(self)))
 
     def _give_up(self) -> None:
-        """Nobody waits any more: what still happens in the run concerns nobody."""
+        """The caller has stopped waiting: further events of the run are dropped."""
         self.cancel()
         self._given_up = True
         if isinstance(self._answer, Message):
@@ -107,7 +107,7 @@ class _Run(Exchange, Generic[T]):
             if isinstance(left, SyncQuestion):
                 self._reply(left.abort(GONE))
 
-    # -- what the connection tells
+    # -- callbacks of the connection
 
     def answered(self, message: Message) -> None:
         self._end(message)
@@ -152,7 +152,7 @@ class _Run(Exchange, Generic[T]):
         else:
             self._inbox.put_nowait(question)
 
-    # -- answers
+    # -- responses
 
     async def _decide(self, question: SyncQuestion) -> None:
         ask = self.request.handlers.before_sync

@@ -1,4 +1,4 @@
-"""Sandboxes for asyncio: as in _sandbox, with what is to be awaited."""
+"""Sandboxes for asyncio: the same as _sandbox, with coroutines."""
 from __future__ import annotations
 
 import asyncio
@@ -29,7 +29,7 @@ E = TypeVar("E")
 
 
 class AsyncStream(_Run[T], Generic[T, E]):
-    """As Stream: `async for` over it, or `async with` and then `async for`. It is asked when that begins."""
+    """See Stream: `async for` over it, or `async with` and then `async for`. The request is sent then."""
 
     def __init__(self, client: AsyncCloche, request: Streaming[T, E]) -> None:
         super().__init__(client, request)
@@ -51,13 +51,13 @@ class AsyncStream(_Run[T], Generic[T, E]):
 
     @property
     def result(self) -> T:
-        """What it came to: after the last of what happened."""
+        """The result: after the last event."""
         if not self._results:
             raise InvalidStateError("there is a result when all that happens was iterated over")
         return self._results[0]
 
     async def close(self) -> None:
-        """Take the request back; a command of stream() is killed. Again does nothing."""
+        """Cancel the request; a command of stream() is killed. Idempotent."""
         if self._begun and not self._over:
             self._give_up()
         self._begun = self._over = True
@@ -70,7 +70,7 @@ class AsyncStream(_Run[T], Generic[T, E]):
         await self.close()
 
     async def _begin(self) -> None:
-        """Ask, and wait until it is under way where the request has a word for that."""
+        """Send the request, and wait until it has started if it reports that."""
         if self._begun:
             return
         self._begun = True
@@ -115,7 +115,7 @@ class AsyncStream(_Run[T], Generic[T, E]):
             self._client._send_if_open(_Ignored(self._client._core.hold(self, hold)))
 
 
-# ---- methods out of requests ----
+# ---- methods made from requests ----
 
 class _Noun:
     def __init__(self, client: AsyncCloche, place: Place) -> None:
@@ -123,7 +123,7 @@ class _Noun:
         self._place = place
 
     async def _goes(self, steps: Steps[T]) -> T:
-        """Through what takes more than one request."""
+        """For operations of several requests."""
         try:
             request = next(steps)
             while True:
@@ -184,10 +184,10 @@ def _forks(build: Callable[Concatenate[Place, P], Request[list[ContextInfo]]]) -
     return _dressed(method, build, 1, "list[AsyncContext]")
 
 
-# ---- the nouns ----
+# ---- the classes ----
 
 class _Commands(_Noun):
-    """What a sandbox (in its default session) and a session have in common."""
+    """Operations that a sandbox (in its default session) and a session share."""
 
     exec = _asks(requests.exec)
     stream = _streams(requests.stream)
@@ -200,7 +200,7 @@ class _Commands(_Noun):
 
 
 class AsyncSandbox(_Commands):
-    """As Sandbox."""
+    """See Sandbox."""
 
     def __init__(self, client: AsyncCloche, place: Place, is_ours: bool) -> None:
         super().__init__(client, place)
@@ -250,7 +250,7 @@ class AsyncSandbox(_Commands):
         return self._place.sandbox
 
     def process(self, id: str) -> AsyncProcess:
-        """One that is there; nothing is asked."""
+        """An existing session; sends nothing."""
         return AsyncProcess(self._client, Place(self.name, process=id))
 
     async def __aenter__(self) -> Self:
@@ -265,7 +265,7 @@ class AsyncSandbox(_Commands):
 
 
 class AsyncSession(_Commands):
-    """As Session."""
+    """See Session."""
 
     delete = _asks(requests.session_delete)
 
@@ -285,7 +285,7 @@ class AsyncSession(_Commands):
 
 
 class AsyncContext(_Noun):
-    """As Context."""
+    """See Context."""
 
     info = _asks(_context_requests.context_info)
     run = _asks(_context_requests.run)
@@ -318,7 +318,7 @@ class AsyncContext(_Noun):
 
 
 class AsyncProcess(_Noun):
-    """As Process."""
+    """See Process."""
 
     info = _asks(requests.process_info)
     kill = _asks(requests.process_kill)
@@ -343,12 +343,12 @@ async def _leave(delete: Callable[[], Coroutine[Any, Any, Any]], kind: type[Base
     try:
         await delete()
     except ConnectionLostError:
-        # An error of the block must not be hidden by this one.
+        # This error must not hide one of the block.
         if kind is None:
             raise
 
 
-# ---- to be awaited, or entered ----
+# ---- to await or to enter ----
 
 class SandboxOpening:
     """`box = await client.sandbox(...)`, or `async with client.sandbox(...) as box:`"""

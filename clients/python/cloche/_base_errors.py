@@ -1,4 +1,4 @@
-"""The error above all others, one class per fault, and the errors that are the client's own."""
+"""The base class of all errors, one class per fault, and the client's own errors."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ClocheError(Exception):
-    """Something went wrong outside of the code that was run: that code's own failure is a result, not an exception."""
+    """Something failed outside of the guest's code: a failure of that code is a result, not an exception."""
 
     name: str = "error"
     """Stable, for machines: the name in spec/errors.def, or the client's own."""
@@ -26,7 +26,7 @@ class ClocheError(Exception):
 
     @property
     def failure(self) -> GuestError | None:
-        """What the set-up code of a prefix threw, where that is what went wrong."""
+        """The exception of a prefix's set-up code, if that caused the error."""
         from ._results import GuestError
         told = self.data.get("failure")
         return GuestError.read(told) if isinstance(told, dict) else None
@@ -46,21 +46,21 @@ def _rebuild(kind: type[ClocheError], args: tuple[Any, ...], state: dict[str, An
 
 
 class CallerFault(ClocheError):
-    """The request is at fault: the same again will fail again."""
+    """The request is at fault: repeating it fails again."""
 
     fault = "CALLER"
     http = 400
 
 
 class GuestFault(ClocheError):
-    """The code that was run is at fault."""
+    """The guest's code is at fault."""
 
     fault = "GUEST"
     http = 422
 
 
 class HostFault(ClocheError):
-    """The machine is at fault: kernel, configuration, or what is used up."""
+    """The machine is at fault: kernel, configuration, or exhausted resources."""
 
     fault = "HOST"
     http = 503
@@ -71,46 +71,46 @@ class BugFault(ClocheError):
 
 
 class ConnectionLostError(HostFault, ConnectionError):
-    """The daemon is gone, or the connection to it was closed."""
+    """The daemon has exited, or the connection was closed."""
 
     name = "connection_lost"
 
 
 class DaemonNotFoundError(HostFault, FileNotFoundError):
-    """There is no cloched to start, or nobody where the daemon was to be."""
+    """There is no cloched to start, or no daemon at the address."""
 
     name = "daemon_not_found"
 
 
 class GuardWarning(UserWarning):
-    """The daemon that was started lacks guards, as an ordinary user's does. Warned of once per user and host."""
+    """The started daemon lacks guards, like every ordinary user's daemon. Warned of once per user and host."""
 
 
 class UnknownMethodError(CallerFault):
-    """The daemon does not know this request; it may be older than the client."""
+    """The daemon does not have this method; it may be older than the client."""
 
     name = "unknown_method"
 
 
 class ValueRefusedError(CallerFault, ValueError):
-    """A value cannot travel, or Python cannot hold it; the message has its path."""
+    """A value cannot be sent, or Python cannot represent it; the message has its path."""
 
     name = "value_refused"
 
 
 class RunTimeoutError(CallerFault, TimeoutError):
-    """The caller's timeout is over; the run was cancelled."""
+    """The caller's timeout has expired; the run was cancelled."""
 
     name = "run_timeout"
 
     def __init__(self, message: str, result: Result | None = None) -> None:
         super().__init__(message)
         self.result = result
-        """What the run came to: status `terminated`, with what it had printed. None when the daemon did not say in time."""
+        """The result of the failed run."""
 
 
 class RunFailedError(GuestFault):
-    """Raised by Result.unwrap(): the code that was run failed."""
+    """Raised by Result.unwrap(): the guest's code failed."""
 
     name = "run_failed"
 

@@ -1,4 +1,5 @@
-"""What contexts can be asked: interpreters of a sandbox that stay. As _sandbox_requests: the methods of Sandbox and Context."""
+"""The requests of contexts: persistent interpreters in a sandbox. Like _sandbox_requests: the
+methods of Sandbox and Context."""
 from __future__ import annotations
 
 import codecs
@@ -18,21 +19,21 @@ OnText = Callable[[str], Maybe[object]]
 OnDisplay = Callable[[Display], Maybe[object]]
 OnClear = Callable[[bool], Maybe[object]]
 OnInput = Callable[[str, bool], Maybe["str | None"]]
-"""Of the prompt, and whether what is typed is not to be seen. None: there is no input."""
+"""(prompt, True if input is to be hidden) -> a line; None: no input."""
 CellEvent = Union[Output, Display, Cleared, Question]
 
 KEPT_DISPLAYS = 32 << 20
-"""As much as an answer of the daemon's has."""
+"""The same limit as in a response of the daemon."""
 
 
 # ---- contexts ----
 
 def context(at: Place, name: str | None = None, *, language: LanguageName | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None,
             timeout_ms: int | None = None, forkable: bool | None = None) -> Request[ContextInfo]:
-    """An interpreter that stays: make it, or find the one of that name.
+    """A persistent interpreter: create it, or find the one of that name.
 
     language    None: python
-    timeout_ms  of its cells that name none
+    timeout_ms  of cells without one of their own
     forkable    it can be forked, and has checkpoints; its interpreter then has a template's rights, and cannot list network interfaces
     """
     w = _Writer(at).add(context=name, language=language, cwd=None if cwd is None else _path(cwd, "cwd")).env(env, False)
@@ -40,7 +41,7 @@ def context(at: Place, name: str | None = None, *, language: LanguageName | None
 
 
 def contexts(at: Place) -> Request[list[ContextInfo]]:
-    """Those there are, the copies of forks too."""
+    """List the contexts, including copies made by forks."""
     return _Writer(at).asks("context.list", _rows("contexts", ContextInfo.read))
 
 
@@ -49,17 +50,17 @@ def context_info(at: Place) -> Request[ContextInfo]:
 
 
 def context_delete(at: Place) -> Request[None]:
-    """End it; its cells under way fail."""
+    """End it; its running cells fail."""
     return _Writer(at).asks("context.delete", _nothing)
 
 
 def context_restart(at: Place) -> Request[ContextInfo]:
-    """Its interpreter anew, as it was made; cells under way fail."""
+    """Restart its interpreter, with its first options; running cells fail."""
     return _Writer(at).asks("context.restart", _reads(ContextInfo.read))
 
 
 def context_interrupt(at: Place) -> Request[bool]:
-    """Interrupt the cell that runs, from any thread; what the context holds stays. Whether one ran."""
+    """Interrupt the running cell, from any thread; the context keeps its variables. True if one was running."""
     return _Writer(at).asks("context.interrupt", lambda message: bool(read_object(message).get("interrupted")))
 
 
@@ -86,10 +87,10 @@ def run_code(at: Place, code: str, *, language: LanguageName | None = None, time
              silent: bool | None = None, restart: bool | None = None, on_stdout: OnText | None = None, on_stderr: OnText | None = None,
              on_display: OnDisplay | None = None, on_clear: OnClear | None = None, on_input: OnInput | None = None,
              timeout: float | None = None) -> Request[CellResult]:
-    """Run a cell in the language's default context, which is made on first use and begins anew when its interpreter has ended.
+    """Run a cell in the language's default context, which is created on first use and restarts if its interpreter has ended.
 
     language  None: python
-    else as Context.run
+    others: see Context.run
     """
     return _run(at, _cell(at, code, language, timeout_ms, output_bytes, silent, restart), on_stdout, on_stderr, on_display, on_clear, on_input, timeout)
 
@@ -97,51 +98,52 @@ def run_code(at: Place, code: str, *, language: LanguageName | None = None, time
 def run(at: Place, code: str, *, timeout_ms: int | None = None, output_bytes: int | None = None, silent: bool | None = None,
         restart: bool | None = None, on_stdout: OnText | None = None, on_stderr: OnText | None = None, on_display: OnDisplay | None = None,
         on_clear: OnClear | None = None, on_input: OnInput | None = None, timeout: float | None = None) -> Request[CellResult]:
-    """Run a cell, behind those that came before.
+    """Run a cell, after all earlier ones.
 
-    timeout_ms    then it is interrupted, and killed when that does not end it
-    output_bytes  of each stream in the answer (1 MiB); the rest is read with Sandbox.read_output()
-    silent        without a result, and not counted
-    restart       begin anew when the interpreter has ended
-    on_stdout, on_stderr  are told text as it is printed
-    on_display    is told what is displayed, and the result, as it comes; all of it is in the answer too
-    on_clear      what was displayed is to go; True: when the next display comes
-    on_input      is asked with a prompt, and whether what is typed is not to be seen; without it who asks is told that there is no input
-    timeout       seconds after which the caller has waited long enough: the cell is interrupted, RunTimeoutError raised
+    timeout_ms    then it is interrupted, and killed if that does not end it
+    output_bytes  of each stream in the response (1 MiB); the rest is read with Sandbox.read_output()
+    silent        no result, and not counted
+    restart       restart if the interpreter has ended
+    on_stdout, on_stderr  receive text as it is printed
+    on_display    receives displays and the result as they come; the response has all of them too
+    on_clear      clear the displays; True: when the next one comes
+    on_input      returns a line of input; receives the prompt, and True if input is to be hidden; without it input fails
+    timeout       seconds to wait: then the cell is interrupted, RunTimeoutError raised
     """
     return _run(at, _cell(at, code, None, timeout_ms, output_bytes, silent, restart), on_stdout, on_stderr, on_display, on_clear, on_input, timeout)
 
 
 def stream_code(at: Place, code: str, *, language: LanguageName | None = None, timeout_ms: int | None = None, output_bytes: int | None = None,
                 silent: bool | None = None, restart: bool | None = None) -> Streaming[CellResult, CellEvent]:
-    """As run_code, to iterate over what it prints and displays while it runs; afterwards `result`. Leaving early interrupts it."""
+    """As run_code, but iterate over output and displays while it runs; afterwards `result`. Leaving
+    early interrupts it."""
     w = _cell(at, code, language, timeout_ms, output_bytes, silent, restart)
     return w.add(stream=True).streams("context.run", _reads(CellResult.read), _item)
 
 
 def stream(at: Place, code: str, *, timeout_ms: int | None = None, output_bytes: int | None = None, silent: bool | None = None,
            restart: bool | None = None, input: bool | None = None) -> Streaming[CellResult, CellEvent]:
-    """As run, to iterate over what it prints and displays while it runs; afterwards `result`. Leaving early interrupts it.
+    """As run, but iterate over output and displays while it runs; afterwards `result`. Leaving early interrupts it.
 
-    input  the code may ask: a Question comes, for answer()
+    input  the code may request input: a Question comes, for answer()
     """
     w = _cell(at, code, None, timeout_ms, output_bytes, silent, restart)
     return w.add(stream=True, input=True if input else None).streams("context.run", _reads(CellResult.read), _item)
 
 
 def answer(at: Place, question: Question | int, value: str | None) -> Request[None]:
-    """What a cell asked for: a line without its end; None: there is none."""
+    """Answer a cell's Question: a line without its newline; None: no input."""
     number = question.number if isinstance(question, Question) else question
     return _Writer(at).add(input=number, value=value).asks("context.input", _nothing)
 
 
 def complete(at: Place, code: str, position: int | None = None) -> Request[Completions]:
-    """How a piece of code could go on, at a position in it or at its end."""
+    """Completions of a piece of code, at a position in it or at its end."""
     return _Writer(at).add(code=code, at=position).asks("context.complete", _reads(Completions.read))
 
 
 def describe(at: Place) -> Request[list[Variable]]:
-    """The variables it holds."""
+    """The variables in it."""
     return _Writer(at).asks("context.describe", _rows(
         "variables", lambda row: Variable(_get(row, "name", str, ""), _get(row, "type", str, ""), _get(row, "summary", str, ""))))
 
@@ -149,15 +151,15 @@ def describe(at: Place) -> Request[list[Variable]]:
 # ---- forks and checkpoints ----
 
 def fork(at: Place, count: int | None = None, *, forkable: bool | None = None) -> Request[list[ContextInfo]]:
-    """Copies with all the variables, each in a box of its own with a copy of the workspace. Of a context that was made forkable.
+    """Copies with all the variables, each in a box of its own with a copy of the workspace. The context must be forkable.
 
-    forkable  the copies too
+    forkable  True: so are the copies
     """
     return _Writer(at).add(count=count, forkable=forkable).asks("context.fork", _rows("contexts", ContextInfo.read))
 
 
 def checkpoint(at: Place, name: str | None = None, *, files: bool | None = None) -> Request[Checkpoint]:
-    """Keep it as it is now, with the workspace; one of that name gives way.
+    """Save its present state, with the workspace; replaces one of that name.
 
     files  False: without the workspace
     """
@@ -165,21 +167,21 @@ def checkpoint(at: Place, name: str | None = None, *, files: bool | None = None)
 
 
 def rollback(at: Place, name: str | None = None) -> Request[ContextInfo]:
-    """As it was then, and the workspace where it was kept; the checkpoint stays. None: the newest."""
+    """Restore a checkpoint, and the workspace if it was saved; the checkpoint stays. None: the newest."""
     return _Writer(at).add(checkpoint=name).asks("context.rollback", _reads(ContextInfo.read))
 
 
 def checkpoints(at: Place) -> Request[list[Checkpoint]]:
-    """Oldest first."""
+    """List the checkpoints, oldest first."""
     return _Writer(at).asks("context.checkpoints", _rows("checkpoints", Checkpoint.read))
 
 
 def forget(at: Place, name: str) -> Request[str]:
-    """Give up a checkpoint."""
+    """Delete a checkpoint."""
     return _Writer(at).add(checkpoint=name).asks("context.forget", _text_of("checkpoint"))
 
 
-# ---- what a cell tells ----
+# ---- events of a cell ----
 
 def _item(event: Event) -> CellEvent | None:
     if isinstance(event, Output):
@@ -193,7 +195,8 @@ def _item(event: Event) -> CellEvent | None:
 
 
 class _Told:
-    """Whom a cell tells: text is decoded across its pieces, and displays, which are not in the answer then, are kept for it."""
+    """The callbacks of a cell: decodes text across its pieces, and keeps displays for them, because
+    the response lacks them then."""
 
     def __init__(self, at: Place, on_text: Mapping[str, OnText | None], on_display: OnDisplay | None, on_clear: OnClear | None,
                  on_input: OnInput | None) -> None:

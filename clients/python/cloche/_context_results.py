@@ -1,4 +1,5 @@
-"""What contexts answer and tell (spec/sandbox.md), as dataclasses; displays show up in the reader's own notebook too."""
+"""Results and events of contexts (spec/sandbox.md), as dataclasses; displays appear in the reader's
+own notebook too."""
 from __future__ import annotations
 
 import base64
@@ -24,14 +25,14 @@ class ContextInfo:
     execution_count: int
     forkable: bool
     timeout_ms: int
-    """Of its cells that name none; 0: none."""
+    """Timeout of cells without their own; 0: none."""
     created_at: str
     last_used_at: str
     pid: int | None
     forked_from: str | None
     checkpoints: int
     ended_why: str | None
-    """What became of the interpreter of an ended one."""
+    """The reason why the interpreter of an ended one exited."""
     interpreter: str | None
     """Name and version: "IPython 8.5.0 on Python 3.11.2" has magics, "Python 3.11.2" has none."""
     raw: Raw = field(default_factory=dict, repr=False)
@@ -50,7 +51,7 @@ class Checkpoint:
     created_at: str
     execution_count: int
     files: bool
-    """Whether the workspace was kept."""
+    """True if the workspace was saved."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -67,7 +68,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Completions:
-    """How a piece of code could go on: one of `matches` in place of code[start:end]."""
+    """Completions: any of `matches` in place of code[start:end]."""
 
     matches: list[str]
     start: int
@@ -85,16 +86,16 @@ F = TypeVar("F")
 
 @dataclass(frozen=True)
 class Display:
-    """One thing in all its forms: the value of a cell's last expression, or what the code displayed."""
+    """One displayed value in all its forms: the last expression of a cell, or a display by the code."""
 
     data: Mapping[str, Any]
-    """By MIME type: text, bytes, or what JSON can say."""
+    """By MIME type: text, bytes, or JSON data."""
     metadata: Mapping[str, Any]
     is_result: bool
     """The value of the cell's last expression."""
     display_id: str | None
     is_update: bool
-    """In place of what was displayed under that display_id."""
+    """It replaces the display with that display_id."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -103,7 +104,7 @@ class Display:
                    bool(raw.get("isUpdate")), raw)
 
     def formats(self) -> list[str]:
-        """The MIME types it comes in."""
+        """Its MIME types."""
         return list(self.data)
 
     def _form(self, kind: str, type: type[F]) -> F | None:
@@ -157,12 +158,12 @@ class Display:
 
     @property
     def stored(self) -> Mapping[str, Any] | None:
-        """{mime, path, bytes}: that form is too large and lies in this file of the sandbox."""
+        """{mime, path, bytes}: that form is too large and is in this file of the sandbox."""
         told = self.metadata.get("stored")
         return told if isinstance(told, dict) else None
 
     def _repr_mimebundle_(self, include: Collection[str] | None = None, exclude: Collection[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """For IPython: what it is shows up in the notebook of whoever holds it. Bytes are base64 there."""
+        """For IPython: shows the display in the caller's notebook. Bytes are base64 there."""
         kinds = [kind for kind in self.data if (not include or kind in include) and not (exclude and kind in exclude)]
         data = {kind: base64.b64encode(value).decode() if isinstance(value := self.data[kind], bytes) else value for kind in kinds}
         return data, {kind: self.metadata[kind] for kind in kinds if kind in self.metadata}
@@ -172,7 +173,7 @@ class Display:
 
 @dataclass(frozen=True)
 class CellError:
-    """What a cell failed with, in its language's words."""
+    """The failure of a cell, in its language's terms."""
 
     name: str
     message: str
@@ -199,7 +200,7 @@ class CellFailedError(GuestFault):
 
 @dataclass(frozen=True)
 class CellResult:
-    """What a cell came to. That it failed is no exception; unwrap() makes it one."""
+    """The result of a cell. A failed cell raises no exception; unwrap() does."""
 
     context: str
     execution_count: int
@@ -208,22 +209,22 @@ class CellResult:
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output, up to output_bytes of it; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     stdout_total: int
-    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    """Size of the whole output in bytes; the rest is read with Sandbox.read_output()."""
     stderr_total: int
     truncated: bool
     output: str | None
-    """What read_output() calls it."""
+    """Its id for read_output()."""
     displays: list[Display]
-    """In order; of stream() none, as it told them."""
+    """In order; empty with stream(), which yields them."""
     displays_dropped: int
-    """That were too much for the answer."""
+    """Number of displays that were too large for the response."""
     timed_out: bool
     interrupted: bool
     ended: bool
-    """The interpreter died of it."""
+    """True if the interpreter died."""
     duration_ms: float
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -238,18 +239,18 @@ class CellResult:
 
     @property
     def text(self) -> str | None:
-        """That value as text."""
+        """The value as text."""
         return self.result.text if self.result else None
 
     def unwrap(self) -> CellResult:
-        """Itself, or CellFailedError."""
+        """Return self, or raise CellFailedError."""
         if self.error is not None:
             raise CellFailedError("\n".join(self.error.traceback) or str(self.error), self)
         return self
 
     @classmethod
     def read(cls, raw: Raw, told: list[Display] | None = None, dropped: int = 0) -> CellResult:
-        """told: what was displayed, where it came as events and is not in the answer."""
+        """told: displays that came as events and are not in the response."""
         if raw.get("status") not in ("ok", "error"):
             raise ProtocolError("the daemon's answer has no status of the cell")
         failure = _get(raw, "error", dict, None)
@@ -261,14 +262,14 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Cleared:
-    """What the cell displayed is to go; with `wait` when the next display comes."""
+    """The displays of the cell are to be cleared; with `wait` when the next one comes."""
 
     wait: bool
 
 
 @dataclass(frozen=True)
 class Question:
-    """The cell waits for input: Context.answer() has this number."""
+    """The cell waits for input: Context.answer() takes this number."""
 
     number: int
     prompt: str

@@ -1,5 +1,5 @@
-"""What both clients do with a connection: no sockets, threads or loops here. Bytes in, bytes out, and in between the owners of
-requests are told what concerns them."""
+"""The part of a connection that both clients share: no sockets, threads or loops. Bytes in, bytes
+out, and callbacks for the owners of requests."""
 from __future__ import annotations
 
 import functools
@@ -22,18 +22,19 @@ from .errors import ForbiddenError, GuardMissingError, InvalidArgumentError, Inv
 MAGIC = b"CLOCHE1\n"
 PROTOCOL = 1
 
-# The bytes of output that may wait for the callbacks of one run: code that prints faster than they read must not fill the host's memory.
+# Most bytes of output that may wait for the callbacks of one run: code that prints faster than they
+# read must not fill the host's memory.
 MAX_WAITING_OUTPUT = 64 << 20
 HAPPENING_SIZE = 512
 
-# For a stream with an iterator: from so many waiting bytes on the daemon is asked to hold it, and below so many to go on.
+# For a stream with an iterator: at this many waiting bytes the daemon is paused, and below GO_BELOW resumed.
 HOLD_FROM = 1 << 20
 GO_BELOW = 256 << 10
 
 
 @dataclass(frozen=True)
 class Output:
-    """What was printed. `terminal`: of a process of a sandbox on one."""
+    """A piece of output. `terminal`: from a process of a sandbox on a terminal."""
 
     stream: Literal["stdout", "stderr", "terminal"]
     data: bytes
@@ -41,7 +42,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Happening:
-    """An event of a sandbox that is no output."""
+    """An event of a sandbox other than output."""
 
     event: str
     about: dict[str, Any]
@@ -51,7 +52,7 @@ Event = Output | Denial | SyncOutcome | tuple[Change, str] | Happening
 
 
 class HostCall:
-    """The code that runs calls a function of the host. To be answered once, in any thread."""
+    """The guest's code calls a function of the host. Respond once, in any thread."""
 
     def __init__(self, message: Message, references: bool, function: HostFunction, name: str) -> None:
         self._message = message
@@ -60,7 +61,7 @@ class HostCall:
         self.name = name
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Raises ValueRefusedError when Python cannot hold one."""
+        """Raises ValueRefusedError for a value that Python cannot represent."""
         decoder, params = Decoder(self._message.attachments), self._message.params
         args = decoder.value(params.get("args", []), "args")
         kwargs = decoder.value(params.get("kwargs", {}), "kwargs")
@@ -78,7 +79,7 @@ class HostCall:
             return self.fail(TypeError(f"what the host function {self.name} returned cannot be sent: {error}"))
 
     def fail(self, error: BaseException) -> bytes:
-        """Name, message and fields go over; the host's stack does not."""
+        """Name, message and fields are sent; the host's stack is not."""
         encoder = Encoder()
         data: dict[str, Any] = {"name": _error_name(error), "message": _error_text(error)}
         fields = _sendable_fields(error, encoder)
@@ -96,7 +97,7 @@ class HostCall:
 
 
 def _error_name(error: BaseException) -> str:
-    """A class's, or what an error that came from elsewhere says it was."""
+    """The class name, or the original name of an error that came from elsewhere."""
     name = error.__dict__.get("name")
     if type(error) is Exception and isinstance(name, str):
         return name
@@ -113,7 +114,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _sendable_fields(error: BaseException, encoder: Encoder) -> dict[str, Any]:
-    """An error without what cannot be sent of it is still that error."""
+    """An error without its unsendable fields is still that error."""
     out = {}
     for name, value in list(error.__dict__.items()):
         if name.startswith("_") or name in ("name", "message", "stack"):
@@ -128,14 +129,14 @@ def _sendable_fields(error: BaseException, encoder: Encoder) -> dict[str, Any]:
 
 
 class SyncQuestion:
-    """May this change be written? To be answered once."""
+    """A decision about a change: write it or not. Respond once."""
 
     def __init__(self, message: Message) -> None:
         self._message = message
         self.change = Change.read(_plain(message, "change"))
 
     def answer(self, decision: Decision) -> bytes:
-        """Raises InvalidArgumentError for what is no decision: then abort() is to be sent."""
+        """Raises InvalidArgumentError for an invalid decision: then send abort()."""
         tree: dict[str, Any] = {"action": decision}
         if decision is None:
             tree["action"] = "continue"
@@ -156,21 +157,21 @@ class SyncQuestion:
 
 
 class Exchange:
-    """A request under way, as the connection sees it; the clients' own classes are those that wait."""
+    """A request in progress, as the connection sees it; subclasses of the two clients implement waiting."""
 
     def __init__(self, request: Request[Any]) -> None:
         self.request = request
         self.ident: Id = 0
 
     def answered(self, message: Message) -> None:
-        """Once; so is lost(), and only one of them."""
+        """Called once; so is lost(), and only one of them."""
         raise NotImplementedError
 
     def lost(self, error: ClocheError) -> None:
         raise NotImplementedError
 
     def told(self, event: Event) -> None:
-        """Something happened, before the answer."""
+        """An event, before the response."""
 
     def host_call(self, call: HostCall) -> None:
         raise NotImplementedError
@@ -185,7 +186,7 @@ class Exchange:
 
 
 class Core:
-    """One connection's state. `ask` may be called from any thread, all else from one."""
+    """The state of one connection. `ask` may be called from any thread, all else from one."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -210,13 +211,13 @@ class Core:
         return Request("hello", params, functools.partial(_read_hello, strict))
 
     def ask(self, exchange: Exchange) -> bytes:
-        """The frame to send. Raises what ended the connection, when it has ended."""
+        """Return the frame to send. Raises the connection's error if it has ended."""
         request = exchange.request
         exchange.ident = ident = next(self._ids)
         data = _rpc.write_request(ident, request.method, request.params, request.parts)
         self._waiting[ident] = exchange
         if self.error is not None:
-            # Put in first and looked at then: the reader, which looks the other way round, cannot miss both.
+            # Insert first and check then: the reader does the opposite, and cannot miss both.
             self._waiting.pop(ident, None)
             raise self.error
         return data
@@ -225,7 +226,7 @@ class Core:
         return Request("cancel", {"id": exchange.ident}, lambda message: None)
 
     def hold(self, exchange: Exchange, hold: bool) -> Request[None]:
-        """Nothing more is to be told of it, or it may be again: one slow reader must not keep the connection from the others."""
+        """Pause or resume its events: one slow reader must not block the connection for the others."""
         return Request("hold", {"id": exchange.ident, "hold": hold}, lambda message: None)
 
     @property
@@ -235,7 +236,8 @@ class Core:
     # -- coming in
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take what came; gives what is to be sent at once. Raises ProtocolError: the connection is then of no more use."""
+        """Process received bytes; returns bytes to send at once. Raises ProtocolError: the
+        connection is then unusable."""
         if not self._is_heard:
             self._is_heard = True
             _check_refusal(bytes(data[:512]))
@@ -247,7 +249,7 @@ class Core:
         return replies
 
     def lose(self, error: ClocheError) -> None:
-        """The connection is over: everybody who waits is told. Again does nothing."""
+        """The connection is over: notify all waiters. Idempotent."""
         if self.error is None:
             self.error = error
         for ident in list(self._waiting):
@@ -256,7 +258,7 @@ class Core:
                 exchange.lost(self.error)
 
     def ended(self, told: str) -> ClocheError:
-        """What the end of the stream means."""
+        """The error for the end of the stream."""
         cut = ", in the middle of a message" if self._frames.unfinished else ""
         return ConnectionLostError(f"the connection to the daemon ended{cut}{told}")
 
@@ -280,7 +282,7 @@ class Core:
     def _tell(self, message: Message) -> None:
         reader = EVENTS.get(message.method)
         exchange = self._owner(message, "id" if message.method == "event" else "run")
-        # Events of a run that has ended are dropped, and so are events that only a later daemon knows.
+        # Drop events of a finished run, and unknown events of a later daemon.
         if reader is not None and exchange is not None:
             exchange.told(reader(message))
 
@@ -317,7 +319,8 @@ def _nobody(*args: Any, **kwargs: Any) -> None:
 
 
 def _check_refusal(data: bytes) -> None:
-    """A daemon refuses a connection in words of HTTP, whatever it speaks: the reason is the body. Other words of HTTP are no frame."""
+    """A daemon refuses a connection with an HTTP response, whatever protocol it uses: the reason is
+    the body. Other HTTP is no frame."""
     reason = data.partition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
     for status, kind in ((b"403", ForbiddenError), (b"503", InvalidStateError)):
         if reason and data.startswith(b"HTTP/1.1 " + status):
@@ -356,7 +359,7 @@ def _output(stream: Any, data: Any, streams: tuple[str, ...]) -> Output:
 
 
 def _read_event(message: Message) -> Event:
-    """Of a request about a sandbox."""
+    """For a request about a sandbox."""
     event, about = message.params.get("event"), _plain(message, "about")
     if not isinstance(event, str):
         raise ProtocolError("an event without a name")
@@ -382,7 +385,7 @@ EVENTS: dict[str, Callable[[Message], Event]] = {
 
 
 def dispatch(request: Request[Any], event: Event) -> Any:
-    """Call the callback that wants this event; gives what it gave, which may have to be awaited."""
+    """Call the callback for this event; returns its result, which may be awaitable."""
     handlers = request.handlers
     if isinstance(event, Output):
         return handlers.on_output(event.stream, event.data) if handlers.on_output else None  # type: ignore[arg-type]
@@ -396,14 +399,14 @@ def dispatch(request: Request[Any], event: Event) -> Any:
 
 
 def _size(event: Event) -> int:
-    """What it costs to keep it; what is told but seldom costs nothing."""
+    """The memory an event takes; small events count as nothing."""
     if isinstance(event, Output):
         return len(event.data)
     return HAPPENING_SIZE + _weight(event.about) if isinstance(event, Happening) else 0
 
 
 def _weight(value: Any) -> int:
-    """Of texts and bytes, whatever they are in: a display may be large."""
+    """For texts and bytes in any container: a display may be large."""
     if isinstance(value, dict):
         return sum(_weight(item) for item in value.values())
     if isinstance(value, list):
@@ -412,7 +415,8 @@ def _weight(value: Any) -> int:
 
 
 class Backlog:
-    """How much waits for one run's callbacks. Two counts, each of one thread's: one of both would need a lock."""
+    """The size of events that wait for one run's callbacks. Two counts, each written by one thread:
+    a shared one would need a lock."""
 
     def __init__(self) -> None:
         self._come = 0

@@ -1,4 +1,4 @@
-"""Where the daemon is: an address, or a program that is started for this client alone and ends with it."""
+"""Connections to a daemon: at an address, or to a program that is started for this client alone and ends with it."""
 from __future__ import annotations
 
 import os
@@ -49,7 +49,7 @@ def connect(address: Address, timeout: float) -> socket.socket:
     try:
         if address.path is None:
             sock = socket.create_connection((address.host, address.port), timeout)
-            # Frames are whole when they are written: nothing is to wait for more.
+            # Frames are written whole: never wait for more.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
             sock = _connect_unix(address.path, timeout)
@@ -74,12 +74,13 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 # ---- a program ----
 
-# Where systems have it; $PATH of ordinary users names no sbin.
+# Usual places; $PATH of ordinary users has no sbin.
 INSTALLED = ("/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche")
 
 
 def find_program(named: str | os.PathLike[str] | None = None) -> str:
-    """By argument, by $CLOCHE_DAEMON, in $PATH, in the source tree this file lies in, in sbin beside each bin of $PATH, in INSTALLED."""
+    """Search order: argument, $CLOCHE_DAEMON, $PATH, the source tree of this file, sbin beside each
+    bin of $PATH, INSTALLED."""
     for told, by in ((named, "daemon"), (os.environ.get("CLOCHE_DAEMON"), "$CLOCHE_DAEMON")):
         if told:
             path = os.fspath(told)
@@ -111,10 +112,10 @@ def _in_source_tree() -> str | None:
     return str(max(built, key=lambda path: path.stat().st_mtime)) if built else None
 
 
-# ---- which ----
+# ---- choice of the daemon ----
 
 class Choice(NamedTuple):
-    """The daemon a client uses: one at an address, or one that is started."""
+    """The daemon a client uses: one at an address, or one it starts."""
 
     address: Address | None
     program: str | os.PathLike[str] | None
@@ -134,11 +135,11 @@ class Choice(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """This user's, not one that was named: its notice is for us."""
+        """True for the user's own daemon, not a named one: then its notice is for this user."""
         return self.address is None
 
     def _guard_options(self) -> list[str]:
-        """The guards it may lack, in its words."""
+        """The names of the guards it may lack."""
         if self.strict:
             return []
         if self.optional is None:
@@ -165,7 +166,7 @@ def choose(address: str | os.PathLike[str] | None, program: str | os.PathLike[st
 
 
 def start_shared(program: str | os.PathLike[str] | None, timeout: float) -> str:
-    """The socket of the daemon that the command line uses, started when there is none. The error has the words of one that cannot start."""
+    """The socket of the command line's daemon, started if none runs. The error has the daemon's own message."""
     path = find_program(program)
     try:
         done = subprocess.run([path, "--on-demand", "--profile", "user"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
@@ -179,7 +180,7 @@ def start_shared(program: str | os.PathLike[str] | None, timeout: float) -> str:
 
 
 class PrivateDaemon:
-    """A cloched of our own, at one end of a socket pair. It ends when the other end is closed."""
+    """A cloched of this client's, at one end of a socket pair. It exits when the other end is closed."""
 
     def __init__(self, program: str | os.PathLike[str] | None = None, options: Sequence[str] = ()) -> None:
         self.path = find_program(program)
@@ -203,7 +204,7 @@ class PrivateDaemon:
         return self._process.pid
 
     def _listen(self) -> None:
-        """Keeps the end of what it logs, for the error that names its death."""
+        """Keeps the end of its log, for the error that reports its exit."""
         pipe = self._process.stderr
         assert pipe is not None
         with pipe:
@@ -213,7 +214,7 @@ class PrivateDaemon:
                     del self._tail[:-LAST_WORDS]
 
     def last_words(self) -> str:
-        """How it ended, if it did, and what it said last."""
+        """Its exit status, if it has exited, and its last log line."""
         try:
             code = self._process.wait(0.5)
         except subprocess.TimeoutExpired:
@@ -225,12 +226,12 @@ class PrivateDaemon:
         return f" ({self.path}: {how})" + (f"; it said last:\n{said}" if said else "")
 
     def abandon(self) -> None:
-        """In a forked child: it is the parent's."""
+        """In a forked child: the daemon is the parent's."""
         if self._process.stderr is not None:
             self._process.stderr.close()
 
     def stop(self, grace: float) -> None:
-        """After the socket was closed: wait, then insist."""
+        """After the socket was closed: wait, then kill."""
         for insist in (None, self._process.terminate, self._process.kill):
             if insist is not None:
                 insist()

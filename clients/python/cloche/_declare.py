@@ -1,4 +1,5 @@
-"""What code may have of the host: functions that call back, constants, modules (the declarations of spec/agent.md)."""
+"""The host's declarations for code: functions that call back, constants, modules (the declarations
+of spec/agent.md)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ Target = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Function:
-    """Calls the host. A callable alone says the same."""
+    """Calls the host. A plain callable means the same."""
 
     function: HostFunction
     enumerable: bool = True
@@ -23,7 +24,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Value:
-    """A constant, also where it is a mapping that holds callables by mistake. Anything that is not callable alone says the same."""
+    """A constant, even if it is a mapping that holds callables. Any plain value that is not callable means the same."""
 
     value: Any
     enumerable: bool = True
@@ -39,7 +40,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Shim:
-    """Calls the host, then `text`, the source of a JavaScript function, with what it gave."""
+    """Calls the host, then `text`, the source of a JavaScript function, with the result."""
 
     function: HostFunction
     text: str
@@ -48,7 +49,7 @@ class Shim:
 
 @dataclass(frozen=True)
 class Source:
-    """A module as text in the language. In `imports` a str alone says the same."""
+    """A module as text in the language. In `imports` a plain str means the same."""
 
     text: str
 
@@ -57,7 +58,7 @@ Declarations = Mapping[str, Any]
 
 
 class Declarer:
-    """Writes declarations, and collects the functions behind them."""
+    """Writes declarations, and collects their functions."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.functions: dict[Target, HostFunction] = {}
@@ -108,7 +109,8 @@ class Declarer:
 
 
 def rebind(declared: Mapping[Target, HostFunction], anew: Declarations) -> dict[Target, HostFunction]:
-    """A prefix's functions, some of them others for one run. What the prefix did not declare cannot be had later."""
+    """A prefix's functions, some of them replaced for one run. Names that the prefix did not
+    declare cannot be added later."""
     out = dict(declared)
     for target, function in _leaves(anew, ("global",)):
         if target not in declared:

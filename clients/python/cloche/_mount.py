@@ -1,4 +1,4 @@
-"""A host directory shown in a box: which, under which rules, and what becomes of changes."""
+"""A host directory shown in a box: its rules, and the treatment of changes."""
 from __future__ import annotations
 
 import os
@@ -11,15 +11,15 @@ from .errors import InvalidArgumentError
 Right = Literal["read", "list", "create", "modify", "delete", "*"]
 OnError = Literal["rollback", "continue", "abort"]
 Conflict = Literal["refuse", "keepBoth", "overwrite"]
-"""What becomes of a file that the host has changed in the meantime."""
+"""The treatment of a file that the host has changed in the meantime."""
 Links = Literal["any", "inside"]
 """inside: symbolic links that lead out of their directory are refused."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The first rule whose pattern fits decides, higher priorities first; deny before allow; what it does not name keeps the
-    default."""
+    """The first rule whose pattern matches decides, higher priorities first; deny before allow;
+    permissions that it does not name keep the default."""
 
     pattern: str
     allow: Right | Sequence[Right] = ()
@@ -33,7 +33,7 @@ class Rule:
 @dataclass(frozen=True)
 class Permissions:
     default: Mapping[Right, bool] = field(default_factory=dict)
-    """What is not named: read and list are permitted, create, modify and delete are not."""
+    """Permissions without a rule; by default read and list are permitted, create, modify and delete are not."""
     rules: Sequence[Rule] = ()
     exclude: str | Sequence[str] = ()
 
@@ -59,11 +59,11 @@ class Loading:
 @dataclass(frozen=True)
 class Sync:
     mode: Literal["batch", "manual"] = "batch"
-    """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
+    """batch: after a successful run; manual: by client.sync(result.changes)."""
     on_error: OnError = "rollback"
     conflict: Conflict | None = None
     allow_abort: bool | None = None
-    """False: when before_sync says abort, its change alone is skipped. None is True."""
+    """False: if before_sync returns abort, its change alone is skipped. None is True."""
 
     links: Links | None = None
 
@@ -73,10 +73,10 @@ class Sync:
 
 @dataclass(frozen=True)
 class Mount:
-    """dirs: where the box has it, and where the host does: a directory, or one file under any name. One may lie in another.
+    """dirs: the path in the box, and the path on the host: a directory, or one file under any name. One may lie in another.
 
-    follow_symlinks: True (the default) shows links as they are, and the box resolves them, in its own files alone; "restricted" refuses those that leave their mount
-    (EACCES), False all (ELOOP)."""
+    follow_symlinks: True (the default) shows links as they are, and the box resolves them, within its own files
+    only; "restricted" refuses links that leave their mount (EACCES), False all (ELOOP)."""
 
     dirs: Mapping[str, str | os.PathLike[str]]
     permissions: Permissions = Permissions()
@@ -100,7 +100,7 @@ class Mount:
 
 
 def mount_tree(mount: Mount | Mapping[str, Any]) -> dict[str, Any]:
-    """A Mount, or the contract's own object as it is."""
+    """A Mount, or the contract's own object unchanged."""
     if isinstance(mount, Mount):
         return mount.tree()
     if isinstance(mount, Mapping):
@@ -109,7 +109,7 @@ def mount_tree(mount: Mount | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _listed(given: str | Sequence[str]) -> list[str]:
-    """One name may stand for a list of it."""
+    """A single name is a list of one."""
     return [given] if isinstance(given, str) else list(given)
 
 

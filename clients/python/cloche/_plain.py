@@ -1,4 +1,4 @@
-"""Values as JSON has them, from the rich ones that runs give."""
+"""Plain JSON values from the rich ones that runs return."""
 from __future__ import annotations
 
 import array
@@ -49,7 +49,7 @@ def _container(value: Any, within: set[int]) -> Any:
 
 
 def _key(key: Any) -> str:
-    """As json.dumps writes keys; others by their text."""
+    """Like the keys of json.dumps; other keys by their text."""
     if isinstance(key, str):
         return key
     named = {None: "null", True: "true", False: "false"}

@@ -1,4 +1,4 @@
-"""What can be asked, as requests ready to be sent. Pure: arguments are checked here, before anything moves.
+"""All requests, ready to be sent. Pure: arguments are checked here, before anything moves.
 
 The functions with long lists of keywords are the methods of both clients and of prefixes (see _sync and _async)."""
 from __future__ import annotations
@@ -32,14 +32,14 @@ OnDenied = Callable[[Denial], Maybe[object]]
 
 @dataclass(frozen=True)
 class Skip:
-    """An answer of before_sync: leave this change out."""
+    """A result of before_sync: skip this change."""
 
     reason: str | None = None
 
 
 @dataclass(frozen=True)
 class Abort:
-    """An answer of before_sync: write nothing at all."""
+    """A result of before_sync: write nothing at all."""
 
     reason: str | None = None
 
@@ -69,7 +69,7 @@ class Symlink:
 
 
 Files = Mapping[str, "str | bytes | os.PathLike[str] | File | Directory | Symlink"]
-"""Path in the box to content; a pathlib.Path is a file of the host, which is read now."""
+"""Path in the box to content; a pathlib.Path is a file of the host, read immediately."""
 
 
 Rules = Union[Network, Mapping[str, Sequence[str]]]
@@ -77,7 +77,7 @@ Rules = Union[Network, Mapping[str, Sequence[str]]]
 
 @dataclass(frozen=True)
 class Handlers:
-    """Whom the daemon may ask and tell while a run goes on."""
+    """The callbacks of a run."""
 
     functions: Mapping[Target, HostFunction] = field(default_factory=dict)
     on_output: OnOutput | None = None
@@ -86,12 +86,12 @@ class Handlers:
     after_sync: AfterSync | None = None
     on_sync_error: OnSyncError | None = None
     on_event: Callable[[Happening], Maybe[object]] | None = None
-    """Of a request about a sandbox, all but output."""
+    """For a request about a sandbox: all events except output."""
     reply: Callable[[Happening, Any], Request[None] | None] = lambda event, answer: None
-    """What is to be asked because of what on_event answered."""
+    """Makes the request that follows from the result of on_event."""
 
     def events(self) -> list[str]:
-        """Those of a mount, by the names of the contract."""
+        """The callbacks of a mount, by the names of the contract."""
         rows = [("beforeSync", self.before_sync), ("afterSync", self.after_sync), ("syncError", self.on_sync_error),
                 ("permissionDenied", self.on_permission_denied)]
         return [name for name, handler in rows if handler is not None]
@@ -107,14 +107,14 @@ class Request(Generic[T]):
     references: bool = False
     timeout: float | None = None
     forget: Callable[[Message], Request[None] | None] = lambda message: None
-    """What is to be asked when this was answered and nobody waits any more: what the daemon keeps for the caller is then for nobody."""
+    """Makes the request that releases the daemon's data after an unawaited response."""
     explain: Callable[[ClocheError], ClocheError] = lambda error: error
-    """Says more of an error, with what the request alone has."""
+    """Adds details to an error that only the request has."""
 
 
 @dataclass(frozen=True)
 class PrefixData:
-    """What a client remembers of a prefix that it made."""
+    """The client's data about a prefix that it made."""
 
     id: str
     language: str
@@ -125,7 +125,7 @@ class PrefixData:
 # ---- small ones ----
 
 def limits_tree(limits: Limits | Mapping[str, int]) -> dict[str, int]:
-    """Names of either spelling; whether the numbers will do the daemon says."""
+    """Names in either spelling; the daemon checks the numbers."""
     if isinstance(limits, Limits):
         return {name: value for field_, name in JSON_NAMES.items() if (value := getattr(limits, field_)) is not None}
     if not isinstance(limits, Mapping):
@@ -221,7 +221,7 @@ def network_tree(network: Rules | None) -> dict[str, list[str]] | None:
 # ---- runs ----
 
 class _RunWriter:
-    """Collects the parameters of a run; what is None is not said."""
+    """Collects the parameters of a run; None is omitted."""
 
     def __init__(self, references: bool) -> None:
         self.encoder = make_encoder(references)
@@ -291,12 +291,12 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
          on_sync_error: OnSyncError | None = None, timeout: float | None = None) -> Request[Result]:
     """Call a function of the code in a box of its own.
 
-    function    its name; without it the one public function of the code, else the code is the body
-    globals     what the code has of the host: name to function (sync or async), constant, or mapping of these
-    network     where it may connect to; without, nowhere. Such a call is started cold
-    collect     paths to be read back when it has ended: `result.collected`
-    references  containers that are there twice, or in themselves, stay so; without, the first are copied, the others refused
-    timeout     seconds after which the caller has waited long enough: the run is cancelled, RunTimeoutError raised.
+    function    its name; by default the one public function of the code, else the code is the body
+    globals     the host's globals in the code: name to function (sync or async), constant, or mapping of these
+    network     permitted connections; by default none. Such a call is started cold
+    collect     paths to read back after the end: `result.collected`
+    references  True: preserve shared and cyclic containers; by default shared ones are copied, cyclic ones refused
+    timeout     seconds to wait: then the run is cancelled, RunTimeoutError raised.
                 (limits={"wall_ms": ...} bounds the run itself, and gives a result with status "timeout".)
     """
     w = _RunWriter(references)
@@ -368,8 +368,8 @@ def prefix(language: str, code: Code = "", *, bare: bool = False, name: str | No
     """Run set-up code once; every run of the prefix begins where it ended.
 
     bare     set up the bare realm, for modules (prefix.evaluate)
-    name     it stays when the connection ends, until it is disposed of, or was not used for idle_ms (600,000; 0: for ever)
-    globals  what runs of the prefix have of the host; the functions may be others in each run
+    name     it outlives the connection, until it is disposed of, or unused for idle_ms (600,000; 0: for ever)
+    globals  the host's globals in runs of the prefix; each run may replace the functions
     """
     w = _RunWriter(False)
     w.text("language", language)
@@ -411,7 +411,7 @@ def prefix_call(prefix: PrefixData, code: Code = "", function: str | None = None
                 on_output: OnOutput | None = None, on_permission_denied: OnDenied | None = None, before_sync: BeforeSync | None = None,
                 after_sync: AfterSync | None = None, on_sync_error: OnSyncError | None = None,
                 timeout: float | None = None) -> Request[Result]:
-    """Call a function of the code, or of the set-up, which sees all that the set-up left.
+    """Call a function of the code, or of the set-up; it sees everything that the set-up left.
 
     globals  other functions in place of those that the prefix declared, for this run
     """
@@ -460,7 +460,7 @@ def prefix_dispose(prefix: PrefixData) -> Request[None]:
 
 
 def find_prefix(prefix: str, *, globals: Declarations | None = None) -> Request[PrefixData]:
-    """A prefix that is there already, by its name or id. globals: the functions that it declared, which are now to be found here."""
+    """An existing prefix, by its name or id. globals: the functions that it declared, to be provided by this client."""
     declarer = Declarer(Encoder())
     declarer.globals(globals or {})
 
@@ -475,7 +475,7 @@ def find_prefix(prefix: str, *, globals: Declarations | None = None) -> Request[
 
 
 def prefixes() -> Request[list[PrefixInfo]]:
-    """Those that this client may use."""
+    """List the prefixes that this client may use."""
     return Request("prefix.list", {}, lambda message: [PrefixInfo.read(row) for row in read_rows(message, "prefixes")])
 
 
@@ -502,7 +502,7 @@ def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, 
          on_sync_error: OnSyncError | None = None, timeout: float | None = None) -> Request[SyncReport]:
     """Write changes to the host: a run's `changes`, the id of a change set, or some changes of a mount.
 
-    before_sync  is asked about each: None and "continue" write it, "skip" leaves it out, "abort" writes nothing of all
+    before_sync  decides about each: None and "continue" write it, "skip" omits it, "abort" writes nothing at all
     """
     encoder = Encoder()
     handlers = Handlers(before_sync=before_sync, after_sync=after_sync, on_sync_error=on_sync_error)
@@ -514,14 +514,14 @@ def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, 
 
 def plan_sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, Any] | None = None, *,
               conflict: Conflict | None = None, links: Links | None = None, timeout: float | None = None) -> Request[SyncPlan]:
-    """The dry run: what sync() would do, step by step, and nothing done."""
+    """The dry run: the steps that sync() would take, without taking them."""
     encoder = Encoder()
     params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "dryRun": True, **_given(conflict=conflict, links=links)}
     return Request("sync", params, lambda message: SyncPlan.read(read_object(message)), encoder.parts, timeout=check_timeout(timeout))
 
 
 def drop_changes(changes: Changes | str) -> Request[None]:
-    """Forget a change set and the contents it holds."""
+    """Delete a change set and its contents."""
     ident = changes if isinstance(changes, str) else changes.changeset
     if ident is None:
         raise InvalidArgumentError("drop_changes: these changes belong to no change set of the daemon's")
@@ -540,7 +540,7 @@ def languages() -> Request[list[Language]]:
 
 
 def guards() -> Request[list[Guard]]:
-    """What protects a box here."""
+    """The guards of boxes on this machine."""
     return Request("guards", {}, lambda message: [Guard.read(row) for row in read_rows(message, "guards")])
 
 

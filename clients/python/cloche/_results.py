@@ -1,4 +1,4 @@
-"""What comes back, as dataclasses: the daemon's names in snake_case, all that it said in `raw`."""
+"""Results, as dataclasses: the daemon's names in snake_case, its whole response in `raw`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Status = Literal["success", "error", "crash", "timeout", "terminated"]
 
 
 def _get(raw: Raw, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
-    """A field that the daemon may leave out, but not say in another type."""
+    """A field that the daemon may omit, but not send in another type."""
     value = raw.get(name)
     if value is None:
         return default
@@ -32,12 +32,12 @@ def _list(raw: Raw, name: str) -> list[dict[str, Any]]:
 
 
 def _text(path: str | bytes) -> str:
-    """A path that is no UTF-8 keeps its bytes, as in all of Python."""
+    """A path in invalid UTF-8 keeps its bytes, as everywhere in Python."""
     return path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
 
 
 def _why(told: Any) -> str | None:
-    """An error or a reason, said as text or as an object that has one."""
+    """An error or a reason, sent as text or as an object that has one."""
     if isinstance(told, dict):
         told = told.get("message", told.get("reason", told.get("name", "")))
     return None if told is None else str(told)
@@ -45,7 +45,7 @@ def _why(told: Any) -> str | None:
 
 @dataclass(frozen=True)
 class GuestError:
-    """What the code that was run threw, or what ended it."""
+    """The exception of the guest's code, or the reason why the run ended."""
 
     type: str
     """The language's own name of its class (ZeroDivisionError, TypeError), or WallTimeLimit, MemoryLimit, Signal, ..."""
@@ -68,12 +68,12 @@ class GuestError:
 
 @dataclass(frozen=True)
 class Change:
-    """A file that is not as it was before the run."""
+    """A file that has changed since the start of the run."""
 
     type: Literal["created", "modified", "deleted"]
     path: str
     content: str | bytes | None = None
-    """None of what is no file, is too large, or was not asked for."""
+    """The content of a plain file, if it is small enough and was requested; else None."""
     old_content: str | bytes | None = None
     size: int = 0
     kind: str = "file"
@@ -91,7 +91,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Denial:
-    """What the rules of a mount refused."""
+    """An access that the rules of a mount refused."""
 
     path: str
     operation: str
@@ -108,7 +108,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class Changes:
-    """All that a run did to files. With `sync.mode` manual it has the id of a change set, which client.sync() takes."""
+    """All file changes of a run. With `sync.mode` manual it has the id of a change set, which client.sync() takes."""
 
     created: list[Change]
     modified: list[Change]
@@ -132,13 +132,13 @@ class Changes:
 
 @dataclass(frozen=True)
 class Collected:
-    """A path that was to be read back."""
+    """A path that was read back."""
 
     path: str
     kind: str | None
     content: str | bytes | None = None
     error: str | None = None
-    """Why there is nothing."""
+    """The reason why there is no content."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -151,7 +151,7 @@ class Meta:
     duration_ms: float
     signature_source: str | None
     usage: Mapping[str, float]
-    """What was used: wallMs, cpuMs, memoryPeakBytes, pidsPeak, diskBytes, ..."""
+    """Resources used: wallMs, cpuMs, memoryPeakBytes, pidsPeak, diskBytes, ..."""
     limits: Mapping[str, int]
     limits_hit: list[str]
     warnings: list[Any]
@@ -165,7 +165,7 @@ class Meta:
 
 @dataclass(frozen=True)
 class Console:
-    """What a module in the bare realm wrote, one item a call."""
+    """Console output of a module in the bare realm, one item a call."""
 
     stdout: list[str]
     stderr: list[str]
@@ -173,17 +173,17 @@ class Console:
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended. The failure of its code stands here; unwrap() makes it an exception."""
+    """The end of a run. A failure of its code is in here; unwrap() raises it."""
 
     status: Status
     success: bool
     value: Any
-    """What the function returned."""
+    """The function's return value."""
     error: GuestError | None
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     exit_code: int
     changes: Changes
@@ -191,21 +191,21 @@ class Result:
     console: Console | None
     collected: list[Collected]
     sync: SyncReport | None
-    """Of a mount whose changes are written after the run: what came of it."""
+    """For a mount whose changes are written after the run: the result of that."""
     raw: Raw = field(repr=False)
 
     @property
     def files(self) -> Changes:
-        """The contract's name of `changes`."""
+        """`changes` under the contract's name."""
         return self.changes
 
     @property
     def exports(self) -> Any:
-        """Of a module: `default` and the named ones."""
+        """The exports of a module: `default` and the named ones."""
         return self.value
 
     def unwrap(self) -> Any:
-        """The value, or RunFailedError."""
+        """Return the value, or raise RunFailedError."""
         if not self.success:
             raise RunFailedError(str(self.error) if self.error else f"the run ended with status {self.status}", self)
         return self.value
@@ -236,7 +236,7 @@ class Result:
 
 
 def _output(raw: Raw, name: str) -> bytes:
-    """The bytes of a stream: text, bytes, or text with the exact bytes beside it where text could not hold them."""
+    """The bytes of a stream: text, bytes, or text with the exact bytes beside it if text could not hold them."""
     exact: Any = raw.get(name + "Base64", raw.get(name, ""))
     if isinstance(exact, bytes):
         return exact
@@ -249,7 +249,7 @@ def _output(raw: Raw, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class SyncReport:
-    """What came of writing changes to the host."""
+    """The result of writing changes to the host."""
 
     synced: list[Any]
     failed: list[Any]
@@ -257,7 +257,7 @@ class SyncReport:
     conflicts: list[Any]
     kept: list[Any]
     aborted: str | None = None
-    """Why nothing was written, where somebody wanted it so."""
+    """The reason of an abort, if before_sync requested it."""
     error: str | None = None
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -269,7 +269,7 @@ class SyncReport:
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """What would be done; nothing was."""
+    """The result of a dry run; nothing was written."""
 
     steps: list[Any]
     denied: list[Any]
@@ -285,7 +285,7 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class SyncOutcome:
-    """One change that was written to the host, or was not."""
+    """One change that was written to the host, or skipped."""
 
     path: str
     success: bool
@@ -317,7 +317,7 @@ class Language:
 class Guard:
     name: str
     state: str
-    """enforced, degraded, absent, or off: nobody asked for it"""
+    """enforced, degraded, absent, or off: not requested"""
     reason: str
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -340,7 +340,7 @@ class PrefixInfo:
 
 
 def read_rows(message: Message, name: str) -> list[dict[str, Any]]:
-    """The rows of an answer that is a list under a name."""
+    """The rows of a response that is a list under a name."""
     return _list(read_object(message), name)
 
 

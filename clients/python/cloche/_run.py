@@ -1,4 +1,4 @@
-"""A request under way, for programs without an event loop, and how methods are made out of requests."""
+"""Requests in progress, for programs without an event loop, and the making of methods from requests."""
 from __future__ import annotations
 
 import contextvars
@@ -28,11 +28,11 @@ CANCEL_GRACE = 5.0
 GONE = "the caller is gone"
 
 OWNER = re.compile("^(prefix|sandbox|session|process|context)_")
-"""Of names of requests that are made to be methods of these."""
+"""Matches the names of requests that become methods of these classes."""
 
 
 class Run(Exchange, Generic[T]):
-    """A request under way. `wait` gives what it came to; `cancel` may be called from any thread, at any time."""
+    """A request in progress. `wait` returns its result; `cancel` may be called from any thread, at any time."""
 
     def __init__(self, client: Cloche, request: Request[T]) -> None:
         super().__init__(request)
@@ -49,14 +49,14 @@ class Run(Exchange, Generic[T]):
 
     @property
     def done(self) -> bool:
-        """The daemon has answered, or is gone."""
+        """True after the response, or the end of the connection."""
         return self._answer is not None
 
     def wait(self, timeout: float | None = None) -> T:
-        """Wait for the end, and meanwhile call the callbacks. When one throws, or this thread is interrupted, the run is cancelled.
-        When the timeout is over so is the run: RunTimeoutError."""
+        """Wait for the end, and call the callbacks meanwhile. If one throws, or this thread is
+        interrupted, the run is cancelled. The timeout ends the run too: RunTimeoutError."""
         _requests.check_timeout(timeout)
-        # Before the lock, which in a forked child may be held by a thread that is not there.
+        # Before taking the lock: in a forked child its owner may be a thread that does not exist.
         self._client._check_process()
         with self._turn:
             if self._outcome is None:
@@ -67,14 +67,14 @@ class Run(Exchange, Generic[T]):
             return value  # type: ignore[return-value]
 
     def cancel(self) -> None:
-        """The run's result then has status `terminated`, unless it had ended before."""
+        """Cancel the run. Its result then has status `terminated`, unless it had ended before."""
         if self._cancelled or self.done:
             return
         self._cancelled = True
         try:
             self._client._send(_Ignored(self._client._core.cancel(self)))
         except ClocheError:
-            # The connection is gone, and the run with it.
+            # The connection is closed, and the run with it.
             pass
 
     def __enter__(self) -> Run[T]:
@@ -97,7 +97,7 @@ class Run(Exchange, Generic[T]):
             raise
 
     def _give_up(self) -> None:
-        """The caller has something else to do than to wait for this."""
+        """The caller stops waiting."""
         self._given_up = True
         if isinstance(self._answer, Message):
             self._forget(self._answer)
@@ -112,11 +112,11 @@ class Run(Exchange, Generic[T]):
                 pass
 
     def _drain(self, timeout: float | None) -> None:
-        """Everything that happens, in its order, up to the answer. Raises _Late."""
+        """All events in order, then the response. Raises _Late."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if deadline is None else deadline - time.monotonic()
-            # Looked at also when there is always something: a run may print without end.
+            # Checked even if events keep coming: a run may print without end.
             if left is not None and left <= 0 and not self.done:
                 raise _Late
             try:
@@ -129,7 +129,7 @@ class Run(Exchange, Generic[T]):
 
     def _read(self) -> T:
         if isinstance(self._answer, ClocheError):
-            # A new one for each that waits: they are raised in several threads.
+            # A new one for each waiter: they are raised in several threads.
             raise type(self._answer)(*self._answer.args, name=self._answer.name, data=self._answer.data).with_traceback(None)
         assert self._answer is not None
         return self.read(self._answer)  # type: ignore[no-any-return]
@@ -145,10 +145,10 @@ class Run(Exchange, Generic[T]):
             return None, RunTimeoutError(message)
         if not isinstance(value, Result):
             return value, None
-        # It may have ended by itself in the meantime.
+        # It may have ended on its own in the meantime.
         return (None, RunTimeoutError(message, value)) if value.status == "terminated" else (value, None)  # type: ignore[return-value]
 
-    # -- in the thread that reads
+    # -- in the reading thread
 
     def answered(self, message: Message) -> None:
         self._end(message)
@@ -185,7 +185,7 @@ class Run(Exchange, Generic[T]):
         else:
             self._inbox.put(functools.partial(self._decide, question))
 
-    # -- in the thread that waits
+    # -- in the waiting thread
 
     def _tell(self, event: Event) -> None:
         self._backlog.taken(event)
@@ -231,7 +231,7 @@ class Run(Exchange, Generic[T]):
         self._reply(call.fail(error) if error is not None else call.answer(future.result()))
 
     def _reply(self, data: bytes) -> None:
-        """What is answered after the run's end, or the connection's, goes nowhere."""
+        """Responses after the end of the run, or of the connection, are dropped."""
         if not self.done:
             try:
                 self._client._write(data)
@@ -240,7 +240,7 @@ class Run(Exchange, Generic[T]):
 
 
 class _Late(Exception):
-    """The caller's timeout is over. Of its own kind: callbacks may raise TimeoutError."""
+    """The caller's timeout has expired. A class of its own: callbacks may raise TimeoutError."""
 
 
 async def _coroutine(awaitable: Any) -> Any:
@@ -257,7 +257,7 @@ def _await_here(value: Any, client: Cloche) -> Any:
 
 
 class _Ignored(Exchange):
-    """A request whose answer changes nothing."""
+    """A request whose response changes nothing."""
 
     def answered(self, message: Message) -> None:
         pass
@@ -266,13 +266,14 @@ class _Ignored(Exchange):
         pass
 
 
-# ---- methods out of requests ----
+# ---- methods made from requests ----
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _dressed(method: F, build: Callable[..., Any], skip: int, gives: str = "{}") -> F:
-    """With the name, the text and the signature of what it asks; `skip` parameters are not the caller's."""
+    """With the name, the docstring and the signature of its request; the first `skip` parameters
+    are not the caller's."""
     signature = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     answer = str(signature.return_annotation).partition("[")[2].removesuffix("]")

@@ -1,4 +1,5 @@
-"""Sandboxes for programs without an event loop: the nouns, whose methods are made of the requests of _sandbox_requests."""
+"""Sandboxes for programs without an event loop: the classes, whose methods are made from the
+requests of _sandbox_requests."""
 from __future__ import annotations
 
 import threading
@@ -30,9 +31,10 @@ N = TypeVar("N", bound="_Noun")
 
 
 class Stream(Run[T], Generic[T, E]):
-    """What happens while a request is under way, to iterate over; `result` when it has come to its end. To leave earlier: close(), or `with`.
+    """The events of a request in progress, to iterate over; `result` after the end. To leave
+    earlier: close(), or `with`.
 
-    Who is slow has the daemon wait: at most a few MiB are kept for him."""
+    A slow reader makes the daemon wait: at most a few MiB are buffered."""
 
     def __init__(self, client: Cloche, request: Streaming[T, E]) -> None:
         super().__init__(client, request)
@@ -54,13 +56,13 @@ class Stream(Run[T], Generic[T, E]):
 
     @property
     def result(self) -> T:
-        """What it came to: after the last of what happened."""
+        """The result: after the last event."""
         if not self._results:
             raise InvalidStateError("there is a result when all that happens was iterated over")
         return self._results[0]
 
     def wait(self, timeout: float | None = None) -> T:
-        """Pass over what is left, and give the result."""
+        """Skip the remaining events, and return the result."""
         if not self._over:
             try:
                 self._results.append(super().wait(timeout))
@@ -70,7 +72,7 @@ class Stream(Run[T], Generic[T, E]):
         return self.result
 
     def close(self) -> None:
-        """Take the request back; a command of stream() is killed. Again does nothing."""
+        """Cancel the request; a command of stream() is killed. Idempotent."""
         if not self._over:
             self._over = True
             self._next.clear()
@@ -83,7 +85,7 @@ class Stream(Run[T], Generic[T, E]):
         self.close()
 
     def _begin(self) -> Self:
-        """Ask, and wait until it is under way where the request has a word for that."""
+        """Send the request, and wait until it has started if it reports that."""
         self._client._send(self)
         try:
             while self._stream.ready is not None:
@@ -118,7 +120,7 @@ class Stream(Run[T], Generic[T, E]):
     def told(self, event: Event) -> None:
         super().told(event)
         if self._backlog.waiting > HOLD_FROM and not self._held:
-            # Not in the thread that reads: see Cloche._read.
+            # Not in the reading thread: see Cloche._read.
             self._client._pool.submit(self._balance)
 
     def _tell(self, event: Event) -> None:
@@ -136,10 +138,10 @@ class Stream(Run[T], Generic[T, E]):
                 pass
 
 
-# ---- methods out of requests ----
+# ---- methods made from requests ----
 
 class _Noun:
-    """Something of a client's that requests are about."""
+    """An object of a client's that requests refer to."""
 
     def __init__(self, client: Cloche, place: Place) -> None:
         self._client = client
@@ -149,7 +151,7 @@ class _Noun:
         return Stream(self._client, request)._begin()
 
     def _goes(self, steps: Steps[T]) -> T:
-        """Through what takes more than one request."""
+        """For operations of several requests."""
         try:
             request = next(steps)
             while True:
@@ -209,10 +211,10 @@ def _forks(build: Callable[Concatenate[Place, P], Request[list[ContextInfo]]]) -
     return _dressed(method, build, 1, "list[Context]")
 
 
-# ---- the nouns ----
+# ---- the classes ----
 
 class _Commands(_Noun):
-    """What a sandbox (in its default session) and a session have in common."""
+    """Operations that a sandbox (in its default session) and a session share."""
 
     exec = _asks(requests.exec)
     stream = _streams(requests.stream)
@@ -225,7 +227,8 @@ class _Commands(_Noun):
 
 
 class Sandbox(_Commands):
-    """A box that stays, with sessions, processes, files, ports and a network. Of a `with` it is deleted at the end, if its name was made up."""
+    """A persistent box, with sessions, processes, files, ports and a network. A `with` block
+    deletes it at the end, if its name was generated."""
 
     def __init__(self, client: Cloche, place: Place, is_ours: bool) -> None:
         super().__init__(client, place)
@@ -275,7 +278,7 @@ class Sandbox(_Commands):
         return self._place.sandbox
 
     def process(self, id: str) -> Process:
-        """One that is there; nothing is asked."""
+        """An existing session; sends nothing."""
         return Process(self._client, Place(self.name, process=id))
 
     def __enter__(self) -> Self:
@@ -290,7 +293,7 @@ class Sandbox(_Commands):
 
 
 class Session(_Commands):
-    """A persistent shell of a sandbox; deleted at the end of a `with`."""
+    """A persistent shell of a sandbox; a `with` block deletes it at the end."""
 
     delete = _asks(requests.session_delete)
 
@@ -310,7 +313,8 @@ class Session(_Commands):
 
 
 class Context(_Noun):
-    """An interpreter of a sandbox that stays: cells find what earlier ones left. Deleted at the end of a `with`."""
+    """A persistent interpreter of a sandbox: cells see the variables of earlier ones. A `with`
+    block deletes it at the end."""
 
     info = _asks(_context_requests.context_info)
     run = _asks(_context_requests.run)
@@ -343,7 +347,7 @@ class Context(_Noun):
 
 
 class Process(_Noun):
-    """A command in the background of a sandbox."""
+    """A background command of a sandbox."""
 
     info = _asks(requests.process_info)
     kill = _asks(requests.process_kill)
@@ -368,6 +372,6 @@ def _leave(delete: Callable[[], Any], kind: type[BaseException] | None) -> None:
     try:
         delete()
     except ConnectionLostError:
-        # An error of the block must not be hidden by this one.
+        # This error must not hide one of the block.
         if kind is None:
             raise

@@ -1,6 +1,6 @@
-"""What sandboxes can be asked (spec/sandbox.def), as requests ready to be sent. Pure, as _requests is: arguments are checked here.
+"""The requests of sandboxes (spec/sandbox.def), ready to be sent. Pure, as _requests is: arguments are checked here.
 
-The functions are the methods of Sandbox, Session and Process, of both clients: the first parameter is whose."""
+The functions are the methods of Sandbox, Session and Process, of both clients: the first parameter is their target."""
 from __future__ import annotations
 
 import dataclasses
@@ -27,13 +27,13 @@ E = TypeVar("E")
 Path = Union[str, "os.PathLike[str]"]
 Text = Union[str, bytes]
 Environment = Mapping[str, "str | None"]
-"""None: unset."""
+"""A value of None unsets."""
 OnStream = Callable[[Literal["stdout", "stderr", "terminal"], bytes], Maybe[object]]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Whose: a sandbox's, one of its sessions', one of its processes', one of its contexts'."""
+    """The target: a sandbox, one of its sessions, processes, or contexts."""
 
     sandbox: str
     session: str | None = None
@@ -43,18 +43,18 @@ class Place:
 
 @dataclass(frozen=True)
 class Streaming(Request[T], Generic[T, E]):
-    """A request that tells things before it is answered: somebody iterates over them."""
+    """A request with events before its response: the caller iterates over them."""
 
     item: Callable[[Event], E | None] = lambda event: None
-    """None: not for him."""
+    """Return None to skip the event."""
     ready: str | None = None
-    """The event that says that from now on things are told."""
+    """The event after which the stream is active."""
 
 
 # ---- writing ----
 
 class _Writer:
-    """Collects the parameters of a request; what is None is not said."""
+    """Collects the parameters of a request; None is omitted."""
 
     def __init__(self, place: Place | None) -> None:
         self.encoder = Encoder()
@@ -143,13 +143,13 @@ def _output_item(event: Event) -> Output | None:
 def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
             network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
             timeout: float | None = None) -> Request[Place]:
-    """A box that stays: make it, or find the one of that name. It outlives the client.
+    """A persistent box: create it, or find the one of that name. It outlives the client.
 
-    name     1 to 63 of A-Z a-z 0-9 -; None: one is made up, and the sandbox is deleted at the end of a `with`
-    limits   of the whole sandbox; of one that is there limits, env, network, idle_ms and labels stay as they are
+    name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
+    limits   of the whole sandbox; an existing one keeps its limits, env, network, idle_ms and labels
     env      added to the environment of everything started in it
-    network  where it may connect to; None: nowhere
-    idle_ms  it is saved and stopped when nothing was asked and nothing ran for so long; None: 1,200,000, 0: never
+    network  permitted connections; None: none
+    idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels))
@@ -157,40 +157,42 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
 
 
 def sandboxes() -> Request[list[SandboxInfo]]:
-    """Those of this user."""
+    """List the caller's sandboxes."""
     return Request("sandbox.list", {}, _rows("sandboxes", SandboxInfo.read))
 
 
 def sandbox_info(at: Place) -> Request[SandboxInfo]:
-    """State, limits, what it uses."""
+    """State, limits, usage."""
     return _Writer(at).asks("sandbox.get", _reads(SandboxInfo.read))
 
 
 def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None, network: Rules | None = None,
                    idle_ms: int | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
-    """Change what is named. memory_bytes, pids, cpu_percent and network act at once, other limits when it starts next; env, network and labels
-    come in place of what was there. To close its network: network=Network()."""
+    """Change the named options. memory_bytes, pids, cpu_percent and network act at once, other
+    limits from the next start; env, network and labels replace the former ones. To close its
+    network: network=Network()."""
     w = _Writer(at).add(limits=limits_tree(limits) if limits is not None else None).env(env, False)
     return w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels)).asks("sandbox.update", _reads(SandboxInfo.read))
 
 
 def sandbox_stop(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
-    """Save the files and end everything that runs; the next use starts it again. ResourceError: they cannot be saved, and it goes on running."""
+    """Save the files and end all processes; the next use starts it again. ResourceError: they
+    cannot be saved, and it keeps running."""
     return _Writer(at).asks("sandbox.stop", _reads(SandboxInfo.read), timeout)
 
 
 def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
-    """Save the files as they are now; what runs goes on."""
+    """Save the files as they are now; processes keep running."""
     return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
 
 
 def sandbox_delete(at: Place) -> Request[None]:
-    """End it and forget everything of it; also when there is none."""
+    """End and delete it with all its data; also if there is none."""
     return _Writer(at).asks("sandbox.delete", _nothing)
 
 
 def events(at: Place) -> Streaming[None, SandboxEvent]:
-    """Iterate over what happens: ports, processes, connections, states; until the sandbox is deleted."""
+    """Iterate over its events: ports, processes, connections, states; until the sandbox is deleted."""
     return _Writer(at).streams("sandbox.events", _nothing,
                                lambda event: SandboxEvent(event.event, event.about) if isinstance(event, Happening) else None)
 
@@ -199,10 +201,10 @@ def events(at: Place) -> Streaming[None, SandboxEvent]:
 
 def session(at: Place, name: str | None = None, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, isolation: bool | None = None,
             timeout_ms: int | None = None) -> Request[SessionInfo]:
-    """A persistent shell: make it, or find the one of that name.
+    """A persistent shell: create it, or find the one of that name.
 
     isolation   in a pid namespace of its own
-    timeout_ms  of its commands that name none
+    timeout_ms  of commands without one of their own
     """
     w = _Writer(at).add(session=name, cwd=None if cwd is None else _path(cwd, "cwd")).env(env, False)
     return w.add(isolation=isolation, timeoutMs=timeout_ms).asks("session.create", _reads(SessionInfo.read))
@@ -213,7 +215,7 @@ def sessions(at: Place) -> Request[list[SessionInfo]]:
 
 
 def session_delete(at: Place) -> Request[None]:
-    """End it and what runs in it."""
+    """End it and its processes."""
     return _Writer(at).asks("session.delete", _nothing)
 
 
@@ -231,15 +233,15 @@ def _command(at: Place, command: Text, cwd: Path | None, env: Environment | None
 def exec(at: Place, command: Text, *, cwd: Path | None = None, env: Environment | None = None, stdin: Text | None = None,
          timeout_ms: int | None = None, output_bytes: int | None = None, fork: bool | None = None, on_output: OnStream | None = None,
          timeout: float | None = None) -> Request[Completed]:
-    """Run a command in the session's shell, behind those that came before: its directory, variables and functions stay.
+    """Run a command in the session's shell, after all earlier ones: its directory, variables and functions stay.
 
     command       for the shell: several lines, here documents, anything
     cwd, env      for this command only
     timeout_ms    then everything it started is killed: exit_code 124, timed_out
-    output_bytes  of each stream in the answer (1 MiB); the rest is read with read_output()
-    fork          in a copy of the shell, at once: it waits for nobody, and leaves the session as it was
-    on_output     is told output as it comes
-    timeout       seconds after which the caller has waited long enough: the command is killed, RunTimeoutError raised
+    output_bytes  of each stream in the response (1 MiB); the rest is read with read_output()
+    fork          in a copy of the shell, at once: without waiting for earlier ones, or changing the session
+    on_output     receives output as it comes
+    timeout       seconds to wait: then the command is killed, RunTimeoutError raised
     """
     w = _command(at, command, cwd, env, timeout_ms).add(stdin=None if stdin is None else _content(stdin, "stdin"))
     w.add(outputBytes=output_bytes, fork=fork, stream=True if on_output is not None else None)
@@ -248,14 +250,14 @@ def exec(at: Place, command: Text, *, cwd: Path | None = None, env: Environment 
 
 def stream(at: Place, command: Text, *, cwd: Path | None = None, env: Environment | None = None, stdin: Text | None = None,
            timeout_ms: int | None = None, output_bytes: int | None = None, fork: bool | None = None) -> Streaming[Completed, Output]:
-    """As exec, to iterate over what it prints while it runs; afterwards `result`. Leaving early kills it."""
+    """As exec, but iterate over its output while it runs; afterwards `result`. Leaving early kills it."""
     w = _command(at, command, cwd, env, timeout_ms).add(stdin=None if stdin is None else _content(stdin, "stdin"))
     return w.add(outputBytes=output_bytes, fork=fork, stream=True).streams("exec", _reads(Completed.read), _output_item)
 
 
 def read_output(at: Place, output: Completed | CellResult | str, stream: Literal["stdout", "stderr"] = "stdout", *, offset: int | None = None,
                 limit: int | None = None) -> Request[OutputPage]:
-    """A page of what a command or cell printed: of what exec() or run_code() gave, or its `output`."""
+    """A page of the output of a command or cell: of a result of exec() or run_code(), or its `output`."""
     ident = output if isinstance(output, str) else output.output
     if ident is None:
         raise InvalidArgumentError("read_output: this command's output was not kept")
@@ -269,8 +271,8 @@ def start(at: Place, command: Text, *, id: str | None = None, cwd: Path | None =
     """Start a command in the background, with the session's variables, functions and directory.
 
     stdin         keep its input open, for input()
-    auto_cleanup  forget it when it has ended
-    terminal      (columns, rows): on one of its own
+    auto_cleanup  remove it from the list after its end
+    terminal      (columns, rows): run on a terminal of its own
     """
     w = _command(at, command, cwd, env, timeout_ms).add(process=id, stdin=True if stdin else None, autoCleanup=auto_cleanup)
     if terminal is not None:
@@ -280,17 +282,17 @@ def start(at: Place, command: Text, *, id: str | None = None, cwd: Path | None =
 
 
 def processes(at: Place) -> Request[list[ProcessInfo]]:
-    """Those that were started and not forgotten."""
+    """List the started processes that were not removed."""
     return _Writer(at).asks("process.list", _rows("processes", ProcessInfo.read))
 
 
 def kill_all(at: Place, *, grace_ms: int | None = None) -> Request[int]:
-    """SIGTERM, and SIGKILL after grace_ms (5,000), to all that run. How many there were."""
+    """SIGTERM, and SIGKILL after grace_ms (5,000), to all that run. Returns their number."""
     return _Writer(at).add(graceMs=grace_ms).asks("process.killAll", _number("count"))
 
 
 def cleanup(at: Place) -> Request[int]:
-    """Forget what has ended. How many there were."""
+    """Remove ended processes from the list. Returns their number."""
     return _Writer(at).asks("process.cleanup", _number("count"))
 
 
@@ -299,29 +301,29 @@ def process_info(at: Place) -> Request[ProcessInfo]:
 
 
 def process_kill(at: Place, signal: str | int | None = None, *, tree: bool | None = None, grace_ms: int | None = None) -> Request[ProcessInfo]:
-    """Signal it and everything beneath it, at once; without a signal SIGTERM, SIGKILL after grace_ms (5,000), and wait until all is dead.
+    """Signal it and its descendants, at once; without a signal SIGTERM, SIGKILL after grace_ms (5,000), and wait until all are dead.
 
-    tree  False: only itself
+    tree  False: only the process itself
     """
     w = _Writer(at).add(signal=None if signal is None else str(int(signal)) if isinstance(signal, int) else signal, tree=tree, graceMs=grace_ms)
     return w.asks("process.kill", _reads(ProcessInfo.read))
 
 
 def process_logs(at: Place, *, offset: int | None = None, limit: int | None = None) -> Request[Logs]:
-    """What it has printed so far: at most `limit` bytes (1 MiB) of each stream from `offset` on."""
+    """Its output so far: at most `limit` bytes (1 MiB) of each stream from `offset` on."""
     return _Writer(at).add(offset=offset, limit=limit).asks("process.logs", _reads(Logs.read))
 
 
 def process_follow(at: Place, *, replay: bool | None = None) -> Streaming[ProcessInfo, Output]:
-    """Iterate over what it has printed, then over what it prints, until it ends; afterwards `result`. Leaving early leaves it running.
+    """Iterate over its output so far, then over new output, until it ends; afterwards `result`. Leaving early keeps it running.
 
-    replay  False: only what comes from now on
+    replay  False: only new output
     """
     return _Writer(at).add(replay=replay).streams("process.follow", _reads(ProcessInfo.read), _output_item)
 
 
 def process_input(at: Place, data: Text | None = None, *, end: bool | None = None) -> Request[None]:
-    """Write to its input or terminal; done when it is with the kernel.
+    """Write to its input or terminal; returns when the kernel has all of it.
 
     end  then close it
     """
@@ -329,23 +331,23 @@ def process_input(at: Place, data: Text | None = None, *, end: bool | None = Non
 
 
 def process_resize(at: Place, cols: int, rows: int) -> Request[None]:
-    """Its terminal has another size."""
+    """Resize its terminal."""
     return _Writer(at).add(cols=cols, rows=rows).asks("process.resize", _nothing)
 
 
 def process_wait(at: Place, *, timeout_ms: int | None = None, timeout: float | None = None) -> Request[ProcessInfo]:
-    """Until it has ended. timeout_ms: then TimeoutError of cloche.errors."""
+    """Wait until it has ended. timeout_ms: then TimeoutError of cloche.errors."""
     read = _reads(Waited.read)
     return _Writer(at).add(timeoutMs=timeout_ms).asks("process.wait", lambda message: read(message).process, timeout)
 
 
 def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None = None, port: int | None = None, path: str | None = None,
                      status: tuple[int, int] | None = None, timeout_ms: int | None = None, timeout: float | None = None) -> Request[Waited]:
-    """Until it has printed something, or serves a port. ProcessEndedError when it ends before.
+    """Wait until it has printed a text, or serves a port. ProcessEndedError if it ends before.
 
-    text     a line of its output with this in it
+    text     a line of its output that contains this
     pattern  a line that matches this regular expression (PCRE2)
-    port     something accepts connections there; path: and answers GET of it over HTTP, with a status from (first, last)
+    port     it accepts connections; path: and responds to GET over HTTP, with a status from (first, last)
     """
     if text is None and pattern is None and port is None:
         raise InvalidArgumentError("wait_for: expected text, pattern or port")
@@ -363,16 +365,16 @@ def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None 
 # ---- files ----
 
 def write_file(at: Place, path: Path, content: Text, *, append: bool | None = None, offset: int | None = None, mode: int | None = None) -> Request[int]:
-    """Write a file, byte for byte; directories on the way are made. How many bytes were written.
+    """Write a file, byte for byte; missing parent directories are created. Returns the number of bytes written.
 
-    offset  into it, from here, without cutting it
+    offset  write from here, without truncating it
     """
     w = _Writer(at).add(path=_path(path), content=_content(content, "content"), append=append, offset=offset, mode=mode)
     return w.asks("file.write", _number("bytes"))
 
 
 def read_file(at: Place, path: Path, *, offset: int | None = None, limit: int | None = None) -> Request[FileContent]:
-    """A file, or a piece of it; without `limit` at most 32 MiB (see download())."""
+    """Read a file, or a piece of it; without `limit` at most 32 MiB (see download())."""
     return _Writer(at).add(path=_path(path), offset=offset, limit=limit).asks("file.read", _reads(FileContent.read))
 
 
@@ -386,19 +388,19 @@ def exists(at: Place, path: Path) -> Request[bool]:
 
 def list_files(at: Place, path: Path = "/workspace", *, recursive: bool | None = None, hidden: bool | None = None, after: str | None = None,
                limit: int | None = None) -> Request[FileList]:
-    """What is in a directory, sorted by path; links are not followed.
+    """List a directory, sorted by path; links are not followed.
 
     hidden  names that begin with a dot too
-    after   what an earlier page said was `next`
+    after   `next` of the page before
     """
     w = _Writer(at).add(path=_path(path), recursive=recursive, hidden=hidden, after=after, limit=limit)
     return w.asks("file.list", _reads(FileList.read))
 
 
 def make_directory(at: Place, path: Path, *, recursive: bool | None = None, mode: int | None = None) -> Request[bool]:
-    """Whether it was made.
+    """Create a directory. True if it was created.
 
-    recursive  with those on the way, and it may be there
+    recursive  create missing parents, and accept an existing one
     """
     w = _Writer(at).add(path=_path(path), recursive=recursive, mode=mode)
     return w.asks("file.mkdir", lambda message: bool(read_object(message).get("created")))
@@ -410,20 +412,20 @@ def _moves(method: str, at: Place, source: Path, target: Path, overwrite: bool |
 
 
 def move(at: Place, source: Path, target: Path, *, overwrite: bool | None = None) -> Request[str]:
-    """Where it is now: into `target` when that is a directory."""
+    """Returns the new path: within `target` if that is a directory."""
     return _moves("file.move", at, source, target, overwrite)
 
 
 def copy(at: Place, source: Path, target: Path, *, overwrite: bool | None = None) -> Request[str]:
-    """Directories with what is in them. Where the copy is: into `target` when that is a directory."""
+    """Copies directories with their content. Returns the path of the copy: within `target` if that is a directory."""
     return _moves("file.copy", at, source, target, overwrite)
 
 
 def remove(at: Place, path: Path, *, recursive: bool | None = None, force: bool | None = None) -> Request[int]:
-    """How many files and directories there were.
+    """Returns the number of deleted files and directories.
 
-    recursive  a directory, with all that is in it
-    force      it need not be there
+    recursive  delete directories with their content
+    force      accept a missing path
     """
     return _Writer(at).add(path=_path(path), recursive=recursive, force=force).asks("file.remove", _number("count"))
 
@@ -437,7 +439,7 @@ def search(at: Place, path: Path = "/workspace", *, text: str | None = None, pat
            timeout: float | None = None) -> Request[Found]:
     """Lines of files with `text`, or that match `pattern` (PCRE2).
 
-    include, exclude  globs of paths below it; exclude is .git and node_modules when it is not said
+    include, exclude  globs of paths below it; exclude is .git and node_modules by default
     """
     w = _Writer(at).add(path=_path(path), text=text, pattern=pattern, include=_globs(include, "include"), exclude=_globs(exclude, "exclude"))
     return w.add(ignoreCase=ignore_case, limit=limit).asks("file.search", _reads(Found.read), timeout)
@@ -446,16 +448,17 @@ def search(at: Place, path: Path = "/workspace", *, text: str | None = None, pat
 def replace(at: Place, path: Path, replacement: str, *, text: str | None = None, pattern: str | None = None, include: Sequence[str] | None = None,
             exclude: Sequence[str] | None = None, ignore_case: bool | None = None, dry_run: bool | None = None,
             timeout: float | None = None) -> Request[Replaced]:
-    """Replace `text`, or what matches `pattern`, in files; each is rewritten whole or not at all. The replacement of a pattern knows $1 and ${name}."""
+    """Replace `text`, or matches of `pattern`, in files; each is rewritten whole or not at all. The
+    replacement of a pattern may contain $1 and ${name}."""
     w = _Writer(at).add(path=_path(path), text=text, pattern=pattern, replacement=replacement, include=_globs(include, "include"))
     return w.add(exclude=_globs(exclude, "exclude"), ignoreCase=ignore_case, dryRun=dry_run).asks("file.replace", _reads(Replaced.read), timeout)
 
 
 def watch(at: Place, path: Path = "/workspace", *, recursive: bool | None = None, include: Sequence[str] | None = None,
           exclude: Sequence[str] | None = None) -> Streaming[None, FileChange]:
-    """Iterate over what changes from now on.
+    """Iterate over changes from now on.
 
-    include, exclude  globs, one of them; exclude is .git, node_modules and .DS_Store when neither is said
+    include, exclude  globs, one of them; exclude is .git, node_modules and .DS_Store by default
     """
     w = _Writer(at).add(path=_path(path), recursive=recursive, include=_globs(include, "include"), exclude=_globs(exclude, "exclude"))
     return w.streams("file.watch", _nothing, _change_item, "ready")
@@ -467,13 +470,14 @@ def _change_item(event: Event) -> FileChange | None:
 
 def pack(at: Place, path: Path, target: Path, *, format: Literal["tar", "tar.gz", "tar.zst", "zip"] | None = None,
          exclude: Sequence[str] | None = None, links: Literal["any", "inside"] | None = None, timeout: float | None = None) -> Request[Archived]:
-    """Pack a tree into an archive in the sandbox; what its name says, unless `format` does. links "inside": one that leads out of the tree is an error."""
+    """Pack a tree into an archive in the sandbox; the name determines the format, unless `format`
+    does. links "inside": one that leads out of the tree is an error."""
     w = _Writer(at).add(path=_path(path), to=_path(target, "target"), format=format, exclude=_globs(exclude, "exclude"), links=links)
     return w.asks("archive.create", _reads(Archived.read), timeout)
 
 
 def unpack(at: Place, path: Path, target: Path, *, timeout: float | None = None) -> Request[Archived]:
-    """Unpack an archive into a directory, made when it is not there; nothing is written when a member is not permitted."""
+    """Unpack an archive into a directory, created if missing; nothing is written if a member is not permitted."""
     return _Writer(at).add(path=_path(path), to=_path(target, "target")).asks("archive.extract", _reads(Archived.read), timeout)
 
 
@@ -485,19 +489,19 @@ def checkout(at: Place, url: str, dir: Path | None = None, *, branch: str | None
     """Clone a repository, in the sandbox and through its network.
 
     dir       None: below /workspace, under the repository's name
-    password  or a token; is in no command line, file or answer
+    password  or a token; appears in no command line, file or response
     """
     w = _Writer(at).add(url=url, dir=None if dir is None else _path(dir, "dir"), branch=branch, depth=depth, username=username, password=password)
     return w.add(timeoutMs=timeout_ms).asks("git.checkout", _reads(Checkout.read), timeout, on_output)
 
 
 def expose_port(at: Place, port: int, *, name: str | None = None, token: str | None = None) -> Request[ExposedPort]:
-    """Let whoever has the token reach a port: `url`, where the daemon has a preview host."""
+    """Let every holder of the token reach a port: `url`, if the daemon has a preview host."""
     return _Writer(at).add(port=port, name=name, token=token).asks("port.expose", _reads(ExposedPort.read))
 
 
 def unexpose_port(at: Place, port: int) -> Request[bool]:
-    """Whether it was exposed. Open connections end."""
+    """Undo expose_port(). True if it was exposed. Open connections end."""
     return _Writer(at).add(port=port).asks("port.unexpose", lambda message: bool(read_object(message).get("exposed")))
 
 
@@ -507,7 +511,8 @@ def ports(at: Place) -> Request[Ports]:
 
 def wait_for_port(at: Place, port: int, *, path: str | None = None, status: tuple[int, int] | None = None, timeout_ms: int | None = None,
                   timeout: float | None = None) -> Request[int | None]:
-    """Until something accepts connections there; with `path` until it answers GET of it over HTTP, with what status."""
+    """Wait until the port accepts connections; with `path` until it responds to GET over HTTP, with
+    a matching status."""
     w = _Writer(at).add(port=port, path=path, status=None if status is None else list(status), timeoutMs=timeout_ms)
     def read(message: Message) -> int | None:
         status: int | None = _get(read_object(message), "status", int, None)

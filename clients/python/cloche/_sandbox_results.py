@@ -1,7 +1,8 @@
-"""What sandboxes answer and tell (spec/sandbox.md), as dataclasses: the daemon's names in snake_case, all that it said in `raw`.
+"""Results and events of sandboxes (spec/sandbox.md), as dataclasses: the daemon's names in snake_case, its whole response in `raw`.
 
-What may be no UTF-8 (commands, output, contents, names of files) comes as text when it is, else as bytes; here output and contents are
-bytes with a text beside them, and names of files keep their bytes as in all of Python (os.fsencode)."""
+Data that may be invalid UTF-8 (commands, output, contents, names of files) is sent as text if valid, else as
+bytes; here output and contents are bytes with a text beside them, and names of files keep their bytes as everywhere in
+Python (os.fsencode)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ def _texts(raw: Raw, name: str) -> dict[str, str]:
 
 
 def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | None]:
-    """What a command or a cell printed: stdout and stderr as text, as bytes, how much there was of each; truncated, output."""
+    """The output of a command or a cell: stdout and stderr as text, as bytes, the full size of
+    each; truncated, output."""
     out, err = _bytes(raw, "stdout"), _bytes(raw, "stderr")
     return (out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err, _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0),
             bool(raw.get("truncated")), raw.get("output"))
@@ -44,11 +46,12 @@ def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | No
 
 @dataclass(frozen=True)
 class Network:
-    """Where a sandbox may connect to. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR."""
+    """The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a
+    name, *.name, *, an IPv4 address or CIDR."""
 
     allow: list[str] = field(default_factory=list)
     deny: list[str] = field(default_factory=list)
-    """Wins."""
+    """Overrides allow."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +65,15 @@ class SandboxInfo:
     limits: Mapping[str, int]
     env: Mapping[str, str]
     network: Network | None
-    """None: nowhere."""
+    """No connections if None."""
     idle_ms: int
     labels: Mapping[str, str]
     sessions: int
     processes: int
     usage: Mapping[str, float]
-    """Of a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
+    """For a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
     lost: Mapping[str, str] | None = None
-    """from and to: what changed between these times is lost, as the sandbox or the daemon ended by accident. None: that never happened."""
+    """from and to: changes between these times are lost, because the sandbox or the daemon crashed. None: no loss."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -99,7 +102,7 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """What happened: portOpened, portClosed, processStarted, processEnded, network or state."""
+    """An event: portOpened, portClosed, processStarted, processEnded, network or state."""
 
     event: str
     about: Mapping[str, Any]
@@ -109,26 +112,26 @@ class SandboxEvent:
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command ended. A failure of the command is no exception; unwrap() makes it one."""
+    """The end of a command. A failed command raises no exception; unwrap() does."""
 
     exit_code: int
     signal: str | None
     stdout: str
     stderr: str
     stdout_bytes: bytes
-    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    """The exact output, up to output_bytes of it; `stdout` has replacements for invalid UTF-8."""
     stderr_bytes: bytes
     stdout_total: int
-    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    """Size of the whole output in bytes; the rest is read with Sandbox.read_output()."""
     stderr_total: int
     truncated: bool
     output: str | None
-    """What read_output() calls it."""
+    """Its id for read_output()."""
     timed_out: bool
     duration_ms: float
     session: str
     cwd: str
-    """Where the session is now."""
+    """The session's present directory."""
     session_ended: bool
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -147,10 +150,10 @@ class OutputPage:
     data: bytes
     offset: int
     next: int
-    """Where the following page begins."""
+    """Offset of the following page."""
     total: int
     end: bool
-    """Nothing will follow."""
+    """True if no more output will come."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -168,7 +171,7 @@ class ProcessInfo:
     started_at: str
     ended_at: str | None
     exit_code: int | None
-    """Of a killed one 128 and the signal's number."""
+    """For a killed one 128 plus the signal's number."""
     signal: str | None
     terminal: bool
     timed_out: bool
@@ -187,7 +190,7 @@ class ProcessInfo:
 
 @dataclass(frozen=True)
 class Logs:
-    """What a process has printed so far, or a page of it. Of a terminal all is stdout."""
+    """The output of a process so far, or a page of it. On a terminal all is stdout."""
 
     stdout_bytes: bytes
     stderr_bytes: bytes
@@ -196,7 +199,7 @@ class Logs:
     stdout_total: int
     stderr_total: int
     stdout_dropped: int
-    """Bytes that were not kept."""
+    """Bytes that were dropped."""
     stderr_dropped: int
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -218,15 +221,15 @@ class Logs:
 
 @dataclass(frozen=True)
 class Waited:
-    """What was waited for has happened."""
+    """The awaited event has happened."""
 
     process: ProcessInfo
     line: str | None
     match: list[str | None] | None
-    """Of a pattern: the whole, then its groups."""
+    """For a pattern: the whole match, then its groups."""
     stream: str | None
     status: int | None
-    """Of HTTP."""
+    """The HTTP status."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -245,13 +248,13 @@ class FileContent:
     data: bytes
     offset: int
     total: int
-    """Bytes of the whole file."""
+    """Size of the whole file in bytes."""
     mime_type: str
     raw: Raw = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
-        """Raises UnicodeDecodeError when it is no UTF-8."""
+        """Raises UnicodeDecodeError if it is not UTF-8."""
         return self.data.decode("utf-8")
 
     @classmethod
@@ -265,13 +268,13 @@ class FileEntry:
     name: str
     path: str
     relative_path: str
-    """Below what was listed."""
+    """Relative to the listed directory."""
     type: Literal["file", "directory", "symlink", "other"]
     size: int
     mode: int
     modified_at: str
     target: str | None
-    """Of a symlink."""
+    """For a symlink."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -285,7 +288,7 @@ class FileList:
     path: str
     entries: list[FileEntry]
     next: str | None
-    """Of the last page None; else `after` of the following one."""
+    """The `after` of the following page; None on the last one."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -310,7 +313,7 @@ class FileMatch:
 class Found:
     matches: list[FileMatch]
     files: int
-    """That were looked through."""
+    """Number of searched files."""
     truncated: bool
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -322,7 +325,7 @@ class Found:
 @dataclass(frozen=True)
 class Replaced:
     files: dict[str, int]
-    """How often, by path."""
+    """Number of replacements, by path."""
     count: int
     raw: Raw = field(default_factory=dict, repr=False)
 
@@ -346,12 +349,12 @@ class Archived:
 
 @dataclass(frozen=True)
 class FileChange:
-    """`lost`: changes came faster than they were taken; look for yourself."""
+    """`lost`: changes came faster than they were read; list the files again."""
 
     type: Literal["create", "modify", "delete", "move", "attrib", "lost"]
     path: str
     old_path: str | None
-    """Of a move."""
+    """For a move."""
     is_directory: bool
     timestamp: Any
     raw: Raw = field(default_factory=dict, repr=False)
@@ -386,7 +389,7 @@ class ExposedPort:
     token: str
     name: str | None
     url: str | None
-    """Where the daemon has a preview host."""
+    """If the daemon has a preview host."""
     open: bool
     exposed_at: str | None
     raw: Raw = field(default_factory=dict, repr=False)
@@ -406,7 +409,7 @@ class OpenPort:
 class Ports:
     exposed: list[ExposedPort]
     open: list[OpenPort]
-    """Those something listens at."""
+    """Ports with a listener."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod

@@ -1,4 +1,5 @@
-"""Schemas of tools (the S of spec/signatures.md): looked at when the tool is declared, and held against what hostile code sends."""
+"""Schemas of tools (the S of spec/signatures.md): checked when the tool is declared, and applied to
+the arguments of hostile code."""
 from __future__ import annotations
 
 import math
@@ -17,18 +18,19 @@ IGNORED = {"title", "description", "examples", "format", "default", "deprecated"
            "name", "index"}
 MAX_DEPTH = 64
 
-# A pattern is the host's, the text is the guest's, and `re` cannot be interrupted: what may take long is refused beforehand.
+# A pattern is the host's, the text is the guest's, and `re` cannot be interrupted: patterns that
+# may take long are refused beforehand.
 PATTERN_REPEATS = 3
 PATTERN_TEXT = 256
 FEW = 32
 
 
 class Misfit(Exception):
-    """A value that is not as its schema says; the text names where."""
+    """A value that violates its schema; the text names the place."""
 
 
 def compile_schema(schema: Any, where: str, depth: int = 0) -> Check:
-    """Raises InvalidArgumentError for what is no schema, or says what is not checked here."""
+    """Raises InvalidArgumentError for an invalid schema, or for keywords that are not checked here."""
     if not isinstance(schema, Mapping):
         raise InvalidArgumentError(f"{where} must be an object, not {schema!r}")
     if depth > MAX_DEPTH:
@@ -167,7 +169,8 @@ def _pattern(told: Any, schema: Schema, where: str, depth: int) -> Check:
 
 
 def _long_repeats(tree: Any, where: str, inside: bool = False) -> Iterator[None]:
-    """Of a parsed pattern: repeats that are not bounded by a few. One in another is exponential, so are back references."""
+    """Yield once for each repeat above a small bound in a parsed pattern. Nested repeats are
+    exponential, so are back references."""
     for code, argument in tree:
         if code in (_constants.GROUPREF, _constants.GROUPREF_EXISTS):
             raise InvalidArgumentError(f"{where} refers back to a group, which may take long")
@@ -181,7 +184,7 @@ def _long_repeats(tree: Any, where: str, inside: bool = False) -> Iterator[None]
 
 
 def _parts(argument: Any) -> Iterator[Any]:
-    """The patterns that one is made of."""
+    """The parts of a parsed pattern."""
     if isinstance(argument, _parser.SubPattern):
         yield argument
     elif isinstance(argument, (list, tuple)):

@@ -35,7 +35,7 @@ class Tool:
 class SubprocessResult:
     result: Any
     logs: list[str]
-    """Lines, each with its stream in front: `[stdout] ...`"""
+    """Lines, each with its stream as a prefix: `[stdout] ...`"""
     error: str | None
     duration: float
     """Milliseconds."""
@@ -44,7 +44,7 @@ class SubprocessResult:
 Tools = Sequence[Tool | Mapping[str, Any]]
 ToolExecutor = Callable[[str, Any], Any]
 
-# The code is the body of a function whatever it defines: sent as text, and made a function in the box.
+# The code is the body of a function even if it defines some: sent as text, and made a function in the box.
 PYTHON = '''
 def _execute(text):
     import ast, linecache
@@ -77,7 +77,7 @@ BODIES = {"python": PYTHON, "javascript": JAVASCRIPT}
 
 
 class _Logs:
-    """Bytes as they come, lines as they are complete."""
+    """Bytes in as they come, lines out as they are complete."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -110,12 +110,12 @@ class _Config:
                 raise InvalidArgumentError(f"{name} must be an integer of 0 (none) or more, not {value!r}")
 
     def having(self, timeout: int | None, rich: bool | None) -> _Config:
-        """As one execution has it."""
+        """Options of one execution."""
         return dataclasses.replace(self, timeout=self.timeout if timeout is None else timeout, rich=self.rich if rich is None else rich)
 
     @property
     def seconds(self) -> float | None:
-        """The client waits this long for the start and the end together; the run's own clock begins later."""
+        """The client waits this long for the start and the end together; the run's own clock starts later."""
         return self.timeout / 1000 if self.timeout else None
 
     def request(self, code: str, tools: Tools, executor: ToolExecutor | None, logs: _Logs) -> Request[Result]:
@@ -135,7 +135,7 @@ class _Config:
         return SubprocessResult(value, logs.finish(), self._error(result), result.meta.duration_ms)
 
     def late(self, logs: _Logs, begun: float) -> SubprocessResult:
-        """The time was over before the engine's clock was, as when the daemon took long to start."""
+        """The caller's time ended before the engine's clock did: the daemon took long to start, for example."""
         return SubprocessResult(None, logs.finish(), self._timeout_text(), (time.monotonic() - begun) * 1000)
 
     def _timeout_text(self) -> str:
@@ -173,7 +173,7 @@ def _read_tool(told: Tool | Mapping[str, Any], where: str) -> Tool:
 
 
 def _tool_function(name: str, check: Check, executor: ToolExecutor, rich: bool) -> Callable[..., Any]:
-    """What the code calls: with one object of parameters, or with keywords."""
+    """The tool as the code calls it: with one object of parameters, or with keywords."""
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 1 or (args and kwargs):
             raise TypeError(f"{name} takes one object of parameters, or keywords")
@@ -188,7 +188,7 @@ def _tool_function(name: str, check: Check, executor: ToolExecutor, rich: bool) 
 
 
 class _Execution:
-    """Known from before its run has begun: a tool may be called, and ask for the end, before the client has the run."""
+    """Registered before its run starts: a tool may be called, and may cancel, before the client has the run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -210,7 +210,7 @@ class _Execution:
 
 class SubprocessSandbox:
     """Executes code that may call tools. `timeout` in milliseconds and `memory_limit` in megabytes; 0 means none. Results and tools'
-    parameters are what JSON has for them; with `rich` sets, dates, bytes and keys of other kinds stay what they are.
+    parameters are plain JSON; with `rich` sets, dates, bytes and keys of other kinds keep their types.
 
         sandbox = SubprocessSandbox()
         sandbox.execute("return add(a=2, b=3)", [{"name": "add"}], lambda name, params: params["a"] + params["b"])
@@ -225,8 +225,8 @@ class SubprocessSandbox:
 
     def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None, *, timeout: int | None = None,
                 rich: bool | None = None) -> SubprocessResult:
-        """tool_executor(name, params) may be a coroutine function; what it raises is an exception in the code. `timeout` and `rich`
-        of this execution; else the sandbox's."""
+        """tool_executor(name, params) may be a coroutine function; its exceptions are raised in the
+        code. `timeout` and `rich` default to the sandbox's."""
         if self._client is None:
             raise InvalidStateError("the sandbox was closed")
         config, logs, execution, begun = self._config.having(timeout, rich), _Logs(), _Execution(), time.monotonic()
@@ -244,7 +244,7 @@ class SubprocessSandbox:
         return bool(self._executions)
 
     def terminate(self) -> None:
-        """Ends what is executed, from any thread. The sandbox may be used again."""
+        """Cancel the execution, from any thread. The sandbox may be used again."""
         for execution in list(self._executions):
             execution.cancel()
 
@@ -262,7 +262,7 @@ class SubprocessSandbox:
 
 
 class AsyncSubprocessSandbox:
-    """As SubprocessSandbox, for asyncio."""
+    """See SubprocessSandbox. For asyncio."""
 
     def __init__(self, client: AsyncCloche | None = None, *, language: str = "python", timeout: int = 30000, memory_limit: int = 128,
                  minimal_env: bool = True, rich: bool = False) -> None:
@@ -296,7 +296,7 @@ class AsyncSubprocessSandbox:
         return bool(self._executions)
 
     def terminate(self) -> None:
-        """Ends what is executed. The sandbox may be used again."""
+        """Cancel the execution. The sandbox may be used again."""
         for execution in list(self._executions):
             execution.cancel()
 

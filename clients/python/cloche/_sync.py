@@ -1,7 +1,7 @@
 """The client for programs without an event loop.
 
-Threads: a client may be used by any number at once. One of its own reads the connection; functions of the host run in others, so that
-several may be under way in one run; callbacks (output, denials, questions of a sync) run in the thread that waits for the run.
+Threads: any number may use a client at once. One of its own reads the connection; functions of the host run in others, so that
+several may be under way in one run; callbacks (output, denials, decisions of a sync) run in the thread that waits for the run.
 Processes: a client belongs to the process that made it. In a forked child every use of it is an error, and closing it there closes
 the child's copy only."""
 from __future__ import annotations
@@ -34,31 +34,31 @@ READ_SIZE = 1 << 18
 STOP_GRACE = 5.0
 
 
-# ---- methods out of requests ----
+# ---- methods made from requests ----
 
 def _waits(build: Callable[P, Request[T]]) -> Callable[Concatenate[Cloche, P], T]:
-    """A method that asks and waits."""
+    """A method that sends a request and waits."""
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._ask(build(*args, **kwargs))
     return _dressed(method, build, 0)
 
 
 def _starts(build: Callable[P, Request[T]]) -> Callable[Concatenate[Cloche, P], Run[T]]:
-    """A method that asks, and gives the Run to wait for."""
+    """A method that sends a request, and returns the Run to wait for."""
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> Run[T]:
         return self._start(build(*args, **kwargs))
     return _dressed(method, build, 0, "Run[{}]")
 
 
 def _opens(build: Callable[P, Request[PrefixData]]) -> Callable[Concatenate[Cloche, P], Prefix]:
-    """A method that asks for a prefix."""
+    """A method that creates a prefix."""
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> Prefix:
         return Prefix(self, self._ask(build(*args, **kwargs)))
     return _dressed(method, build, 0, "Prefix")
 
 
 def _opens_sandbox(build: Callable[P, Request[Place]]) -> Callable[Concatenate[Cloche, P], Sandbox]:
-    """A method that asks for a sandbox."""
+    """A method that creates a sandbox."""
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> Sandbox:
         request = build(*args, **kwargs)
         return Sandbox(self, self._ask(request), "sandbox" not in request.params)
@@ -78,7 +78,7 @@ def _prefix_starts(build: Callable[Concatenate[PrefixData, P], Request[T]]) -> C
 
 
 class Prefix:
-    """Set-up code that has run; every run of it begins where that ended. Disposed of at the end of a `with`."""
+    """Set-up code that has run; every run of it starts where that ended. A `with` block disposes of it at the end."""
 
     def __init__(self, client: Cloche, data: PrefixData) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class Prefix:
     start_evaluate = _prefix_starts(_requests.prefix_evaluate)
 
     def run(self, code: str, **options: Any) -> Result:
-        """A module of a bare prefix, a call of another."""
+        """Evaluate a module of a bare prefix; a call of another."""
         return self.evaluate(code, **options) if self._data.bare else self.call(code, **options)
 
     @property
@@ -109,7 +109,7 @@ class Prefix:
         return self._alive and not self._client.closed
 
     def dispose(self) -> None:
-        """Runs that were started go on. Again does nothing."""
+        """Dispose of the prefix. Runs in progress go on. Idempotent."""
         if self.alive:
             self._alive = False
             self._client._ask(_requests.prefix_dispose(self._data))
@@ -121,7 +121,7 @@ class Prefix:
         try:
             self.dispose()
         except ConnectionLostError:
-            # It went with the connection; what went wrong in the block is what is to be seen.
+            # The prefix is gone with the connection; the exception of the block is the one to raise.
             if kind is None:
                 raise
 
@@ -135,15 +135,15 @@ class Cloche:
     """A connection to a cloched: one that listens at `address`, or one that is started for this client alone and ends with it.
 
     address         a path, unix:PATH or HOST:PORT; None: start one
-    token           what a daemon on TCP wants to see
-    daemon          the program to start; else $CLOCHE_DAEMON, $PATH, the source tree are looked through
+    token           the token of a daemon on TCP
+    daemon          the program to start; by default from $CLOCHE_DAEMON, $PATH, the source tree
     daemon_options  more of its command line
-    optional        guards it may lack, by name; None: where it is not root's, those that an ordinary user may lack
+    optional        guards it may lack, by name; None: unless it runs as root, the guards that an ordinary user may lack
     strict          a daemon that lacks any guard is refused: GuardMissingError
-    shared          use the daemon that the command line uses, the system's or the user's own, started when there is none; it and its
+    shared          use the daemon of the command line, the system's or the user's own, started if none runs; it and its
                     sandboxes outlive the client
-    connect_timeout seconds until the daemon must have answered for the first time
-    host_threads    so many functions of the host that are no coroutines run at once; others wait for their turn
+    connect_timeout seconds to wait for the daemon's first response
+    host_threads    the most functions of the host that run at once, except coroutines; others wait their turn
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, token: str | None = None,
@@ -163,7 +163,7 @@ class Cloche:
         self._reader = threading.Thread(target=self._read, name="cloche-reader", daemon=True)
         self._reader.start()
         self.server = self._greet(token, choice, connect_timeout)
-        """What the daemon said of itself: server, version, protocol, and the guards that are missing there."""
+        """The daemon's greeting: server, version, protocol, and the guards that are missing there."""
 
     call = _waits(_requests.call)
     script = _waits(_requests.script)
@@ -185,7 +185,7 @@ class Cloche:
 
     @property
     def daemon_pid(self) -> int | None:
-        """Of a daemon of our own."""
+        """Process id of a daemon that this client has started."""
         return self._daemon.pid if self._daemon else None
 
     @property
@@ -193,7 +193,8 @@ class Cloche:
         return self._core.error is not None
 
     def close(self) -> None:
-        """What runs is ended, what waits gets ConnectionLostError, a daemon of our own is seen off. Again does nothing."""
+        """Cancel all runs, fail all requests with ConnectionLostError, and stop a daemon that this
+        client has started. Idempotent."""
         if os.getpid() != self._owner:
             return
         self._core.lose(ConnectionLostError("the client was closed"))
@@ -218,7 +219,7 @@ class Cloche:
     def __repr__(self) -> str:
         return f"<Cloche {self._daemon.path if self._daemon else 'connected'}{' closed' if self.closed else ''}>"
 
-    # -- asking
+    # -- requests
 
     def _greet(self, token: str | None, choice: _daemon.Choice, timeout: float) -> dict[str, Any]:
         hello = Run(self, self._core.hello(token, choice.is_ours, choice.strict))
@@ -251,7 +252,7 @@ class Cloche:
                 self._socket.sendall(data)
         except OSError:
             if self._core.error is None:
-                # The reader will see the end too, and says how the daemon ended.
+                # The reader sees the end too, and reports how the daemon ended.
                 self._reader.join(STOP_GRACE)
             raise self._core.error or ConnectionLostError("the connection to the daemon ended") from None
 
@@ -262,13 +263,13 @@ class Cloche:
     # -- the reader
 
     def _read(self) -> None:
-        # One piece of memory for all that is read: what is complete is copied out of it.
+        # One buffer for all reads: complete data is copied out of it.
         piece = memoryview(bytearray(READ_SIZE))
         error: ClocheError
         try:
             while size := self._socket.recv_into(piece):
                 for reply in self._core.receive(piece[:size]):
-                    # Not from here: when both sides only write, nobody reads.
+                    # Not in this thread: if both sides only write, neither reads.
                     self._pool.submit(functools.partial(self._write_late, reply))
             error = self._core.ended(self._daemon.last_words() if self._daemon and not self.closed else "")
         except OSError as failure:
@@ -304,7 +305,8 @@ _living: weakref.WeakSet[Cloche] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    """The child must not keep the parent's daemon alive. No lock is taken: whoever held one is not here."""
+    """The child must not keep the parent's daemon alive. No lock is taken: its owner may be a
+    thread that does not exist here."""
     for client in list(_living):
         client._core.error = InvalidStateError("this client belongs to the parent process: make another here")
         client._socket.close()

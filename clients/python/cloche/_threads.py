@@ -13,8 +13,9 @@ IDLE_SECONDS = 10.0
 
 
 class ThreadPool:
-    """At most so many threads, started when there is work for them and gone when there is none. They are daemons: a function
-    that never returns must not keep the program from ending, as those of concurrent.futures do."""
+    """At most this many threads, started on demand and ended when idle. They are daemons: a
+    function that never returns must not keep the program from ending, as those of
+    concurrent.futures do."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -64,7 +65,7 @@ class ThreadPool:
 
 
 class LoopThread:
-    """An event loop in a thread of its own, started when first needed."""
+    """An event loop in a thread of its own, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

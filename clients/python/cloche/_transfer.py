@@ -1,5 +1,5 @@
-"""What takes more than one request: files of any size, a piece at a time. Each is a generator that asks and is given the answers, so that both
-clients can go through it; nothing is sent here."""
+"""Operations of several requests: files of any size, a piece at a time. Each is a generator that
+yields requests and receives the responses, so that both clients can drive it; nothing is sent here."""
 from __future__ import annotations
 
 import os
@@ -23,10 +23,11 @@ PIECE = 1 << 20
 
 
 def upload(at: Place, source: Path | IO[bytes], path: Path, *, mode: int | None = None) -> Steps[int]:
-    """A file of the host, or what an open one still has, to a file of the sandbox, of any size. Whoever looks there meanwhile sees the old one or
-    the new one. Or a directory of the host, with all below it, links as links, into one that is made when it is not there. How many bytes the files have.
+    """Upload a file of the host, or the rest of an open one, to a file of the sandbox, of any size.
+    Readers see the old one or the new one. Or a directory of the host, with its whole content, links as links, into one
+    that is created if missing. Returns the number of bytes.
 
-    mode  None: that of a source named by its path; a directory's files have their own
+    mode  None: the mode of a source given by path; a directory's files keep theirs
     """
     opened = None
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
@@ -77,7 +78,7 @@ def _pack(source: str, packed: IO[bytes]) -> int:
 def _send(at: Place, file: IO[bytes], path: str, mode: int | None) -> Steps[int]:
     piece = file.read(PIECE)
     if len(piece) < PIECE and not (rest := file.read(PIECE)):
-        # A write of a whole file is at once by itself.
+        # A write of a whole file is atomic by itself.
         yield requests.write_file(at, path, piece, mode=mode)
         return len(piece)
     elif len(piece) < PIECE:
@@ -101,7 +102,8 @@ def _send_pieces(at: Place, file: IO[bytes], piece: bytes, path: str, mode: int 
 
 
 def download(at: Place, path: Path, target: Path | IO[bytes]) -> Steps[int]:
-    """A file of the sandbox, of any size, into a file of the host: a path, or one open for writing. How many bytes it has."""
+    """Download a file of the sandbox, of any size, into a file of the host: a path, or one open for
+    writing. Returns the number of bytes."""
     entry: FileEntry = yield requests.stat(at, path)
     if entry.type == "directory":
         raise FileKindError(f"{path}: is a directory")
@@ -122,7 +124,7 @@ def _fetch(at: Place, path: Path, write: Callable[[bytes], Any]) -> Steps[int]:
 
 
 def walk(at: Place, path: Path = "/workspace", *, hidden: bool = True) -> Steps[list[FileEntry]]:
-    """All that is in a directory and below it, however much; sorted by path."""
+    """The whole content of a directory, with its subdirectories, of any size; sorted by path."""
     entries: list[FileEntry] = []
     after = None
     while True:

@@ -340,7 +340,7 @@ def datetime_types() -> "Any":
 
 
 def date_text(value: "Any") -> "Any":
-    """None for pandas' NaT, which is a datetime that equals nothing."""
+    """Send pandas' NaT as null: it is a datetime that equals nothing."""
     types = datetime_types()
     if value != value:
         return None

@@ -1,4 +1,4 @@
-"""A daemon that says what a test wants it to say, with frames of its own making: a client's mistake must not hide in shared code."""
+"""A scripted daemon for tests, with frames of its own making: a client's mistake must not hide in shared code."""
 import json
 import os
 import queue
@@ -56,12 +56,12 @@ class Conversation:
         return hello
 
     def ask(self, ident, method, **params):
-        """Ask the client; gives its answer, and the other messages that came before."""
+        """Send a request to the client; returns its response, and the other messages that came before."""
         self.send({"id": ident, "method": method, "params": params})
         return self.receive()[0]
 
     def end(self):
-        """Until the client goes."""
+        """Wait until the client closes the connection."""
         try:
             while True:
                 self.receive()
@@ -76,7 +76,8 @@ def result(**more):
 
 
 class Peer:
-    """Listens on a socket; `script(conversation)` is what it does with each client. What a script raises the test sees at the end."""
+    """Listens on a socket and runs `script(conversation)` for each client. Exceptions of a script
+    are raised in the test at the end."""
 
     def __init__(self, script, greet=True):
         self.folder = tempfile.mkdtemp()

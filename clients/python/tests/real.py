@@ -22,7 +22,7 @@ def descriptors():
 
 
 def is_alive(pid):
-    """Not a zombie either: those are seen by /proc, but have no command line."""
+    """Zombies do not count either: /proc lists them, but they have no command line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return bool(file.read())

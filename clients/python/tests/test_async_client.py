@@ -1,4 +1,4 @@
-"""The asyncio client against the real daemon: what differs from the other, and many at once."""
+"""The asyncio client against the real daemon: differences from the other client, and many calls at once."""
 import asyncio
 import contextvars
 import os
@@ -46,7 +46,7 @@ class Calls(AsyncDaemonCase):
         self.assertEqual(await self.client.prefixes(), [])
 
     async def test_output_as_it_comes(self):
-        """The first line is here while the script still waits."""
+        """The first line arrives while the script still waits."""
         first = asyncio.Event()
 
         async def on_output(stream, data):
@@ -119,7 +119,7 @@ class HostFunctions(AsyncDaemonCase):
 
 class Cancelling(AsyncDaemonCase):
     async def settled(self):
-        """Nothing goes on, and the connection is as good as before."""
+        """The run has ended, and the connection still works."""
         async with asyncio.timeout(20):
             while (await self.client.stats())["runs"]["now"]:
                 await asyncio.sleep(0.01)

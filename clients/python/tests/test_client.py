@@ -140,7 +140,7 @@ class Scripts(DaemonCase):
         self.assertEqual(self.client.script("bash", "cat", stdin=data).stdout_bytes, data)
 
     def test_output_as_it_comes(self):
-        """The first line is here while the script still waits for what comes after it."""
+        """The first line arrives while the script still waits for further input."""
         seen = []
         run = self.client.start_script("python", "import time\nprint('one', flush=True)\ntime.sleep(60)",
                                        on_output=lambda stream, data: (seen.append((stream, data)), run.cancel()))
@@ -331,7 +331,7 @@ class Cancelling(DaemonCase):
         self.before = self.client.stats()["runs"]["total"]
 
     def tearDown(self):
-        """Nothing of it goes on, and the connection is as good as before."""
+        """The run has ended, and the connection still works."""
         deadline = time.monotonic() + 20
         while self.client.stats()["runs"]["now"] and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -340,7 +340,7 @@ class Cancelling(DaemonCase):
 
     def test_by_timeout(self):
         stdout, timeout = "", 0.5
-        while not stdout and timeout < 60:  # a machine that is busy may not have begun so soon
+        while not stdout and timeout < 60:  # a busy machine may not have started by then
             with self.assertRaises(cloche.RunTimeoutError) as caught:
                 self.client.call("python", "def f():\n    print('begun', flush=True)\n    while True: pass", timeout=timeout)
             stdout, timeout = caught.exception.result.stdout, 4 * timeout
@@ -431,7 +431,7 @@ class Threads(DaemonCase):
 
 
 def in_child(body):
-    """Fork; the exit status says whether `body` came to its end."""
+    """Fork; the exit status says whether `body` finished."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -538,7 +538,7 @@ class Daemons(unittest.TestCase):
 
 
 def listening(case, *options, where):
-    """A daemon that others started."""
+    """A daemon started by others."""
     process = subprocess.Popen([program(), *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     case.addCleanup(process.stderr.close)
     case.addCleanup(process.wait)
@@ -555,7 +555,7 @@ def listening(case, *options, where):
 
 
 class Programs(unittest.TestCase):
-    """What programs do around a client."""
+    """Uses of a client by real programs."""
 
     def start(self, code):
         here = pathlib.Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ FIGURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nplt.show()"
 
 
 class Cells(DaemonCase):
-    """One sandbox for all: making the first context of a language takes long."""
+    """One sandbox for all: creating the first context of a language takes long."""
 
     @classmethod
     def setUpClass(cls):

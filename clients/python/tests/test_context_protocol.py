@@ -1,4 +1,4 @@
-"""Contexts as they are asked for and told of on the wire: a peer of the test's own speaks for the daemon."""
+"""Requests and events of contexts on the wire, with a scripted peer as the daemon."""
 import asyncio
 import base64
 import queue
@@ -26,7 +26,7 @@ class ContextCase(PeerCase):
         return self.box(whole).context()
 
     def one(self, answer, use):
-        """What use(context) sends, and what it gave."""
+        """The request that use(context) sends, and its result."""
         seen = queue.SimpleQueue()
 
         def script(conversation):
@@ -113,7 +113,7 @@ class Displays(unittest.TestCase):
 
 
 def tells(conversation):
-    """A cell that prints half a character at a time, displays, and asks."""
+    """A cell that prints half a character at a time, displays, and requests input."""
     asked = conversation.expect("context.run")
     told(conversation, asked, "begin", {"context": "c1", "executionCount": 4})
     printed(conversation, asked, "stdout", b"\xc3")

@@ -1,4 +1,4 @@
-"""The shared vectors of frames, cut at every place, and JSON that is none."""
+"""The shared vectors of frames, cut at every position, and invalid JSON."""
 import json
 import pathlib
 import random
@@ -10,7 +10,7 @@ VECTORS = pathlib.Path(__file__).resolve().parents[3] / "tests" / "vectors" / "f
 
 
 def read(data, cuts=()):
-    """All frames of the stream, which comes in pieces; and how many bytes wait."""
+    """All frames of the stream, which comes in pieces; and the number of buffered bytes."""
     reader, frames = _frames.FrameReader(), []
     bounds = [0, *sorted(cuts), len(data)]
     for begin, end in zip(bounds, bounds[1:]):

@@ -1,4 +1,4 @@
-"""What is used is the same after many calls as before: a thousand with CLOCHE_TEST_ALL=1, else a sample."""
+"""Resources in use are the same after many calls as before: a thousand with CLOCHE_TEST_ALL=1, else a sample."""
 import asyncio
 import gc
 import os
@@ -12,14 +12,14 @@ CALLS = 1000 if os.environ.get("CLOCHE_TEST_ALL") == "1" else 200
 
 
 def children():
-    """Processes of this one."""
+    """Child processes of this one."""
     with open(f"/proc/self/task/{threading.get_native_id()}/children") as file:
         return len(file.read().split())
 
 
 class Sync(DaemonCase):
     def assert_no_more(self, descriptors_before, threads_before):
-        """Less may be there: a thread of a test before this one may have waited for its daemon's end."""
+        """Fewer are fine: a thread of a test before this one may have waited for its daemon's end."""
         self.assertLessEqual(descriptors(), descriptors_before)
         self.assertLessEqual(threading.active_count(), threads_before)
 
@@ -30,7 +30,7 @@ class Sync(DaemonCase):
             for number in range(CALLS):
                 self.assertEqual(prefix.call(function="f", args=[number]).unwrap(), number)
             self.assertEqual(descriptors(), ours)
-            # Boxes are kept and spared: a few, however many runs there were.
+            # The pool of boxes stays small after any number of runs.
             self.assertLess(len(os.listdir(f"/proc/{self.client.daemon_pid}/fd")), theirs + 40)
         self.assertEqual(self.client._core.waiting, 0)
 

@@ -1,4 +1,4 @@
-"""Host directories under rules, and what becomes of changes. Reported as skipped where a daemon has none of it."""
+"""Host directories under rules, and the treatment of changes. Skipped if the daemon supports none of it."""
 import asyncio
 import contextlib
 import functools
@@ -17,7 +17,7 @@ RULES = cloche.Permissions(rules=[cloche.Rule("*.csv", allow=["create", "modify"
 
 @functools.cache
 def missing():
-    """None, or why this daemon has no mounts or cannot write what changed."""
+    """Return None, or the reason why this daemon has no mounts or cannot write changes."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         pathlib.Path(folder).chmod(0o755)

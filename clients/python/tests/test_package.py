@@ -1,4 +1,4 @@
-"""The package: installed without a network, typed, and its documents true."""
+"""The package: installed without a network, typed, and with correct documentation."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ def run(*command, python_path=HERE, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, env=environment, **options)
 
 
-SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.M)  # -X dev: what asyncio says of a machine that has no time for us
+SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.M)  # -X dev: asyncio's warning on a busy machine
 
 
 def complaints(done):
@@ -138,7 +138,7 @@ class Types(unittest.TestCase):
 
 class Installing(unittest.TestCase):
     def test_with_what_debian_has_and_no_network(self):
-        """The built package is complete: it runs from elsewhere, and says that it is typed."""
+        """The built package is complete: it runs from elsewhere, and is marked as typed."""
         python = "/usr/bin/python3"
         if run(python, "-c", "import setuptools, wheel, pip").returncode:
             if os.environ.get("CLOCHE_MUST_WORK") == "1":

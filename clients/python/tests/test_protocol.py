@@ -1,4 +1,4 @@
-"""What the client does with what a daemon says: a peer of the test's own says it."""
+"""The client's reactions to a daemon, played by a scripted peer."""
 import asyncio
 import copy
 import queue
@@ -14,7 +14,7 @@ from tests.peer import Peer, frame, result
 
 class SyncCase(unittest.TestCase):
     def client(self, script, greet=True, **options):
-        """A client of a daemon that does as the script says."""
+        """A client of a scripted daemon."""
         peer = self.enterContext(Peer(script, greet))
         client = cloche.Cloche(peer.address, **options)
         self.addCleanup(client.close)
@@ -266,7 +266,7 @@ class Told(SyncCase):
 
 class Asked(SyncCase):
     def ask(self, ask, **handlers):
-        """What the client answers when a daemon asks; None when that is after the run's end."""
+        """The client's response to a daemon's request; None after the run's end."""
         answers = []
 
         def script(c):
@@ -427,7 +427,7 @@ class Asked(SyncCase):
             with lock:
                 now[0] += 1
                 most[0] = max(most[0], now[0])
-            three.wait(20)  # so many there are; a fourth would come while they sleep
+            three.wait(20)  # that many in total; a fourth would come while they sleep
             time.sleep(0.01)
             with lock:
                 now[0] -= 1
@@ -436,7 +436,7 @@ class Asked(SyncCase):
 
 
 class Given(SyncCase):
-    """Given up by the caller: what the daemon keeps for it is given back."""
+    """Given up by the caller: the client releases the daemon's data for it."""
 
     def given_up(self, method, answer, use):
         asked = queue.SimpleQueue()
@@ -455,7 +455,7 @@ class Given(SyncCase):
         return asked.get(timeout=10)
 
     def interrupted(self, run):
-        """As a signal would interrupt who waits."""
+        """As if a signal interrupted the waiting thread."""
         run._inbox.put(lambda: 1 // 0)
         return run
 
@@ -505,7 +505,7 @@ class Late(SyncCase):
 
 
 class Owner(_core.Exchange):
-    """Takes all that a daemon may say of a run, as both clients do."""
+    """Decodes everything that a daemon may send about a run, as both clients do."""
 
     def answered(self, message):
         try:
@@ -530,7 +530,7 @@ class Owner(_core.Exchange):
 
 
 class Mutations(unittest.TestCase):
-    """A daemon gone wrong gives errors by name, and nothing else."""
+    """A faulty daemon causes named errors, and nothing else."""
 
     JUNK = (None, True, -1, 0, 1.5, 2**60, "", "x", "result", [], {}, [[]], {"$": 1}, {"$": "bytes", "at": 0, "n": 9},
             {"$": "set", "v": [1, 1]})
@@ -552,7 +552,7 @@ class Mutations(unittest.TestCase):
                 sync={"synced": [], "failed": [], "skipped": []}, changeset="c", stdoutBase64="AA==")}]
 
     def mutated(self, tree, dice):
-        """One of its nodes is another."""
+        """Replaces one of its nodes by another."""
         spots = []
 
         def walk(node):
@@ -569,7 +569,7 @@ class Mutations(unittest.TestCase):
         return tree
 
     def receive(self, change):
-        """How many were refused of those that `change` was done to."""
+        """The number of refused ones among those changed by `change`."""
         refused = 0
         for seed in range(400):
             dice = random.Random(seed)
@@ -639,7 +639,7 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
 
         def script(c):
             first, second = c.expect("call")["id"], c.expect("call")["id"]
-            seen.append(c.expect("cancel")["params"]["id"] == first)  # in front of the answer that the test waits for
+            seen.append(c.expect("cancel")["params"]["id"] == first)  # before the response that the test waits for
             c.send({"id": first, "result": result(status="terminated", success=False)})
             c.send({"id": second, "result": result(result=2)})
             c.end()
@@ -655,7 +655,7 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(((await second).value, seen), (2, [True]))
 
     async def given_up(self, work, begun):
-        """As soon as the daemon knows of it."""
+        """As soon as the daemon has received it."""
         task = asyncio.ensure_future(work)
         await asyncio.to_thread(begun.get, timeout=20)
         task.cancel()

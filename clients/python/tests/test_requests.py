@@ -1,4 +1,4 @@
-"""What is sent, and what is refused before anything is: the message names what was wrong and what was expected."""
+"""Requests as sent, and arguments refused before sending: the message names the fault and the expected value."""
 import pathlib
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""Sandboxes as they are asked for and told of on the wire: a peer of the test's own speaks for the daemon."""
+"""Requests and events of sandboxes on the wire, with a scripted peer as the daemon."""
 import asyncio
 import io
 import pathlib
@@ -28,7 +28,7 @@ PROCESS = {"process": "p1", "pid": 7, "command": "sleep 1", "status": "killed", 
 
 
 def slowly_read(pieces, held):
-    """Tells more than waits for a reader, until it is asked to hold it; goes on when it may."""
+    """Sends more than a reader's buffer holds, until it is paused; continues when resumed."""
     def script(conversation):
         asked = conversation.expect("process.follow")
         for _ in range(pieces):
@@ -45,7 +45,7 @@ def slowly_read(pieces, held):
 
 class PeerCase(unittest.TestCase):
     def box(self, script, name="box"):
-        """A sandbox of a daemon that does as the script says, once it was asked for that."""
+        """A sandbox of a scripted daemon, after its creation."""
         def whole(conversation):
             asked = conversation.expect("sandbox.create")
             conversation.answer(asked, {"sandbox": asked["params"].get("sandbox", "made-up"), "state": "running", "created": True})
@@ -56,7 +56,7 @@ class PeerCase(unittest.TestCase):
         return client.sandbox(name)
 
     def asked(self, answer, use, attachments=b""):
-        """What use(box) sends: the parameters, and what it gave."""
+        """The request that use(box) sends: the parameters, and the result."""
         seen = queue.SimpleQueue()
 
         def script(conversation):
@@ -89,7 +89,7 @@ class Asked(PeerCase):
         self.assertEqual((done.output, done.cwd, done.duration_ms), ("o1", "/workspace", 1.5))
 
     def test_one_request_each(self):
-        """Method and parameters of everything that is one request; the answer is not looked at here."""
+        """Method and parameters of every operation with one request; the response is not checked here."""
         rows = [
             (lambda box: box.info(), "sandbox.get", {}),
             (lambda box: box.update(idle_ms=5, network=cloche.Network()), "sandbox.update", {"idleMs": 5, "network": {"allow": [], "deny": []}}),

@@ -80,7 +80,7 @@ class Python(DaemonCase):
             self.sandbox.execute("1", timeout=-1)
 
     def test_the_timeout_covers_the_start(self):
-        """A daemon that takes the request and never begins it."""
+        """A daemon that accepts the request and never starts it."""
         ours, theirs = cloche.SubprocessSandbox(self.client, timeout=300), cloche.SubprocessSandbox(self.client)
         write, self.client._write = self.client._write, lambda data: None
         try:
@@ -130,7 +130,7 @@ class Python(DaemonCase):
         self.assertEqual(self.sandbox.execute("return 1").result, 1)
 
     def test_terminate_before_the_run_is_known(self):
-        """As from a tool that is called while the client still waits to hear that the run has begun."""
+        """As from a tool that is called before the client knows that the run has started."""
         start, cancelled = self.client._start, []
 
         def late(request):

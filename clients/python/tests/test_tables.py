@@ -1,4 +1,4 @@
-"""What is generated is what the tables say, and every class can be had by its name."""
+"""Generated files agree with the tables, and every class is exported."""
 import builtins
 import pathlib
 import pickle

@@ -1,4 +1,4 @@
-"""The shared vectors of tests/vectors, Python's own types, and what hostile code may send."""
+"""The shared vectors of tests/vectors, Python's own types, and hostile values."""
 import array
 import base64
 import collections
@@ -26,7 +26,7 @@ def vectors(*names):
 
 
 def roomy(convert, *args):
-    """The tests' own helpers nest deeper than the client's code, which must do with Python's limit."""
+    """The tests' own helpers recurse more deeply than the client's code, which must work within Python's limit."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(5000)
     try:
@@ -36,7 +36,7 @@ def roomy(convert, *args):
 
 
 def outward(tree, attachments):
-    """The text form as the framed form: bytes move into the attachments."""
+    """Converts the text form to the framed form: bytes move into the attachments."""
     if isinstance(tree, list):
         return [outward(item, attachments) for item in tree]
     if not isinstance(tree, dict):
@@ -54,7 +54,7 @@ def outward(tree, attachments):
 
 
 def inward(tree, attachments):
-    """The framed form as the text form."""
+    """Converts the framed form to the text form."""
     if isinstance(tree, list):
         return [inward(item, attachments) for item in tree]
     if not isinstance(tree, dict):
@@ -274,7 +274,7 @@ class OwnTypes(unittest.TestCase):
 
 
 class Numpy(unittest.TestCase):
-    """By the names of its classes: numpy itself need not be there."""
+    """By the names of its classes: numpy itself need not be installed."""
 
     def fake(self, name, **fields):
         return type(name, (), {"__module__": "numpy", **fields})()

@@ -1,4 +1,4 @@
-"""Not a test: what mypy is to find nothing in, and beneath it what it is to find."""
+"""Not a test: first code without errors for mypy, then code with errors that it must find."""
 from typing import assert_type
 
 import cloche

@@ -26,7 +26,7 @@ const PROTOCOL = 1
 
 export interface ConnectOptions extends DaemonOptions {
   signal?: AbortSignal
-  /** The time for the daemon to greet, in ms. */
+  /** Time limit for the daemon's greeting, in ms. */
   connectTimeoutMs?: number
 }
 
@@ -93,13 +93,13 @@ export interface RunHooks {
   imports?: Record<string, ModuleDeclaration>
   handlers?: Handlers
   call?: Listener['call']
-  /** The result's value is as JSON has it. */
+  /** The result's value is plain JSON. */
   isJson?: boolean
-  /** Arguments of the host's functions are as JSON has them. */
+  /** Arguments of the host's functions are plain JSON. */
   hasJsonArguments?: boolean
-  /** Views of one buffer in what is declared stay that. */
+  /** Views of one buffer in a declaration keep sharing it. */
   views?: boolean
-  /** Bodies that the code still makes come piece by piece (spec/agent.md, Bodies): the stream of one, by its number. */
+  /** Unfinished bodies come piece by piece (spec/agent.md, Bodies): returns the stream of one, by its number. */
   streamOf?: (number: unknown) => ReadableStream<Uint8Array>
 }
 
@@ -115,22 +115,22 @@ const targetOf = (value: unknown): string[] => {
   return value
 }
 
-/** The host function that stands there, its answer encoded. */
+/** Calls the host function at a target; returns its result, encoded. */
 async function callHandler (handlers: Handlers, target: string[], args: unknown[], kwargs: Record<string, unknown>): Promise<Outgoing> {
   const handler = handlers.get(handlerKey(target))
   if (handler === undefined) throw new ReferenceError(`${target.slice(1).join('.')} is no function of the host`)
-  // Languages with keywords have them last, as an object.
+  // Languages with keywords pass them last, as an object.
   return await encodeAnswer(await handler(...args, ...Object.keys(kwargs).length > 0 ? [kwargs] : []))
 }
 
-/** A connection to cloched: runs, prefixes, and what there is to ask. */
+/** A connection to cloched: runs, prefixes, sandboxes and syncs. */
 export class Cloche implements AsyncDisposable {
   /** The daemon's greeting. */
   readonly server: {
     server: string
     version: string
     protocol: number
-    /** Guards that are not enforced there. */
+    /** Guards that are not in force there. */
     missing: string[]
   }
   private readonly connection: Connection
@@ -149,7 +149,10 @@ export class Cloche implements AsyncDisposable {
     this.hearers = parts.hearers
   }
 
-  /** To a daemon that runs (`socket`, or `host`, `port` and `token`), or to one of our own, which ends with this client. */
+  /**
+   * Connects to a running daemon (`socket`, or `host`, `port` and `token`), or starts one, which
+   * ends with this client.
+   */
   static async connect (options: ConnectOptions = {}): Promise<Cloche> {
     checkKnown('connect', options, connectNames)
     const link = await reach(options, options.signal)
@@ -167,17 +170,17 @@ export class Cloche implements AsyncDisposable {
     }
   }
 
-  /** False when the connection has ended. */
+  /** False if the connection has ended. */
   get alive (): boolean {
     return this.connection.isOpen
   }
 
-  /** The process of a daemon of our own. */
+  /** The process id of a daemon that this client has started. */
   get pid (): number | undefined {
     return this.link.pid
   }
 
-  /** Resolves to the reason when the connection has ended. */
+  /** Resolves to the reason after the connection has ended. */
   get ended (): Promise<string> {
     return this.connection.ended
   }
@@ -190,7 +193,7 @@ export class Cloche implements AsyncDisposable {
     return await this.run<T>('call', request, options)
   }
 
-  /** Runs a script: its streams and exit code are the answer. */
+  /** Runs a script: its streams and exit code are the result. */
   async script (request: ScriptRequest, options: RunOptions = {}): Promise<Result<undefined>> {
     checkRun('script', request, options, scriptNames)
     return await this.run<undefined>('script', request, options)
@@ -267,7 +270,7 @@ export class Cloche implements AsyncDisposable {
     }
   }
 
-  // Given up: it must not go on for nobody.
+  // Cancelled requests must not go on without a caller.
   private async revocable (id: number, method: string, make: (attachments: Attachments) => Json, { signal, timeoutMs }: Waiting): Promise<Received> {
     let isSent = false
     const outgoing = (): Outgoing => {
@@ -284,13 +287,13 @@ export class Cloche implements AsyncDisposable {
   }
 
   private cancel (id: number): void {
-    // The run's own answer says how it ended, and a lost connection is told there too.
+    // The run's own response has its status, and reports a lost connection too.
     this.ask('cancel', () => ({ id })).catch(() => {})
   }
 
   // -- sandboxes
 
-  /** The sandbox of that name: made, or started again, when it is first asked for something. */
+  /** The sandbox of that name: created, or restarted, on its first request. */
   sandbox (name: string): SandboxHandle {
     return this.sandboxes.get(name)
   }
@@ -318,7 +321,7 @@ export class Cloche implements AsyncDisposable {
     return new Asking<T, E>(line, this.connection.nextId(), make, ({ body, incoming }) => incoming.decode(body) as T)
   }
 
-  // -- questions
+  // -- other requests
 
   async languages (options: AskOptions = {}): Promise<Language[]> {
     return (await this.plain<{ languages: Language[] }>('languages', {}, options)).languages
@@ -345,7 +348,7 @@ export class Cloche implements AsyncDisposable {
     await this.plain('prefix.dispose', { prefix }, options)
   }
 
-  /** Writes changes to the host's directories, as one transaction; with `dryRun` says what would be done. */
+  /** Writes changes to the host's directories, as one transaction; with `dryRun` returns the steps instead. */
   async sync (request: SyncRequest & { dryRun: true }, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncPlan>
   async sync (request: SyncRequest, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncOutcome>
   async sync (request: SyncRequest, options: AskOptions & Pick<RunOptions, 'events'> = {}): Promise<SyncOutcome | SyncPlan> {
@@ -382,7 +385,10 @@ export class Cloche implements AsyncDisposable {
 
   // -- the end
 
-  /** Ends the connection, and with it every run and unnamed prefix of this client; a daemon of our own is waited for. */
+  /**
+   * Ends the connection, and with it every run and unnamed prefix of this client; waits for a
+   * daemon that it has started.
+   */
   async close (): Promise<void> {
     this.connection.close('the client was closed')
     await endLink(this.link, CLOSE_WAIT_MS)
@@ -393,7 +399,7 @@ export class Cloche implements AsyncDisposable {
   }
 }
 
-/** Bodies of requests and responses in what is sent are read first, for as long as the caller waits. */
+/** Bodies of requests and responses in the params are read first, within the caller's timeout. */
 async function withBodies<T> (ask: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (;;) {
     try {
@@ -417,7 +423,7 @@ async function orAborted (reading: Promise<void>, signal: AbortSignal | undefine
   }
 }
 
-/** A daemon of ours ends with its connection; one that hangs, or is no cloched at all, is ended. */
+/** A started daemon ends with its connection; one that hangs, or is no cloched at all, is killed. */
 async function endLink (link: Link, waitMs: number): Promise<void> {
   await within(link.gone, waitMs)
   link.kill()
@@ -449,7 +455,7 @@ const hostOf = ({ globals, imports }: Pick<RunRequest, 'globals' | 'imports'>): 
 const namesOf = (listeners: object): string[] =>
   Object.entries(listeners).filter(([, listener]) => listener !== undefined).map(([name]) => name)
 
-/** The mount says which events somebody waits for. */
+/** The mount lists the events that have listeners. */
 function withEvents<T extends { mount?: unknown }> (request: T, { events = {}, onPermissionDenied }: RunOptions): T {
   const names = namesOf({ ...events, permissionDenied: onPermissionDenied })
   return request.mount === undefined || names.length === 0 ? request : { ...request, mount: { ...request.mount as object, events: names } }
@@ -473,7 +479,7 @@ async function greet (
   return server
 }
 
-/** The daemon's questions, handed to the run they are about. */
+/** Requests from the daemon, passed to the run they are about. */
 class Answers implements Peer {
   constructor (private readonly listeners: Map<number, Listener>, private readonly hearers: Hearers) {}
 
@@ -521,14 +527,14 @@ async function beforeSync ({ options }: Listener, change: Change): Promise<Outgo
   return outgoingOf((attachments) => encodeMembers(answer, attachments))
 }
 
-/** A listener's exception is its own affair: it is raised where the process hears of it, and the connection goes on. */
+/** An exception of a listener is thrown from the event loop, and the connection goes on. */
 function guarded (listener: ((...args: never[]) => void) | undefined, args: () => unknown[]): void {
   if (listener === undefined) return
   const given = args()
   queueMicrotask(() => { listener(...given as never[]) })
 }
 
-/** Set-up code that was run once; every run is forked from it and sees its state. */
+/** Set-up code that has run once; every run is forked from it and sees its state. */
 export class Prefix implements AsyncDisposable {
   private isDisposed = false
 
@@ -561,7 +567,7 @@ export class Prefix implements AsyncDisposable {
     return await this.client.run<T>(method, { language: this.language, ...request }, options, all, { prefix: this.wireId })
   }
 
-  /** Runs that were started go on. */
+  /** Disposes of the prefix. Runs in progress go on. */
   async dispose (): Promise<void> {
     if (this.isDisposed) return
     this.isDisposed = true

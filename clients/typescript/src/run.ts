@@ -1,4 +1,4 @@
-// A run as callers ask for it, and what it came to.
+// The requests for runs, and their results.
 import type { NetworkDecision, NetworkPolicy } from './sandbox/answers.js'
 import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
@@ -9,13 +9,13 @@ import { type Attachments, encode } from './internal/encode.js'
 import { isPlainObject } from './internal/host.js'
 import { type Json, MalformedValueError, UnmakeableValueError } from './internal/values.js'
 
-/** A file placed in the box: its content, or what it is. */
+/** A file placed in the box: its content, or its kind. */
 export type FileSource =
   string | Uint8Array | { content: string | Uint8Array, mode?: number } | { directory: true, mode?: number } | { symlink: string }
 
 export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
 
-/** Its own options take the place of those of the whole. */
+/** Its own options override those of the whole mount. */
 export interface MountedDirectory extends Pick<MountOptions, 'permissions' | 'loading' | 'security' | 'onPermissionDenied'> {
   path: string
   kind?: 'directory' | 'file'
@@ -30,7 +30,7 @@ export interface MountOptions {
     exclude?: string[]
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
-  /** allowAbort false: when beforeSync says abort, its change alone is skipped. */
+  /** allowAbort false: if beforeSync returns abort, its change alone is skipped. */
   sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', links?: 'any' | 'inside', allowAbort?: boolean }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
@@ -53,7 +53,7 @@ export interface Change {
   /** Milliseconds since 1970. */
   timestamp: number
   mode?: number
-  /** The mode or the time changed, and no content. */
+  /** The mode or the time changed, but not the content. */
   attributesOnly?: boolean
   /** The two names of a rename, of which one is deleted and one created. */
   renamedFrom?: string
@@ -82,9 +82,9 @@ export interface SyncEvents {
 }
 
 export interface RunOptions {
-  /** Given up: the run is cancelled, and its result has status `terminated`. */
+  /** Aborting cancels the run: its result has status `terminated`. */
   signal?: AbortSignal
-  /** The time to wait for the answer, in ms; the run itself ends by its limits. */
+  /** Timeout for the response, in ms; the run itself ends by its limits. */
   timeoutMs?: number
   /** Output as it comes. */
   onOutput?: (output: Output) => void
@@ -97,12 +97,15 @@ export interface SyncOutcome {
   synced: string[]
   failed: Array<{ path: string, error: unknown }>
   skipped: Array<{ path: string, reason?: string }>
-  /** Files of the host that differ from those the run found. */
+  /** Files of the host that changed since the run read them. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
-  /** The change at which beforeSync said abort, and why: nothing was written, and all are among the skipped ones. */
+  /**
+   * The change at which beforeSync returned abort, and the reason: nothing was written, and all are
+   * among the skipped ones.
+   */
   aborted?: { path?: string, reason: string }
-  /** Why nothing was synced at all. */
+  /** The reason if nothing was synced at all. */
   error?: unknown
 }
 
@@ -120,7 +123,7 @@ export interface RunRequest {
   /** Rules for the connections of the run; absent: it has none. Such a run is started cold. */
   network?: NetworkPolicy
   limits?: Limits
-  /** Forked from a warm interpreter instead of started cold; by default where the language can. */
+  /** Forked from a prewarmed interpreter instead of started cold; by default if the language can. */
   warm?: boolean
   /** Functions call the host; plain objects that hold functions are objects; all else are constants. */
   globals?: Record<string, unknown>
@@ -131,7 +134,7 @@ export interface RunRequest {
 }
 
 export interface CallRequest extends RunRequest {
-  /** When absent: the one public function of the code; without one the code is the function's body. */
+  /** If absent: the one public function of the code; without one the code is the function's body. */
   function?: string
   args?: readonly unknown[] | Record<string, unknown>
   kwargs?: Record<string, unknown>
@@ -163,7 +166,7 @@ export interface Usage {
   stderrBytes: number
   /** The processor time of an evaluated module's code alone, without its box. */
   evaluationCpuMs?: number
-  /** The size of an evaluated module's JavaScript heap when it had ended. */
+  /** The size of an evaluated module's JavaScript heap at its end. */
   heapUsedBytes?: number
 }
 
@@ -174,14 +177,17 @@ export interface Result<T = unknown> {
   error?: RunFailure
   stdout: string
   stderr: string
-  /** When the output is not UTF-8: what it really was. */
+  /** If the output is not UTF-8: its bytes. */
   stdoutBytes?: Uint8Array
   stderrBytes?: Uint8Array
   exitCode: number
   files: { created: Change[], modified: Change[], deleted: Change[], denied?: Denial[] }
   /** The lines of an evaluated module, one entry a call of console. */
   console?: { stdout: string[], stderr: string[] }
-  /** The outcome of the work of `waitUntil`, of an evaluated module that called it, and the numbers of lines and calls before that work. */
+  /**
+   * The outcome of the work of `waitUntil`, for an evaluated module that called it, and the numbers
+   * of lines and calls before that work.
+   */
   late?: {
     status: 'settled' | 'truncated' | 'failed'
     durationMs: number
@@ -191,7 +197,7 @@ export interface Result<T = unknown> {
     bridgeCalls: number
     error?: { name: string, message: string }
   }
-  /** With batch sync: what was written. */
+  /** With batch sync: the changes written. */
   sync?: SyncOutcome
   /** With a mount: holds the contents until it is dropped, or the client closed. */
   changeset?: string
@@ -202,14 +208,14 @@ export interface Result<T = unknown> {
     limitsHit: string[]
     limits: Record<string, number | null>
     warnings: string[]
-    /** With `network`: what was refused, each once. */
+    /** With `network`: refused connections, each once. */
     network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }>, lost: number }
   }
 }
 
 // -- out
 
-/** Members that are undefined are absent, at any depth of plain data. */
+/** undefined members are absent, at any depth of plain data. */
 export function present (value: unknown): unknown {
   if (Array.isArray(value)) return value.map(present)
   if (!isPlainObject(value)) return value
@@ -242,7 +248,8 @@ export function encodeRun (request: object, parts: WireParts, attachments: Attac
     }
   }
   for (const name of PLAIN) put(name, present(name === 'schema' ? schema : (rest as Record<string, unknown>)[name]), false)
-  // A schema, or arguments by name or index, look into what is given: identity cannot be kept there (spec/signatures.md).
+  // A schema, or arguments by name or index, need access to the parts: identity cannot be kept
+  // there (spec/signatures.md).
   const isPositional = Array.isArray(args) && schema === undefined
   put('args', args, isPositional)
   put('kwargs', kwargs, isPositional || args === undefined)
@@ -269,7 +276,7 @@ function decodeFiles (files: unknown, decode: (value: unknown) => unknown): Resu
 
 const fromBase64 = (text: unknown): Uint8Array => new Uint8Array(Buffer.from(String(text), 'base64'))
 
-/** isJson: the result's value is as JSON.parse gives it, instead of a rich one. */
+/** isJson: the result's value is plain, as from JSON.parse, instead of a rich one. */
 export function decodeResult<T> (received: Received, isJson = false): Result<T> {
   try {
     return resultOf<T>(received, isJson)

@@ -1,4 +1,4 @@
-// The core client against the real daemon: what there is, cancelling at every stage, ends, and that nothing is left.
+// The core client against the real daemon: its methods, cancelling at every stage, ends, and no leftovers.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -86,7 +86,7 @@ describe('client', real, () => {
       const ending = new AbortController()
       const running = client.call(slow, { signal: ending.signal })
       ending.abort()
-      // Nothing was sent yet, or it was: either way it ends.
+      // The request may have been sent or not: either way it ends.
       return running.then(({ status }) => assert.equal(status, 'terminated'), (thrown) => assert.equal(thrown, ending.signal.reason))
     })
     for (const ms of [1, 3, 10, 30]) test(`after ${ms} ms`, () => ended(client.call(slow, { signal: AbortSignal.timeout(ms) })))
@@ -237,7 +237,7 @@ describe('client', real, () => {
   })
 
   describe('nothing is left', () => {
-    /** Node closes what it no longer uses a little later, also what was there before. */
+    /** Node closes unused objects a little later, including older ones. */
     const fallsTo = async (count, most) => {
       for (const until = Date.now() + 20000; count() > most && Date.now() < until;) await new Promise((resolve) => setTimeout(resolve, 20))
       assert.ok(count() <= most, `${count()} are left of ${most}`)

@@ -60,7 +60,7 @@ test('a program is found where PATH of ordinary users does not lead, and an erro
     mkdirSync(path.join(folder, 'sbin'))
     writeFileSync(program, '#!/bin/sh\n')
     chmodSync(program, 0o755)
-    // The tree this file lies in may have a build, which comes first.
+    // The tree of this file may have a build, which comes first.
     const found = findDaemon(undefined, { PATH: `${folder}/bin` })
     assert.ok(found === program || /build[^/]*\/cloched$/.test(found), found)
     const alone = spawnSync(process.execPath, ['--input-type=module', '-e', 'import { findDaemon } from "./internal/daemon.js"; try { console.log(findDaemon()) } catch ({ message }) { console.log(message) }'], {

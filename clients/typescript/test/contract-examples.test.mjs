@@ -1,4 +1,4 @@
-// Whole programs, as the READMEs of the executor and subprocess packages have them: one import line is another, and nothing else.
+// Whole programs from the READMEs of the executor and subprocess packages: only one import line differs.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// The examples, run as users run them. They are TypeScript, whose types `npm run types` has checked.
+// The examples, run like users run them. They are TypeScript; `npm run types` has checked their types.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// The parts that users of the executor build with: signatures, trees in memory, generators, a sync of their own.
+// The parts for users of the executor: signatures, trees in memory, generators, a sync of their own.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Where calls run and what they see: any absolute directory, mounts in all their forms, patterns in both meanings.
+// The file system of calls: any absolute directory, mounts in all their forms, patterns in both meanings.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

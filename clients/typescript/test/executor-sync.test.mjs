@@ -1,4 +1,4 @@
-// syncFiles: what the caller chose is written, wherever it is to go.
+// syncFiles writes exactly the caller's choice, to any target.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,6 @@
-// An agent that its code took over: what it may then say of bodies and lines, and what the engine and the client make of that. The agent here runs what
-// the code's first line tells it, outside of the bare realm.
+// An agent that its code took over: its possible messages about bodies and lines, and the reactions
+// of the engine and the client. The agent here follows the code's first line, outside of the bare
+// realm.
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -91,7 +92,7 @@ describe('an agent that was taken over', real, () => {
       [[1, 0, 0, 0, 255, 255, 255, 255], []], // a size beyond the memory
       [[1, 0, 0, 0, 9, 0, 0, 0, 255, 255, 255, 255, 65], []], // a line beyond its size
       [[1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 255], []], // no text
-      [[0, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 65], []], // a number that was there
+      [[0, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 65], []], // a number that was used before
       [[1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 65], ['A']]
     ]
     for (const [bytes, lines] of cases) {

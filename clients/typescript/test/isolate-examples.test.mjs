@@ -1,4 +1,4 @@
-// The examples of the isolate package and of its fetch package, typed in as their users have them: one import line is another, and nothing else.
+// The examples of the isolate package and of its fetch package: only one import line differs.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createSafeFetch, createSandbox } from 'cloche/isolate'
@@ -180,7 +180,7 @@ describe('the isolate package\'s examples', real, () => {
   test('what cannot cross: functions as arguments, functions and promises as exports', async () => {
     const fatal = await sandbox.run({ code: 'try { await f(() => 1) } catch {} export default "went on"', globals: { f: () => 1 } })
     assert.equal(fatal.error.code, 'ERR_FUNCTION_ARGUMENT_NOT_SUPPORTED')
-    // The last era skips such exports; where eras contradict each other the ones before hold (README.md).
+    // The last era skips such exports; if eras contradict each other the earlier ones hold (README.md).
     for (const code of ['export const f = () => 1', 'export class C {}', 'export const s = Symbol("s")', 'export const p = Promise.resolve(1)']) {
       assert.equal((await sandbox.run({ code })).error.code, 'ERR_EXPORT_NOT_SERIALIZABLE', code)
     }

@@ -1,4 +1,5 @@
-// The isolate contract where its users stumbled: texts that are not Unicode, streams, the last era's values, limits and ends.
+// The isolate contract in cases that troubled its users: texts that are not Unicode, streams, the
+// last era's values, limits and ends.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -159,7 +160,7 @@ describe('isolate, to the letter', real, () => {
       const code = 'export default new Response((async function * () { for (let i = 0; i < 1000; i++) { await f(); yield "x".repeat(10_000) } })())'
       const response = await value(code, { globals: { f: () => { made++ } }, limits: { maxBridgeCalls: 0 } })
       await until(() => made > 20, 'what fits was made')
-      // Were there no bound, this run would make pieces all the time.
+      // Without a bound, this run would produce pieces all the time.
       assert.equal(await value('for (let i = 0; i < 100; i++) await f(); export default 1', { globals: { f: () => 1 }, limits: { maxBridgeCalls: 0 } }), 1)
       assert.ok(made <= 60, `${made} pieces of 10,000 bytes were made`)
       assert.equal((await response.text()).length, 10_000_000)
@@ -309,7 +310,7 @@ describe('isolate, to the letter', real, () => {
       const busy = await run('const end = Date.now() + 80; while (Date.now() < end); export default 1')
       assert.ok(idle.cpuTimeMs > 0 && idle.heapUsedBytes > 0 && busy.cpuTimeMs > idle.cpuTimeMs)
       assert.ok((await run('throw new Error("x")')).cpuTimeMs > 0)
-      // Ended from outside: the box's start, which takes some milliseconds, is not in it either.
+      // Measured from outside: the box's start, which takes some milliseconds, is not included either.
       const { meta: { usage } } = await client.evaluate({ language: 'javascript', code: 'await new Promise((resolve) => setTimeout(resolve, 60_000))', limits: { wallMs: 300 } })
       assert.ok(usage.evaluationCpuMs >= 0 && usage.evaluationCpuMs < usage.cpuMs, JSON.stringify(usage))
     })

@@ -429,7 +429,7 @@ describe('isolate', real, () => {
       await own.dispose()
     })
     test('disposed while a run is under way: it rejects with that', async () => {
-      const own = await createSandbox({ daemonArgs: ['--max-saved', '1'] }) // a daemon that no other sandbox uses
+      const own = await createSandbox({ daemonArgs: ['--max-saved', '1'] }) // a daemon without other sandboxes
       let begun
       const isRunning = new Promise((resolve) => { begun = resolve })
       const ended = assert.rejects(own.run({ code: 'begun(); await new Promise(() => setInterval(() => {}, 1000))', globals: { begun } }), { name: 'StateError', message: 'the sandbox is disposed' })
@@ -462,7 +462,7 @@ describe('isolate', real, () => {
       assert.equal((await sandbox.stats()).prefixes[prefix.id], undefined)
     })
     test('the daemon killed mid-run: every run rejects by name, alive is false, the next sandbox has a new one', async () => {
-      // Without a client a sandbox has the process's shared daemon: what is started now is that.
+      // Without a client a sandbox uses the process's shared daemon: a newly started one is that.
       const before = daemons()
       const own = await createSandbox()
       const [pid] = daemons().filter((one) => !before.includes(one))

@@ -1,4 +1,4 @@
-// Options that there are not are refused by name, in every call, with the nearest one as a hint; what is undefined counts as absent.
+// Unknown options are refused by name, in every call, with the nearest one as a hint; undefined counts as absent.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Cloche } from 'cloche'

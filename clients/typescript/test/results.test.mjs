@@ -1,4 +1,4 @@
-// What a display becomes in the sandbox façade, whatever a guest sends.
+// Displays in the sandbox façade, for all data a guest may send.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fieldsOf, plain, Result } from '../dist/sandbox/results.js'

@@ -1,4 +1,4 @@
-// Contexts through the client's own noun, and the code interpreter of the sandbox façade, against the real daemon.
+// Contexts through the client's own classes, and the code interpreter of the sandbox façade, against the real daemon.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { Cloche, ContextEndedError, ContextHandle, NotFoundError } from 'cloche'

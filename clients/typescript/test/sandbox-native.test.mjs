@@ -1,4 +1,4 @@
-// The operations of spec/sandbox.md through the client's own noun, against the real daemon.
+// The operations of spec/sandbox.md through the client's own classes, against the real daemon.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { Cloche } from 'cloche'
@@ -53,7 +53,7 @@ describe('sandboxes of a client', real, () => {
   test('output as it comes; what does not fit is read by the page', async () => {
     const asking = box.exec({ command: 'for i in 1 2 3; do echo $i; until [ -e /tmp/heard-$i ]; do sleep 0.01; done; done; echo end >&2', stream: true })
     const told = []
-    for await (const event of asking) { // it goes on once it was heard
+    for await (const event of asking) { // it goes on after the event was received
       told.push(event)
       if (event.about.stream === 'stdout') await box.file.write({ path: `/tmp/heard-${text([event]).trim()}`, content: '' })
     }

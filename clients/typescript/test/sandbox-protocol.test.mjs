@@ -1,4 +1,4 @@
-// Requests that tell events, against a daemon that says what a test has it say; and what is pure in the sandbox façade.
+// Requests with events, against a scripted daemon; and the pure parts of the sandbox façade.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// The vectors all languages share, and what the client adds: classes of the Web, stacks that stay here.
+// The vectors shared by all languages, and the client's additions: classes of the Web, stacks that stay here.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -49,7 +49,7 @@ for (const vector of vectors('values.json')) {
   })
 }
 for (const vector of vectors('rich.json')) {
-  // A URL is one here (see below), where the bare vectors know of no class.
+  // A URL is one here (see below), while the bare vectors have no classes.
   if (vector.name === 'class') continue
   const refused = vector.unsupported?.includes('javascript')
   test(`rich: ${vector.name} ${refused ? 'is refused' : 'comes back'}`, () => {

@@ -1,4 +1,4 @@
-"""The Bash agent, a shell of its own for each call unless a test says otherwise.
+"""The Bash agent, a shell of its own for each call by default.
 
 CLOCHE_BUILD names the build directory, which has cloche-bash.so; CLOCHE_TEST_BASH another bash."""
 import os

@@ -251,7 +251,7 @@ class Host(AgentCase):
     """The test is the host."""
 
     def ask(self, code, answers, globals=None, imports=None, **params):
-        """The answer to the call, and what the host was asked."""
+        """The response to the call, and the requests to the host."""
         agent = Agent()
         asked = []
         agent.tell("call", **agent.call_params(code=code, globals=globals or {}, imports=imports or {}, **params))

@@ -1,4 +1,4 @@
-"""Cells in a live shell: what they see, show, print and ask, and how they fail."""
+"""Cells in a live shell: their view, output, displays and input, and their failures."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ class BashCase(SharedContextCase):
         return Context(Agent())
 
     def printed(self, code, lines=(), **params):
-        """By a cell that runs well; what it displays is in the context."""
+        """The output of a cell that succeeds; its displays are in the context."""
         self.run_cell(code, lines, **params)
         self.run_cell("echo '<end>'")
         return self.context.printed("<end>\n")[:-len("<end>\n")]

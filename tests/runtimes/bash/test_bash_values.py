@@ -1,4 +1,4 @@
-"""The shared vectors of tests/vectors, and what becomes of values in the shell."""
+"""The shared vectors of tests/vectors, and the form of values in the shell."""
 import json
 import unittest
 
@@ -49,7 +49,7 @@ class Vectors(unittest.TestCase):
                 self.assertEqual(answer["error"]["data"]["type"], "ResultError", answer)
 
     def test_rich(self):
-        """References stand twice; what holds itself is refused."""
+        """Shared containers are repeated; cyclic ones are refused."""
         for vector in vectors("rich"):
             with self.subTest(vector["name"]):
                 answer, _ = self.echo([vector["value"]])
@@ -65,7 +65,7 @@ class Vectors(unittest.TestCase):
 
 class Words(AgentCase):
     def word(self, value, attachments=b""):
-        """What the function sees."""
+        """The function's view of the value."""
         answer, _ = self.answer_and_attachments("f() { printf '<%s>' \"$1\"; }", value, attachments=attachments)
         return answer["result"]["value"][1:-1] if "result" in answer else answer["error"]["message"]
 

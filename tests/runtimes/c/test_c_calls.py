@@ -1,4 +1,4 @@
-"""Functions of C: how arguments are fitted, every kind of type, what is refused and how that is said."""
+"""Functions of C: fitting of arguments, every kind of type, refusals and their messages."""
 import unittest
 
 from native_agent import Agent, AgentCase
@@ -364,7 +364,7 @@ int f(const char *text) { return text >= arena && text < arena + sizeof(arena) &
 
 
 class Build(AgentCase):
-    """What was built is kept by the engine: it holds while nothing of what it was made of has changed."""
+    """The engine stores builds: one is valid while none of its dependencies has changed."""
     SOURCE = "#include <stdio.h>\nint add(int x, int y) { return x + y; }"
 
     def build(self, artifact=None, code=SOURCE, language="c", **params):

@@ -142,7 +142,8 @@ int which(multimap<string, int>) { return 4; }
 
 
 class Library(AgentCase):
-    """Each function changes what it got, so that what was made here is used, grown and freed by the library's own code."""
+    """Each function changes its argument, so that objects made here are used, grown and freed by
+    the library's own code."""
     language = "cpp"
     CODE = HEAD + """
 string joined(string a, const string &b, string_view c) { a += b; a += c; return a; }
@@ -275,7 +276,7 @@ int later(const map<string, int> *m = nullptr) { return m ? 1 : 0; }
 
 
 class Overloads(AgentCase):
-    """Each function says which one it is."""
+    """Each function returns its own name."""
     language = "cpp"
     CODE = HEAD + """
 #define IS(name, text, ...) string name(__VA_ARGS__) { return text; }

@@ -1,4 +1,5 @@
-"""The shared vectors of tests/vectors: what a type of C or C++ can hold comes back as it was; what it cannot is refused by name."""
+"""The shared vectors of tests/vectors: values that a type of C or C++ can hold come back unchanged;
+others are refused by name."""
 import unittest
 
 from native_agent import AgentCase  # in front: it finds the next
@@ -87,7 +88,7 @@ std::map<long, std::string> pairs(std::map<long, std::string> x) { return x; }
                 self.assertIn("error", self.answer("text", vector["value"]))
 
     def test_references(self):
-        """Shared values stand twice; what holds itself is refused."""
+        """Shared values are repeated; cyclic ones are refused."""
         shared = [["a"], {"$": "ref", "n": 2}]
         answer = self.program.request(code="#include <string>\n#include <vector>\nstd::vector<std::vector<std::string>> f(std::vector<std::vector<std::string>> x) { x[0][0] = \"b\"; return x; }", args=[shared])
         self.assertEqual(answer[0]["result"]["value"], [["b"], ["a"]])

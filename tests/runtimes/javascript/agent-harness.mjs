@@ -13,9 +13,9 @@ function frame (message, attachments = []) {
   return Buffer.concat([head, json, bytes])
 }
 
-// `bridge(params, attachments)`: what the host answers, {value} and maybe attachments, or throws {name, message, fields}.
-// `agent`: the file of a runtime that shares this one's.
-// `input(params)`: what the host answers to a question for input: text, or throws {message}; undefined: nothing.
+// `bridge(params, attachments)`: the host's response, {value} and optionally attachments, or throws
+// {name, message, fields}. `agent`: the file of a runtime that shares this one's. `input(params)`:
+// the host's response to a request for input: text, or throws {message}; undefined: nothing.
 export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ value: args }), input = () => '', asTemplate = false, cwd = '/tmp', env = {} } = {}) {
   const flags = ['--experimental-vm-modules', '--no-warnings', ...asTemplate ? ['--single-threaded', '--v8-pool-size=0', '--no-memory-reducer', '-r', fake] : []]
   const child = spawn(process.execPath, [...flags, agent], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], cwd, env: { ...process.env, ...env } })
@@ -74,7 +74,7 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
   for (const name of ['stdout', 'stderr']) child[name].on('data', (text) => { output[name] += text })
   child.on('exit', (code, signal) => waiting?.reject(new Error(`the agent ended (${code ?? signal}): ${output.stderr}`)))
 
-  const ended = new Promise((resolve) => child.on('close', resolve)) // and what it printed has been read
+  const ended = new Promise((resolve) => child.on('close', resolve)) // and its output was read
 
   const ask = (method, params = {}, attachments = []) => new Promise((resolve, reject) => {
     waiting = { resolve, reject }

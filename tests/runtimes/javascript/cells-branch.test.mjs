@@ -1,4 +1,5 @@
-// Contexts that are forked: what stands in the way, and how both sides go on. The fork itself is not here (tests/daemon).
+// Contexts that are forked: fork blockers, and the state of both sides afterwards. The fork itself
+// is not here (tests/daemon).
 import assert from 'node:assert/strict'
 import { existsSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'

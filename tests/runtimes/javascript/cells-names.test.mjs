@@ -1,4 +1,4 @@
-// Contexts: what cells declare, and what of it later ones see.
+// Contexts: declarations of cells, and their visibility in later ones.
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Contexts: what cells show, print and ask, how they fail, and how they are interrupted.
+// Contexts: displays, output and input of cells, their failures, and interrupts.
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, unlinkSync } from 'node:fs'
 import { test } from 'node:test'
@@ -155,7 +155,7 @@ test('what nobody caught is the running cell\'s', async () => {
   assert.equal(await text('process.removeAllListeners("unhandledRejection"); seen'), "'mine'")
 })
 
-// -- streams, and what happens between cells
+// -- streams, and output between cells
 
 test('what is printed comes before displays and the answer', async () => {
   await run("console.log('one'); process.stdout.write('two'); console.error('three'); display('x')")

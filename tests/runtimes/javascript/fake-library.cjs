@@ -1,5 +1,6 @@
-// Preloaded into an agent: libcloche-guest without the fork. What comes after `freeze` is the child; with FAKE_BRANCH it is a template too,
-// and what comes after `branch` is the context itself ("-1") or its child ("0").
+// Preloaded into an agent: libcloche-guest without the fork. Code after `freeze` is the child; with
+// FAKE_BRANCH it is a template too, and code after `branch` is the context itself ("-1") or its
+// child ("0").
 'use strict'
 const fs = require('node:fs')
 const LIBRARY = '/run/cloche/libcloche-guest.so'

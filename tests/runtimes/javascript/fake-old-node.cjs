@@ -1,3 +1,3 @@
 'use strict'
-// Loaded before the agent: this Node says that it is an old one.
+// Loaded before the agent: makes this Node report an old version.
 Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '12.22.12' } })

@@ -8,7 +8,8 @@ const file = new URL('../../../runtimes/javascript/program.cjs', import.meta.url
 const flags = ['--experimental-vm-modules', '--no-warnings', '--expose-gc', '--eval']
 const run = async (code) => (await promisify(execFile)(process.execPath, [...flags, code], { timeout: 30000 })).stdout
 
-// program.cjs calls back after linking and before evaluating. What goes with the first collection frees what goes with the next.
+// program.cjs calls back after linking and before evaluating. The first collection frees objects
+// that hold the garbage of the next.
 const COLLECTING = `
   const program = require(${JSON.stringify(file)})
   const importModule = program.importer('/tmp/main.js', require)

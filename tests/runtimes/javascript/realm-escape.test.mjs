@@ -209,7 +209,7 @@ test('no code from strings, no process', async () => {
   for (const name of ['process', 'Buffer', 'require', 'module', 'fetch', 'WebAssembly', 'SharedArrayBuffer', 'global', 'setImmediate', '__dirname']) assert.equal(await run(`export default typeof ${name}`), 'undefined', name)
 })
 
-// One method of the language after the other gives a thing that notes whoever touches it, while every API is called.
+// One method of the language after the other returns an object that records every access, while every API is called.
 test('built-in methods that answer with traps', { timeout: 120000 }, () => walk(`
   import { AsyncLocalStorage } from 'node:async_hooks'
   const got = new Set()

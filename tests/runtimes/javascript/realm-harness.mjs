@@ -1,4 +1,4 @@
-// A bare realm with a host in memory: what crosses is encoded and decoded as on the wire.
+// A bare realm with a host in memory: values that cross are encoded and decoded as on the wire.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import vm from 'node:vm'
@@ -25,7 +25,7 @@ const across = (value, from, to) => {
   return to.decode(JSON.parse(JSON.stringify(sent.value)), join(sent.attachments))
 }
 
-// Promises of the guest that nobody handles are its own affair, as the agent must see it too.
+// Unhandled promises of the guest concern only the guest, and the agent must treat them so.
 process.on('unhandledRejection', (reason, promise) => {
   if (!realms.some((realm) => realm.owns(promise))) throw reason
 })

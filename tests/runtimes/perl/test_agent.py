@@ -38,7 +38,7 @@ class Case(agent_process.AgentCase):
 
 
 class Page(unittest.TestCase):
-    """docs/adding-a-language.md shows this runtime; what it says of it is so."""
+    """docs/adding-a-language.md shows this runtime; its statements are correct."""
 
     def test_it_is_under_200_lines(self):
         files = [path for path in RUNTIME.iterdir() if path.name != "README.md"]
@@ -73,7 +73,7 @@ def kinds(tree):
 
 
 def expected(tree):
-    """What Perl has one kind for is sent as that: integral floats, null, objects that need no escape."""
+    """Kinds that Perl cannot distinguish are sent as one: integral floats, null, objects that need no escape."""
     if isinstance(tree, list):
         return [expected(item) for item in tree]
     if isinstance(tree, float):

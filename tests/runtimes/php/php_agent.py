@@ -1,6 +1,6 @@
 """The PHP agent; CLOCHE_TEST_PHP names another interpreter.
 
-What code declares stays declared in PHP, so each call has an agent of its own unless a test says otherwise."""
+What code declares stays declared in PHP, so each call has an agent of its own by default."""
 import os
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""What the host declares, with the test as the host."""
+"""The host's declarations, with the test as the host."""
 import json
 import subprocess
 import unittest
@@ -14,7 +14,7 @@ class Bridge(unittest.TestCase):
         self.addCleanup(self.agent.end)
 
     def run_code(self, code, answers=(), **params):
-        """(what was asked of the host, the answer to the call)"""
+        """(requests to the host, the response to the call)"""
         self.agent.ids += 1
         params = {"code": code, "filename": "main.php", "resultBytes": 1 << 20, **params}
         self.agent.send_raw(json.dumps({"jsonrpc": "2.0", "id": self.agent.ids, "method": "call", "params": params}).encode())

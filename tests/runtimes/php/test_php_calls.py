@@ -1,4 +1,4 @@
-"""Functions, bodies, arguments, errors: what code and its caller see."""
+"""Functions, bodies, arguments, errors: the views of the code and of its caller."""
 import json
 import os
 import unittest

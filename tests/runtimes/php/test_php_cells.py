@@ -1,4 +1,4 @@
-"""Cells in the global scope of a PHP that stays: what they see, show, print and ask, and how they fail."""
+"""Cells in the global scope of a persistent PHP: their view, displays, output and input, and their failures."""
 import os
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ class PhpCase(SharedContextCase):
         return Context(Agent())
 
     def text(self, code, lines=(), **params):
-        """Of the result, which is all that the cell displays."""
+        """The text of the result, which is the cell's only display."""
         display = self.display(code, lines, **params)
         self.assertEqual((display["isResult"], display["metadata"]), (True, {}))
         return display["data"]["text/plain"]
@@ -164,7 +164,7 @@ class Failures(PhpCase):
 
 
 class Ending(unittest.TestCase):
-    """What PHP does not survive: the cell is answered first."""
+    """Errors that PHP does not survive: the cell's response comes first."""
 
     def ends(self, code, name, message, **params):
         agent = Agent()

@@ -1,4 +1,4 @@
-"""The shared vectors of tests/vectors, and what only PHP's own types show."""
+"""The shared vectors of tests/vectors, and values of PHP's own types."""
 import json
 import sys
 import unittest
@@ -50,7 +50,7 @@ def numbered(tree, found):
 
 
 def copied(tree, containers):
-    """What PHP makes of it: references as copies of what they refer to, no undefined, classes as what they carry."""
+    """The value in PHP: references as copies of their targets, no undefined, classes as their content."""
     if isinstance(tree, list):
         return [copied(item, containers) for item in tree]
     if not isinstance(tree, dict):

@@ -17,7 +17,7 @@ class Context(context_process.Context):
 
 class Printed:
     def printed_by(self, code):
-        """Of a cell that runs well."""
+        """The output of a cell that succeeds."""
         self.run_cell(code + "\nprint('<end>')")
         return self.context.printed("<end>").partition("<end>")[0]
 
@@ -32,7 +32,8 @@ class ContextCase(Printed, context_process.ContextCase):
 
 @needs_libraries
 class SharedCase(Printed, context_process.SharedContextCase):
-    """Importing what notebooks want takes longer than a test: those of a class share a context, whose names are forgotten and whose cells count anew."""
+    """Importing notebook libraries takes longer than a test: the tests of a class share a context,
+    whose names are deleted and whose cells are counted from 1 again."""
     start = Context
 
     def setUp(self):

@@ -1,4 +1,4 @@
-"""Cells in a context: what they see, show, print and ask, how they fail."""
+"""Cells in a context: their view, displays, output and input, and their failures."""
 import os
 import pathlib
 import tempfile
@@ -318,7 +318,7 @@ class Input(SharedCase):
 
 class Interrupts(SharedCase):
     def interrupted(self, code, lines=()):
-        """A cell that says `on` and is then interrupted."""
+        """A cell that prints `on` and is then interrupted."""
         self.context.begin("x = 5\nprint('on')\n" + code)
         self.context.printed("on\n")
         self.context.interrupt()

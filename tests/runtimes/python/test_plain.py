@@ -1,4 +1,5 @@
-"""Cells of an interpreter without IPython. What holds with and without it is tested here too, by the tests of test_cells.py."""
+"""Cells of an interpreter without IPython. Features common to both are tested here too, by the
+tests of test_cells.py."""
 import unittest
 
 import contexts

@@ -1,4 +1,4 @@
-"""The shared vectors of tests/vectors, and what only Python's own types show."""
+"""The shared vectors of tests/vectors, and values of Python's own types."""
 import json
 import subprocess
 import unittest

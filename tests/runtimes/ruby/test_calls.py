@@ -1,4 +1,4 @@
-"""How functions are found, arguments bound, errors told, and hosts asked."""
+"""Finding functions, binding arguments, reporting errors, and calling the host."""
 import json
 import unittest
 

@@ -1,4 +1,4 @@
-"""Cells in a context: what they see, show, print and ask, how they fail."""
+"""Cells in a context: their view, displays, output and input, and their failures."""
 import os
 import pathlib
 import select
@@ -308,7 +308,7 @@ class Waiting(ContextCase):
 
 class Interrupts(ContextCase):
     def interrupted(self, code, lines=()):
-        """A cell that says `on` and is then interrupted."""
+        """A cell that prints `on` and is then interrupted."""
         self.context.begin("x = 5\nputs 'on'\n" + code)
         self.context.printed("on\n")
         self.context.interrupt()
@@ -333,7 +333,7 @@ class Interrupts(ContextCase):
             pid = self.context.printed("\n", stream)
             self.context.interrupt()
             self.assertEqual(self.context.finish()["error"]["name"], "Interrupt")
-            # It may stay for a moment, until somebody has taken note of its end.
+            # It may stay for a moment, until its parent has reaped it.
             self.run_cell("path = '/proc/%s/stat'\nsleep 0.01 while File.exist?(path) && File.read(path) !~ /\\) Z/" % pid.strip())
 
     def test_an_inspect_without_end(self):

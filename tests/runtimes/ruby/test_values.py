@@ -1,4 +1,4 @@
-"""The shared vectors of tests/vectors, and what only Ruby's own types show."""
+"""The shared vectors of tests/vectors, and values of Ruby's own types."""
 import json
 import unittest
 
@@ -6,8 +6,8 @@ from harness import AgentCase  # in front: it finds the next
 from agent_process import exact, inward, outward, shifted, vectors, wanted
 
 ECHO = "def f(x) = x"
-LONG = 70000  # over what the agent reads with its own parser: Ruby's json takes it from there
-# Ruby has what Python refuses (a set of objects, say).
+LONG = 70000  # more than the agent parses itself: Ruby's json parses longer texts
+# Ruby accepts values that Python refuses (a set of objects, for example).
 OTHERWISE = {"regexp": {"$": "regexp", "source": "^a.$", "flags": "ims"}}
 SAME_AS_SENT = ("typed array u8c", "empty typed array u8c", "array u8c")
 
@@ -164,7 +164,7 @@ class OwnTypes(AgentCase):
         self.assertEqual(self.error("{n: [1].each.lazy.map { raise KeyError, 'late' }}")["type"], "KeyError")
 
     def test_patterns(self):
-        # Flag m where it says something: Ruby's ^ and $ are the ends of lines.
+        # Flag m where it has a meaning: Ruby's ^ and $ are the ends of lines.
         for pattern, flags in (("/a.b/i", "i"), ("/^x$/m", "ms"), ("/x$/", "m"), (r"/[^$]\$\^/", ""), (r"/[^\]$]/", ""), (r"/\\\\$/", "m")):
             with self.subTest(pattern):
                 self.assertEqual(self.call(f"def f = {pattern}")["flags"], flags)

@@ -1,4 +1,4 @@
-// args in all forms their users know, as the daemon takes them.
+// Maps args in all public forms to the daemon's.
 
 interface Indexed { index: number, value: unknown }
 
@@ -24,7 +24,7 @@ export function argumentsOf (
   return byName(args as Record<string, unknown>, kwargs)
 }
 
-// Keywords, of which some say their position.
+// Keywords, some of them with a position.
 function byName (args: Record<string, unknown>, kwargs: Record<string, unknown> = {}): Arguments {
   const places = Object.values(args).filter(isIndexed)
   const named = Object.entries(args).filter(([, value]) => !isIndexed(value))

@@ -1,9 +1,10 @@
-// Adds `oldContent` to changes: from the call's own files, or from the host's when the mount wrote nothing. A file rewritten with the same bytes is no change.
+// Adds `oldContent` to changes: from the call's own files, or from the host's if the mount wrote
+// nothing. A file rewritten with the same bytes is no change.
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { Change, Result } from '../run.js'
 
-/** Larger ones are left where they are. */
+/** Larger files are not read. */
 const OLD_BYTES_MAX = 2 ** 20
 
 const bytesOf = (content: unknown): Uint8Array | undefined =>
@@ -11,10 +12,10 @@ const bytesOf = (content: unknown): Uint8Array | undefined =>
 
 interface Old { content: Uint8Array, mode: number }
 
-/** The mode of a file that is given without one. */
+/** The default mode of a file. */
 const MODE = 0o644
 
-/** files: as the call had them, by any path; workdir: where relative ones lie. */
+/** files: the call's own, by any path; workdir: the base of relative ones. */
 export function givenContents (files: object | undefined, workdir: string): Map<string, Old> {
   const found = new Map<string, Old>()
   for (const [name, file] of Object.entries(files ?? {})) {

@@ -1,4 +1,5 @@
-// Listeners are called with the event as `this`: they answer in this.result, and end the round with this.stopped.
+// Listeners are called with the event as `this`: they set the result in this.result, and end the
+// round with this.stopped.
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Listener<This = EventContext> = (this: This, ...args: any[]) => unknown
@@ -75,7 +76,7 @@ export class Events {
     return this
   }
 
-  /** The answer of the listeners: what the last of them put in this.result, or returned. */
+  /** The result of the listeners: the last value set in this.result, or returned. */
   emit (eventName: string, ...args: unknown[]): unknown {
     const context: EventContext = { target: this, type: eventName, result: undefined, stopped: false }
     for (const listener of this.taken(eventName)) {

@@ -37,7 +37,7 @@ export interface SyncFilesOptions {
 }
 
 const WORKDIR = '/workspace'
-/** Several processors may work on one run, so its processor time is more than the time it takes. */
+/** Several processors may work on one run, so its processor time may exceed its wall time. */
 const PROCESSORS = 2
 
 function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
@@ -54,7 +54,7 @@ const errorOf = ({ message, type, stack }: RunFailure): ExecutionError => ({ mes
 /** No directories: everything is virtual. */
 const isEmpty = ({ dirs }: MountConfig): boolean => dirs !== null && typeof dirs === 'object' && Object.keys(dirs).length === 0
 
-/** A sync that did not come about, of another that holds its directory for one, fails for each path. */
+/** If the sync request itself fails (another sync holds the directory, for example), every path fails. */
 const allFailed = ({ created, modified, deleted }: Result['files'], error: unknown): SyncOutcome['failed'] =>
   [...created, ...modified, ...deleted].flatMap(({ realPath }) => realPath === undefined ? [] : [{ path: realPath, error }])
 
@@ -77,14 +77,14 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => Sign
   }
 }
 
-/** Entries that FSBuilder built are replaced by their contents. */
+/** Replaces entries built by FSBuilder by their contents. */
 function filesOf (given: object | undefined): object | undefined {
   if (given === null || typeof given !== 'object') return given
   const isBuilt = (file: unknown): file is WASIFile => ['string', 'binary'].includes((Object(file) as { mode?: unknown }).mode as string)
   return Object.fromEntries(Object.entries(given).map(([name, file]) => [name, isBuilt(file) ? file.content : file as unknown]))
 }
 
-/** As the daemon knows them. */
+/** The daemon's names of the options. */
 function resultOptionsOf (given: ReportingOptions | undefined): object | undefined {
   if (given === undefined || given === null || typeof given !== 'object') return given
   const { includeTemporary: _, ...rest } = given
@@ -115,7 +115,7 @@ function withoutPlaces<T> (result: Result<T>, places: Places): Result<T> {
 
 const NO_USAGE: Usage = { wallMs: 0, cpuMs: 0, memoryPeakBytes: 0, pidsPeak: 0, diskBytes: 0, diskInodes: 0, stdoutBytes: 0, stderrBytes: 0 }
 
-/** The result of a call that failed before its run began. */
+/** The result of a call that failed before its run started. */
 function withoutRun (status: 'error' | 'terminated', error: ExecutionError, duration: number, signatureSource: SignatureSource): ExecutionResult<never> {
   return {
     status,
@@ -130,7 +130,7 @@ function withoutRun (status: 'error' | 'terminated', error: ExecutionError, dura
 
 const CANCELLED: ExecutionError = { message: 'cancelled by the caller before it began', type: 'Cancelled' }
 
-/** The request is not at fault: there is no daemon, or it does not speak as it should. */
+/** True if the request is not at fault: there is no daemon, or it violates the protocol. */
 const isBroken = (thrown: unknown): boolean => thrown instanceof ConnectionError || thrown instanceof ProtocolError
 
 function refusalOf (thrown: unknown): ExecutionError {
@@ -145,7 +145,7 @@ function checkRequest (request: FunctionCallRequest): void {
   checkKnown('execute: resultOptions', request.resultOptions, reportingNames)
 }
 
-/** As the agent says it for a call that succeeds. */
+/** The same source that the agent reports for a successful call. */
 function sourceOf (request: FunctionCallRequest): SignatureSource {
   const { code, functionName, language, schema } = Object(request) as FunctionCallRequest
   return new SignatureInferenceEngine().resolve(String(code), functionName === undefined ? undefined : String(functionName), language, schema).source
@@ -179,7 +179,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     this.leasing = new Leasing(client)
   }
 
-  /** Rejects only when there is no daemon to ask, or it is broken: all else is a result. */
+  /** Rejects only if there is no daemon, or it is broken: all other failures are results. */
   async execute<T = unknown> (request: FunctionCallRequest): Promise<ExecutionResult<T>> {
     const started = performance.now()
     const { signal, rich = this.options.rich ?? false } = Object(request) as FunctionCallRequest
@@ -192,7 +192,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       places = made
       const { client } = await this.leasing.take()
       const result = await client.run<T>('call', call, this.runOptions(signal, places), { isJson: !rich })
-      // The contents are in the result; what the daemon holds of them would stay as long as the connection.
+      // The result has the contents; the daemon would keep its copy as long as the connection.
       if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
       const contents = givenContents(call.files, call.workdir ?? WORKDIR)
       const told = call.resultOptions?.includeContents === false ? withoutPlaces(result, places) : withOldContents(withoutPlaces(result, places), contents)
@@ -206,14 +206,14 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     }
   }
 
-  /** Writes changes of a run to the host, those that the mount permits. */
+  /** Writes changes of a run to the host, as far as the mount permits. */
   async syncFiles (
     changes: readonly FileChange[], mount: MountConfig, options: SyncFilesOptions = {}
   ): Promise<SyncResult> {
     checkKnown('syncFiles', options, syncFilesNames)
     const { onError, signal } = options
     if (!Array.isArray(changes)) throw new TypeError('syncFiles takes an array of changes: [...files.created, ...files.modified, ...files.deleted], or some of them')
-    changes.forEach(wireChange) // throws for what is none
+    changes.forEach(wireChange) // throws for invalid changes
     const given = new Map(changes.map((change) => [change.path, change]))
     checkDirs(mount)
     const { mount: ready, changes: chosen, folders, skipped, failed } = readyForSync(changes, mount)
@@ -232,7 +232,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     }
   }
 
-  /** Lets go of the daemon. An executor that is not disposed does so with the process. */
+  /** Releases the daemon. Without this it is released when the process ends. */
   async dispose (): Promise<void> {
     await this.leasing.release()
   }
@@ -264,7 +264,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       globals,
       mount
     }
-    // A template has its own folder and environment: what asks for others starts cold.
+    // A template has its own folder and environment: other values start cold.
     if (workdir !== WORKDIR) call.workdir = workdir
     if (workdir !== WORKDIR || env !== undefined || stdin !== undefined) call.warm = false
     const { includeTemporary = false } = options.reporting ?? request.resultOptions ?? {}
@@ -282,8 +282,8 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     }
   }
 
-  // Only what somebody listens to is asked for: each answer costs a round trip. given: changes as the caller has them, contents and all.
-  // isUnasked: what goes with them without a word.
+  // Only events with listeners are requested: each response costs a round trip. given: the caller's
+  // changes, contents included. isUnasked: true for paths that are written without an event.
   private events (given: Map<string, FileChange>, isUnasked: (path: string) => boolean): SyncEvents {
     const seen = new Map(given)
     const known = (change: Change): FileChange => {
@@ -302,7 +302,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       this.emit('afterSync', { ...seen.get(path), path, success, ...error === undefined || error === null ? {} : { error: asError(error) } })
     }
     return {
-      // afterSync passes on the change that beforeSync received.
+      // afterSync gets the change that beforeSync received.
       ...isHeard('beforeSync') || (isHeard('afterSync') && given.size === 0) ? { beforeSync } : {},
       ...isHeard('afterSync') ? { afterSync } : {},
       ...isHeard('syncError') ? { syncError: (change, error) => { this.emit('syncError', known(change), asError(error)) } } : {}

@@ -1,4 +1,4 @@
-// Changes between the daemon's form and the one users know.
+// Maps changes between the daemon's form and the public one.
 import type { Change, Denial, Result, SyncOutcome } from '../run.js'
 import { InvalidArgumentError } from '../generated/errors.js'
 import { makeError } from '../internal/values.js'
@@ -68,10 +68,10 @@ export function denialOf ({ path, operation, rule, timestamp }: Denial): Permiss
 
 const isFolder = ({ kind }: Change): boolean => kind === 'directory'
 
-/** Folders the run made, which a change needs when it is written alone. */
+/** Folders that the run made, needed if a change below them is written alone. */
 const needed = new WeakMap<FileChange, Change[]>()
 
-/** Folders are left out: what is in them is listed, unless they were renamed. */
+/** Folders are left out: their contents are listed, unless they were renamed. */
 const isTold = (change: Change): boolean => !isFolder(change) || change.renamedFrom !== undefined || change.renamedTo !== undefined
 
 function filesIn (changes: Change[], folders: Change[] = []): FileChange[] {
@@ -119,7 +119,7 @@ export function asError (value: unknown): Error {
   return makeError(String(name ?? type ?? 'Error'), String(message ?? JSON.stringify(value)))
 }
 
-/** unasked: paths the caller did not name; of these only failures are told. */
+/** unasked: paths that the caller did not name; only their failures are reported. */
 export const syncResultOf = ({ synced, failed, skipped, aborted }: SyncOutcome, unasked = new Set<string>()): SyncResult => ({
   synced: synced.filter((path) => !unasked.has(path)),
   failed: failed.map(({ path, error }) => ({ path, error: asError(error) })),

@@ -1,8 +1,9 @@
-// Generators wrapped code and arguments in one text. Here arguments travel beside the code, so what a generator gives is the code itself.
+// Generators used to wrap code and arguments in one text. Here arguments are sent beside the code,
+// so a generator returns the code itself.
 import type { InferredSignature } from './signature.js'
 import type { ArgsMode, SupportedLanguage } from './types.js'
 
-/** Marked results in the output elsewhere. Here the result has a channel of its own, and such text is only text. */
+/** Used to mark results in the output. Here the result has a channel of its own, and such text has no meaning. */
 export const RESULT_MARKERS = { START: '__SANDBOX_RESULT_START__', END: '__SANDBOX_RESULT_END__' } as const
 
 export interface GenerationOptions {
@@ -26,12 +27,12 @@ export abstract class CodeGenerator {
     return ['auto']
   }
 
-  /** The code as it runs, by file name. */
+  /** The code in the form that runs, by file name. */
   async generateFiles ({ code }: GenerationOptions): Promise<Record<string, string>> {
     return { [`main${this.fileExtension}`]: this.sourceOf(code) }
   }
 
-  /** Standard input is the request's `stdin`; no arguments are in it. */
+  /** Standard input is the request's `stdin`; it has no arguments. */
   generateStdin (_options: GenerationOptions): string {
     return ''
   }

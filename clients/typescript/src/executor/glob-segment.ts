@@ -1,14 +1,18 @@
-// One segment of a pattern, with extended globs: `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)`. As in the daemon (src/helpers/fs/rules/glob-group.c) a name is gone through once, from its end
-// to its start. At each position the items are looked at from the last to the first: do this one and all behind it match from here up to the name's end? Each item keeps
-// its answers of one position, so that none is worked out twice: each position sees each item once, or twice in a group that repeats.
+// One segment of a pattern, with extended globs: `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)`. As
+// in the daemon (src/helpers/fs/rules/glob-group.c) a name is gone through once, from its end to its start. At
+// each position the items are looked at from the last to the first: do this one and all after it
+// match from here up to the name's end? Each item stores its results for one position, so that none
+// is computed twice: each position sees each item once, or twice in a group that repeats.
 //
-// Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it done once (the tail), and a group that repeats is followed by
-// itself as well. Each level of groups asks both of its choices and adds a tail of their own. The answers are the bits of a number: bit 0 is the whole segment's; of items
-// that are `deep` groups down, bit deep + 1 is the tail's, and those below it are their caller's.
+// Two matches go through a sequence together, because `!` looks ahead to a match with each group
+// around it done once (the tail), and a group that repeats is followed by itself as well. Each
+// level of groups runs both on its choices and adds a tail of their own. The results are the bits
+// of a number: bit 0 is the whole segment's; of items that are `deep` groups down, bit deep + 1 is
+// the tail's, and those below it are their caller's.
 
 interface Answers {
   next: number // at the next position; 0 at the name's end
-  here: number // of a character: what is behind it; of a star and `!`: that of any position from here on
+  here: number // for a character: the result after it; for a star and `!`: that for any position from here on
 }
 
 type Item = Answers & (
@@ -29,8 +33,9 @@ type CharacterTest = (char: string) => boolean
 const codeOf = (char: string): number => char.codePointAt(0) as number
 
 /**
- * The class that opens at `at`, and where it ends. A range whose end is before its start is no member, and a class without members holds nothing, negated
- * or not; so does one with a range to a class by name.
+ * The class that opens at `at`, and its end. A range whose end is before its start is no member,
+ * and a class without members matches nothing, negated or not; so does one with a range to a class
+ * by name.
  */
 function classAt (segment: string, at: number): { test: CharacterTest, end: number } | undefined {
   const isNegated = '!^'.includes(segment[at + 1] ?? ' '), start = at + (isNegated ? 2 : 1)
@@ -64,14 +69,14 @@ function classAt (segment: string, at: number): { test: CharacterTest, end: numb
   return undefined
 }
 
-/** Past a backslash pair or a class, in which special characters are themselves. */
+/** Skips a backslash pair or a class, in which special characters are literal. */
 export function skipPlain (pattern: string, at: number): number {
   if (pattern[at] === '\\' && at + 1 < pattern.length) return at + 2
   const found = pattern[at] === '[' ? classAt(pattern, at) : undefined
   return found === undefined ? at + 1 : found.end + 1
 }
 
-/** A group opens at `at`: where its parenthesis closes; -1: none does. */
+/** The closing parenthesis of the group that opens at `at`; -1: there is none. */
 export function groupEnd (pattern: string, at: number): number {
   if (!'@?*+!'.includes(pattern[at] ?? ' ') || pattern[at + 1] !== '(') return -1
   for (let i = at + 1, depth = 0; i < pattern.length; i = skipPlain(pattern, i)) {
@@ -124,7 +129,10 @@ function matchChoices (choices: Item[][], char: string, behind: number, hasTail:
   return choices.reduce((found, choice) => found | matchItems(choice, char, behind, hasTail, deep + 1), 0)
 }
 
-/** A repeat that matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
+/**
+ * A repeat that matches here comes after the group as well. A second pass is enough: it adds to the
+ * stored results of the choices for the positions before this one, not to the final one.
+ */
 function matchRepeats (choices: Item[][], char: string, behind: number, hasTail: boolean, deep: number): number {
   const found = matchChoices(choices, char, behind, hasTail, deep)
   if ((found & ~behind) !== 0) matchChoices(choices, char, behind | found, hasTail, deep)
@@ -147,13 +155,13 @@ function matchItem (item: Item, char: string, behind: number, deep: number): num
     item.here = behind
     return item.next !== 0 && item.test(char) ? item.next : 0
   }
-  // In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in bash.
+  // In the tail a star after `!` must take at least one character, as in minimatch: `!(a)*` matches "a", as in bash.
   const leastOne = item.isAllBehind ? tailBit(deep) : 0
   item.here = item.next | behind
   return (item.here & ~leastOne) | (item.next & leastOne)
 }
 
-/** char: of the name; '' at its end. behind: the answers of what follows the items; hasTail: that of their tail. */
+/** char: of the name; '' at its end. behind: the results of the items after these; hasTail: that of their tail. */
 function matchItems (items: Item[], char: string, behind: number, hasTail: boolean, deep: number): number {
   const found = items.reduceRight((found, item) => matchItem(item, char, found, deep), behind | (hasTail ? tailBit(deep) : 0))
   return found & (tailBit(deep) - 1)

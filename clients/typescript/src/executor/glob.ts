@@ -1,6 +1,7 @@
-// Globs of a mount's rules: `*` `?` `[abc]` `[!abc]` within a segment, `**` any number of segments, `{a,b}` and `{1..9}`
-// alternatives, `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)` within a segment, `\c` the character itself; a `!` at the start: what the rest does not match. Dot files are
-// like others. tests/vectors/globs.json says what is meant.
+// Globs of a mount's rules: `*` `?` `[abc]` `[!abc]` within a segment, `**` any number of segments,
+// `{a,b}` and `{1..9}` alternatives, `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)` within a segment,
+// `\c` the character itself; a `!` at the start: paths that the rest does not match. Dot files are
+// like others. tests/vectors/globs.json has examples.
 
 import { choicesOf, groupEnd, segmentTest, skipPlain } from './glob-segment.js'
 
@@ -9,7 +10,7 @@ const GROUPS_DEEP_MAX = 16
 const LITERAL_OPENERS_MAX = 16
 const PATTERN_BYTES_MAX = 4096
 
-/** The end and the commas of the brace that opens at `at`; undefined when it does not close. */
+/** The end and the commas of the brace that opens at `at`; undefined if it does not close. */
 function braceAt (pattern: string, at: number): { end: number, commas: number[] } | undefined {
   const commas: number[] = []
   let depth = 0
@@ -58,7 +59,7 @@ function expand (pattern: string, from = 0): string[] {
 
 type Segment = '**' | ((name: string) => boolean)
 
-/** Back to the last `**` is all there ever is to try: an earlier one could give up nothing that this one cannot. */
+/** Backtracking to the last `**` is enough: an earlier one could give up nothing that this one cannot. */
 function matches (segments: Segment[], names: string[]): boolean {
   const last = segments.at(-1) === '**' ? [...segments, () => true] : segments
   let at = 0, from = 0, star = -1, resume = 0
@@ -79,7 +80,10 @@ function matches (segments: Segment[], names: string[]): boolean {
   return at === last.length
 }
 
-/** Segments without meaning go: `/a`, `./a` and `a//b` are paths below the mount as well. `a/**` with a slash behind it is what is below a. */
+/**
+ * Empty and `.` segments are dropped: `/a`, `./a` and `a//b` are paths below the mount as well.
+ * `a/**` with a slash after it means everything below a.
+ */
 function segmentsOf (pattern: string): Segment[] {
   const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
   if (parts.includes('..')) throw new TypeError(`the pattern ${JSON.stringify(pattern)} leaves the mount`)
@@ -105,10 +109,10 @@ function opensNoBrace (pattern: string, at: number): boolean {
 const opensNoGroup = (pattern: string, at: number): boolean =>
   '@?*+!'.includes(pattern[at] as string) && pattern[at + 1] === '(' && groupEnd(pattern, at) < 0
 
-/** Braces come before classes, as minimatch has it: `[{a,b}]` is `[a]` or `[b]`. */
+/** Braces come before classes, as in minimatch: `[{a,b}]` is `[a]` or `[b]`. */
 const skipEscaped = (pattern: string, at: number): number => at + (pattern[at] === '\\' && at + 1 < pattern.length ? 2 : 1)
 
-/** Each of them is looked for to the pattern's end, again and again. */
+/** Each of them costs a search to the pattern's end. */
 function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: number) => boolean, skip = skipPlain): void {
   for (let at = 0, count = 0; at < pattern.length; at = skip(pattern, at)) {
     if (isOne(pattern, at) && ++count > LITERAL_OPENERS_MAX) {
@@ -117,7 +121,7 @@ function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: numb
   }
 }
 
-/** Returns the part of a pattern that would take long or means nothing; `part` is `deep` groups down. */
+/** Returns the part of a pattern that would take long or has no meaning; `part` is `deep` groups down. */
 function checkGroups (part: string, pattern: string, deep = 0, repeats = false): void {
   for (let at = 0; at < part.length;) {
     const end = groupEnd(part, at), kind = part[at] as string
@@ -132,10 +136,16 @@ function checkGroups (part: string, pattern: string, deep = 0, repeats = false):
   }
 }
 
-/** Braces and commas that braces were not made of are themselves; in the braces that are written around them a backslash keeps them so. */
+/**
+ * Braces and commas that form no alternatives are literal; in the braces that are written around
+ * them a backslash keeps them so.
+ */
 const escaped = (choice: string): string => choice.replace(/\\[^]|[{},]/g, (found) => found.length > 1 ? found : `\\${found}`)
 
-/** Rewrites a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
+/**
+ * Rewrites a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; a single choice
+ * without braces, because braces around one are no alternatives.
+ */
 function withoutGroups (pattern: string): string {
   for (let at = 0; at < pattern.length;) {
     const end = groupEnd(pattern, at)
@@ -149,11 +159,14 @@ function withoutGroups (pattern: string): string {
   return pattern
 }
 
-/** All that a pattern without negation stands for: first its braces, then its groups with a `/`, of which braces are made. */
+/**
+ * All alternatives of a pattern without negation: first its braces, then its groups with a `/`,
+ * which become braces.
+ */
 function writtenOut (rest: string, pattern: string): string[] {
   const found: string[] = []
   for (const one of expand(rest)) {
-    checkGroups(one, pattern) // which the whole had not: `{+,x}(a)`
+    checkGroups(one, pattern) // missing in the whole: `{+,x}(a)`
     found.push(...expand(withoutGroups(one)))
     if (found.length > ALTERNATIVES_MAX) throw tooMany(pattern)
   }
@@ -169,7 +182,7 @@ export function globTest (pattern: string): (path: string) => boolean {
   checkLiteralOpeners(rest, opensNoGroup)
   checkGroups(rest, pattern)
   const alternatives = writtenOut(rest, pattern).map((alternative) => {
-    for (const part of alternative.split('/')) checkGroups(part, pattern) // which the whole had not: `[/+(a)]`
+    for (const part of alternative.split('/')) checkGroups(part, pattern) // missing in the whole: `[/+(a)]`
     return segmentsOf(alternative)
   })
   return (path) => {

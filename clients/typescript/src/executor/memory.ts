@@ -1,4 +1,4 @@
-// Trees of files in memory: built for `files` of a request, and watched for what code of the host does to them.
+// Trees of files in memory: built for `files` of a request, and tracked for changes by code of the host.
 import { lstat, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { PermissionDeniedError, PermissionResolver } from './permissions.js'
@@ -16,7 +16,7 @@ function fileOf (name: string, content: string | Uint8Array, modified = new Date
 
 export interface LoadOptions { maxFileSize?: number, maxTotalSize?: number, exclude?: string[] }
 
-/** Collects files; what build() gives may be the `files` of a request. */
+/** Collects files; the result of build() can be the `files` of a request. */
 export class FSBuilder {
   private files: WASIFS = {}
   private readonly workdir: string
@@ -40,7 +40,7 @@ export class FSBuilder {
     return this
   }
 
-  /** Symbolic links, and what is over a bound, are left out. */
+  /** Symbolic links, and files over a bound, are left out. */
   async loadFromDisk (virtualPath: string, realPath: string, { maxFileSize = Infinity, maxTotalSize = Infinity, exclude = [] }: LoadOptions = {}): Promise<this> {
     const tests = exclude.flatMap((entry) => entry.includes('/') ? [entry, `${entry}/**`] : [`**/${entry}`, `**/${entry}/**`]).map(globTest)
     let total = 0
@@ -100,7 +100,7 @@ export class TrackedFileSystem {
     })
   }
 
-  /** True when it is done: virtual writes are, though denied. */
+  /** True if it is done: virtual writes are, though denied. */
   private may (name: string, operation: Permission): boolean {
     const { [operation]: allowed, matchedRule } = this.resolver.resolve(name)
     if (allowed) return true

@@ -1,4 +1,5 @@
-// A mount as its users write it, as the daemon takes it: folders of this process, single files, patterns as from the box's root.
+// Maps a mount from the public form to the daemon's: folders of this process, single files,
+// patterns relative to the box's root.
 import { statSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError } from '../generated/errors.js'
@@ -10,14 +11,17 @@ interface Directory { path: string, kind?: 'file', permissions?: PermissionConfi
 
 const FILE_PRIORITY = 1000
 
-/** The part of a pattern below the target, when the pattern begins with it: `/data/out/**` of a mount at /data is `out/**`. */
+/**
+ * The part of a pattern below the target, if the pattern begins with it: `/data/out/**` of a mount
+ * at /data is `out/**`.
+ */
 function below (pattern: unknown, target: string): string | undefined {
   const front = `${target.slice(1)}/`
   const whole = typeof pattern === 'string' ? pattern.replace(/^\.?\/+/, '') : ''
   return whole.startsWith(front) && whole.length > front.length ? whole.slice(front.length) : undefined
 }
 
-/** Both meanings hold: below the mount, and as from the root. */
+/** Both meanings count: relative to the mount, and to the root. */
 function permissionsFor (target: string, given: PermissionConfig | undefined): PermissionConfig | undefined {
   const { rules, exclude } = given ?? {}
   if (!Array.isArray(rules) && !Array.isArray(exclude)) return given
@@ -31,7 +35,7 @@ function permissionsFor (target: string, given: PermissionConfig | undefined): P
   if (Array.isArray(exclude)) {
     more.exclude = exclude.flatMap((entry) => {
       const rest = below(entry, target)
-      return rest === undefined ? [entry] : [entry, `./${rest}`] // a name without a slash would be meant at any depth
+      return rest === undefined ? [entry] : [entry, `./${rest}`] // a name without a slash would match at any depth
     })
   }
   return more
@@ -43,8 +47,11 @@ interface SingleFile { target: string, real: string }
 
 export const isFile = (real: string): boolean => statSync(real, { throwIfNoEntry: false })?.isFile() === true
 
-/** Files of one folder of the host that stand together under their own names: one mount of that folder, with nothing else in sight, and nothing else to
- * be made there. A box has at most eight mounts. */
+/**
+ * Files of one folder of the host that are mounted in one folder under their own names: one mount
+ * of that folder, with nothing else visible, and no new files in it. A box has at most eight
+ * mounts.
+ */
 function togetherOf (folder: string, real: string, files: SingleFile[], permissions: PermissionConfig | undefined): [string, Directory] {
   const names = files.map(({ target }) => escaped(path.posix.basename(target)))
   const own = permissionsFor(folder, permissions)
@@ -57,7 +64,7 @@ function aloneOf ({ target, real }: SingleFile, permissions: PermissionConfig | 
   return [target, { path: real, kind: 'file', permissions: permissionsFor(path.posix.dirname(target), permissions) }]
 }
 
-/** A mount of the whole folder would take the place of the box's own there, or of another mount. */
+/** A mount of the whole folder would hide the box's own there, or another mount. */
 const isFree = (folder: string, targets: string[]): boolean => folder !== '/' && !WRITABLE.includes(folder) && !targets.some((target) => isAtOrBelow(folder, target))
 
 function filesOf (files: SingleFile[], folders: string[], permissions: PermissionConfig | undefined): Array<[string, Directory]> {
@@ -83,8 +90,10 @@ export function checkDirs ({ dirs }: MountConfig): void {
   throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
 }
 
-/** Host paths are resolved here, because the daemon has another current directory. A mount that does not say
- * `batch` is manual: its changes are in the result, and nothing is written. */
+/**
+ * Host paths are resolved here, because the daemon has another current directory. A mount without
+ * `batch` is manual: its changes are in the result, and nothing is written.
+ */
 export function mountOf (mount: MountConfig): MountOptions {
   checkDirs(mount)
   const rows = Object.entries(mount.dirs).map(([target, real]) => ({ target: normalized(target), real: path.resolve(real) }))

@@ -1,5 +1,5 @@
-// The rules of a mount, asked without running anything. The daemon decides by rules of its own making; the vectors both are tested
-// with (tests/vectors/globs.json) hold them together.
+// The rules of a mount, evaluated without running anything. The daemon has an implementation of its
+// own; the same vectors test both (tests/vectors/globs.json).
 import { globTest } from './glob.js'
 import { ALL_PERMISSIONS, type Permission, type PermissionConfig, type PermissionRule, type PermissionSet } from './types.js'
 
@@ -12,7 +12,7 @@ export class PermissionDeniedError extends Error {
 }
 
 export interface ResolvedPermission extends Required<PermissionSet> {
-  /** The rule that decided, if one did. */
+  /** The rule that decided, if any. */
   matchedRule?: PermissionRule
 }
 
@@ -59,7 +59,7 @@ export class PermissionResolver {
     const found = this.rules.find(({ test }) => test(below))?.rule
     const resolved: ResolvedPermission = { ...this.fallback }
     if (found === undefined) return resolved
-    // In this order: what a rule both denies and allows is allowed.
+    // In this order: allow wins if a rule both denies and allows.
     for (const name of namesOf(found.deny)) resolved[name] = false
     for (const name of namesOf(found.allow)) resolved[name] = true
     resolved.matchedRule = found

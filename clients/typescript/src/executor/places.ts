@@ -1,5 +1,6 @@
-// A place is an empty directory of the host, mounted for one call where a box has no writable directory: `/app`, `/custom/path`.
-// Everything is permitted there, as without a mount. The result has the changes; the directory is removed.
+// A place is an empty directory of the host, mounted for one call where a box has no writable
+// directory: `/app`, `/custom/path`. Everything is permitted there, as without a mount. The result
+// has the changes; the directory is removed.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -9,7 +10,7 @@ import type { MountConfig } from './types.js'
 const TEMPORARY = ['/tmp', '/home/cloche']
 export const WRITABLE = ['/workspace', ...TEMPORARY]
 const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
-/** Folders of the image, where nothing can be made. */
+/** Read-only folders of the image. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
 const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
 
@@ -18,7 +19,7 @@ export const normalized = (name: string): string => path.posix.normalize(name).r
 
 export const isAtOrBelow = (name: string, folder: string): boolean => name === folder || name.startsWith(`${folder}/`)
 
-/** The directory at the top, or the one below /home, /tmp or the home, that has to be there for this path. */
+/** The top-level directory, or the one below /home, /tmp or the home, that must exist for this path. */
 function placeOf (name: string): string {
   const temporary = TEMPORARY.find((folder) => isAtOrBelow(name, folder))
   if (temporary !== undefined) return [temporary, ...name.slice(temporary.length + 1).split('/').slice(0, 1)].filter((part) => part !== '').join('/')
@@ -45,14 +46,14 @@ function placesOf (all: Given[], targets: string[]): string[] {
 function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): string[] {
   const name = typeof workdir === 'string' ? normalized(workdir) : ''
   const wanted = isAsked ? TEMPORARY : TEMPORARY.some((folder) => isAtOrBelow(name, folder)) ? [placeOf(name)] : []
-  // A mount of the caller is told of anyway.
+  // Mounts of the caller report changes anyway.
   return wanted.filter((place) => !targets.some((target) => isAtOrBelow(place, target)))
 }
 
 export class Places implements Disposable {
   private readonly folders = new Map<string, string>()
   private readonly given: Set<string>
-  /** Mounts of the caller, which may lie in places, as no place lies in them. */
+  /** Mounts of the caller: they may lie in places, but no place lies in them. */
   private readonly targets: string[]
 
   /** hasTemporary: report changes below /tmp and the home. Changes in the working directory are always reported. */

@@ -1,10 +1,11 @@
-// A function's parameters, read from the text of its code. The language's own agent binds the arguments of a call by the real function;
-// this is for programs that ask without running anything, and for runs that ended before the agent could say how it bound.
+// A function's parameters, read from the text of its code. The language's own agent binds the
+// arguments of a call by the real function; this is for programs that inspect code without running
+// it, and for runs that ended before the agent reported its binding.
 import type { FunctionSchema, JsonSchema, ParamSchema, SupportedLanguage } from './types.js'
 
 export interface InferredSignature {
   params: ParamSchema[]
-  /** More positions than there are parameters are taken. */
+  /** More positional arguments than parameters are accepted. */
   variadic: boolean
   /** Arguments are taken by name. */
   acceptsKwargs: boolean
@@ -17,7 +18,10 @@ type Read = Omit<InferredSignature, 'source'>
 const nothing = (): Read => ({ params: [], variadic: false, acceptsKwargs: false, hasOptionsParam: false })
 
 interface Syntax {
-  /** Where a function of that name (a pattern) begins; the text behind it begins with its parameters, mostly in parentheses. */
+  /**
+   * Places where a function of that name (a pattern) begins; the text after it begins with its
+   * parameters, mostly in parentheses.
+   */
   definitions: (name: string) => RegExp[]
   read: (parts: string[]) => Read
   convention: Read
@@ -37,8 +41,10 @@ function stringEnd (text: string, at: number): number {
   return text.length
 }
 
-/** The parameters in parentheses at the beginning of a text without comments, undefined without a closing one. A comma in `<…>` parts
- * types, not parameters. */
+/**
+ * The parameters in parentheses at the beginning of a text without comments, undefined without a
+ * closing one. A comma in `<…>` separates types, not parameters.
+ */
 function partsOf (text: string): string[] | undefined {
   const parts = ['']
   let [depth, angles] = [0, 0]
@@ -163,7 +169,7 @@ function definitionOf (code: string, syntax: Syntax, functionName: string | unde
   return found.size === 1 ? [...found.values()][0] : undefined
 }
 
-/** Comments become spaces; what looks like one in a string stays. */
+/** Comments become spaces; text that looks like one in a string stays. */
 function withoutComments (code: string, comment: RegExp): string {
   return code.replace(new RegExp(`("(?:[^"\\\\\\n]|\\\\.)*"|'(?:[^'\\\\\\n]|\\\\.)*')|${comment.source}`, 'g'), (_, string: string | undefined) => string ?? ' ')
 }
@@ -187,7 +193,7 @@ function bySchema ({ params, input, variadic, acceptsKwargs, strict }: FunctionS
   }
 }
 
-/** A function's signature: the schema's, else as its code says, else what the language's functions take by convention. */
+/** A function's signature: the schema's, else from the code, else the language's convention. */
 export class SignatureInferenceEngine {
   resolve (code: string, functionName: string | undefined, language: SupportedLanguage, schema?: FunctionSchema): InferredSignature {
     const known = Object.hasOwn(languages, language) ? languages[language] : undefined

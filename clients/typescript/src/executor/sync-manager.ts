@@ -1,5 +1,5 @@
-// Changes through functions of the caller: to object stores, archives, other machines. For directories of this host executor.syncFiles() is
-// one transaction, also when it is interrupted.
+// Writes changes through functions of the caller: to object stores, archives, other machines. For
+// directories of this host executor.syncFiles() is one transaction, also if it is interrupted.
 import { asError } from './files.js'
 import { Events } from './events.js'
 import type { BeforeSyncEventResult, FileChange, SyncConfig, SyncEventConfig, SyncResult } from './types.js'
@@ -7,7 +7,7 @@ import type { BeforeSyncEventResult, FileChange, SyncConfig, SyncEventConfig, Sy
 export interface SyncManagerOptions {
   config?: Partial<SyncConfig>
   eventConfig?: SyncEventConfig
-  /** null: the path has no place, and is skipped. */
+  /** null: the path has no target, and is skipped. */
   pathResolver: (virtualPath: string) => string | null
   fileWriter: (realPath: string, content: Uint8Array) => Promise<void>
   fileDeleter: (realPath: string) => Promise<void>

@@ -1,4 +1,5 @@
-// Prepares the changes given to syncFiles: the caller may have filtered them, and may sync to another directory than the run had.
+// Prepares the changes given to syncFiles: the caller may have filtered them, and may sync to
+// another directory than the run's.
 import { lstatSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { foldersOf } from './files.js'
@@ -10,7 +11,7 @@ const EVERYTHING: PermissionSet = { read: true, list: true, create: true, modify
 export interface Ready {
   mount: MountConfig
   changes: FileChange[]
-  /** Folders the changes need: outer ones first. */
+  /** Folders needed by the changes: outer ones first. */
   folders: FileChange[]
   /** Paths outside every mount, which the daemon never sees. */
   skipped: string[]
@@ -35,11 +36,11 @@ function realOf (mappings: Mapping[], name: string): string | undefined {
   return found === undefined ? undefined : path.join(found.real, name.slice(found.virtual.length))
 }
 
-/** As the host has it: what is to be modified may be missing there. */
+/** Adapted to the host: a file to modify may be missing there. */
 const fitted = (change: FileChange, isThere: boolean): FileChange =>
   change.type === 'modify' && change.attributesOnly !== true && !isThere ? { ...change, type: 'create' } : change
 
-/** The old name tells the caller that something goes; without it the new one alone would take it away. */
+/** The old name shows the caller that a file is deleted; the new one alone would delete it silently. */
 const isHalfRename = (change: FileChange, paths: Set<string>): boolean =>
   change.type === 'create' && change.renamedFrom !== undefined && change.content === undefined && !paths.has(change.renamedFrom)
 
@@ -56,7 +57,7 @@ function missingFolders (mappings: Mapping[], changes: FileChange[], known: Set<
   return [...found.values()].sort((a, b) => a.path.length - b.path.length)
 }
 
-/** Without a permissions option all that was chosen is written. Directories of the host that are to hold it are made. */
+/** Without a permissions option all chosen changes are written. Missing directories of the host are created. */
 export function readyForSync (given: readonly FileChange[], mount: MountConfig): Ready {
   const mappings = mappingsOf(mount)
   const paths = new Set(given.map((change) => change.path))

@@ -1,4 +1,4 @@
-// The public types of the executor façade. Names and shapes are those its users know.
+// The public types of the executor façade. Names and shapes are part of its contract.
 import type { FileSource, Result, Usage } from '../run.js'
 import type { NetworkPolicy } from '../sandbox/answers.js'
 import type { ClientOptions } from '../internal/shared.js'
@@ -46,14 +46,21 @@ export interface LoadingConfig {
 export interface SyncConfig {
   mode: SyncMode
   onError?: SyncErrorBehavior
-  /** Whether beforeSync may abort this sync; by default true. Where it may not, by this or by the executor's syncEventConfig, its file is skipped. */
+  /**
+   * False: beforeSync cannot abort this sync, its file is skipped instead; so too with the
+   * executor's syncEventConfig. Default true.
+   */
   allowAbort?: boolean
 }
 
 export interface SecurityConfig {
-  /** Decides about symbolic links in a mount. `true`, the default: it is shown as it is, and the box resolves it in what the box has: it may lead to another
-   * mount or to the box's own files, never to files of the host that are not mounted. One to an absolute path of the mounted folder leads to the same place in the box.
-   * `'restricted'`: one that leaves its mount cannot be read or followed (EACCES). `false`: none can (ELOOP). */
+  /**
+   * Decides about symbolic links in a mount. `true`, the default: it is shown as it is, and the box
+   * resolves it within the box: it may lead to another mount or to the box's own files, never to
+   * files of the host that are not mounted. One to an absolute path of the mounted folder leads to
+   * the same place in the box. `'restricted'`: one that leaves its mount cannot be read or followed
+   * (EACCES). `false`: none can (ELOOP).
+   */
   followSymlinks?: SymlinkBehavior
 }
 
@@ -72,7 +79,7 @@ export interface MountConfig {
 
 export type SupportedLanguage =
   | 'python' | 'ruby' | 'php' | 'quickjs' | 'js' | 'javascript' | 'c' | 'clang' | 'cpp' | 'clangpp' | 'typescript' | 'bash'
-  // Whatever else the daemon has.
+  // Any other language of the daemon.
   | (string & {})
 
 /** @deprecated JsonSchema says the same. */
@@ -111,10 +118,10 @@ export interface ReportingOptions {
 }
 export type ResultOptions = ReportingOptions
 
-/** The prefix of standard input in versions that sent arguments there. Nothing reads it now. */
+/** The prefix of standard input in versions that sent arguments there. Unused. */
 export type InputProtocol = string
 
-/** The way arguments travelled elsewhere; here they are always beside the code, never in it. */
+/** Other versions' way to pass arguments; here they are always beside the code, never in it. */
 export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -131,7 +138,7 @@ export interface InvokeOptions {
 export interface FunctionCallRequest {
   language: SupportedLanguage
   code: string
-  /** When absent: the one public function of the code; without one the code is the function's body. */
+  /** If absent: the one public function of the code; without one the code is the function's body. */
   functionName?: string
   /** Positions, keywords, or `{index, value}` in either. */
   args?: readonly ArgumentItem[] | Record<string, ArgumentItem>
@@ -140,7 +147,7 @@ export interface FunctionCallRequest {
   /** In seconds; 0 for none. */
   timeout?: number
   mount?: MountConfig
-  /** Path to content; relative paths lie under workdir. */
+  /** Path to content; relative paths are below workdir. */
   files?: Record<string, FileSource | WASIFile>
   workdir?: string
   resultOptions?: ResultOptions
@@ -150,12 +157,12 @@ export interface FunctionCallRequest {
 
   // These members are new here.
   signal?: AbortSignal
-  /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) stay what they are, instead of what JSON has for them. */
+  /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) keep their types, instead of becoming JSON. */
   rich?: boolean
   env?: Record<string, string>
   stdin?: string | Uint8Array
   limits?: Limits
-  /** Where the code may connect to: `{allow: ['example.org:443']}`; absent: the executor's, else nowhere. */
+  /** Permitted connections: `{allow: ['example.org:443']}`; absent: the executor's, else none. */
   network?: NetworkPolicy
   /** Compiled languages: the standard, the compiler's flags, further source files. */
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
@@ -182,7 +189,7 @@ export interface FileChange {
   oldContent?: Uint8Array
   size: number
   timestamp: Date
-  /** Set for what is no plain file. Folders come in events only: results list what is in them. */
+  /** Set unless it is a plain file. Folders come in events only: results list their contents. */
   kind?: 'directory' | 'symlink' | 'special'
   /** A symlink's target. */
   target?: string
@@ -192,9 +199,12 @@ export interface FileChange {
   contentOmitted?: boolean
   /** Below a mount: the file's permission bits. */
   mode?: number
-  /** The mode or the time changed, and no content. */
+  /** The mode or the time changed, but not the content. */
   attributesOnly?: boolean
-  /** A rename below a mount is a deletion that says where to, and a creation that says where from; the host has the content. */
+  /**
+   * A rename below a mount is a deletion with the new path, and a creation with the old one; the
+   * host has the content.
+   */
   renamedFrom?: string
   renamedTo?: string
 }
@@ -223,7 +233,7 @@ export interface ExecutionMeta {
   usage: Usage
   limitsHit: string[]
   warnings: string[]
-  /** With `network`: what was refused, each once. */
+  /** With `network`: refused connections, each once. */
   network?: Result['meta']['network']
 }
 
@@ -236,7 +246,7 @@ export interface ExecutionResult<T = unknown> {
   stderr: string
   exitCode: number
   files?: FileChangeSummary
-  /** With a mount and batch sync: what was written to the host. */
+  /** With a mount and batch sync: changes written to the host. */
   sync?: SyncResult
   meta?: ExecutionMeta
 }
@@ -245,7 +255,7 @@ export interface SyncResult {
   synced: string[]
   failed: Array<{ path: string, error: Error }>
   skipped: string[]
-  /** The change at which beforeSync said abort, and its reason: nothing was written. */
+  /** The change at which beforeSync returned abort, and its reason: nothing was written. */
   aborted?: { path?: string, reason: string }
 }
 
@@ -265,16 +275,16 @@ export interface AfterSyncEventData extends FileChange {
 }
 
 export interface SyncEventConfig {
-  /** True when beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
+  /** True if beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
   allowAbort?: boolean
 }
 
 export interface ExecutorOptions extends ClientOptions {
   /** By default /workspace. */
   defaultWorkdir?: string
-  /** The default of all calls that do not set their own. */
+  /** The default for calls without one. */
   rich?: boolean
-  /** Where code may connect to, in all calls that do not set their own. */
+  /** Permitted connections for calls without their own. */
   network?: NetworkPolicy
   syncEventConfig?: SyncEventConfig
 }

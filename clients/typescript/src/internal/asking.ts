@@ -1,18 +1,18 @@
-// One request that may tell events before it is answered: a promise of the answer, and an iterable of the events.
+// One request that may send events before its response: a promise of the response, and an iterable of the events.
 import type { Received, Waiting } from './connection.js'
 import type { Attachments } from './encode.js'
 import type { Json } from './values.js'
 
-/** From here on the daemon is asked to hold the request's events, */
+/** From this many waiting bytes on the daemon pauses the request's events. */
 const HIGH_BYTES = 2 ** 20
-/** until so few wait for their reader. */
+/** Below this many it resumes them. */
 const LOW_BYTES = 2 ** 18
-/** The weight of an event beside its bytes. */
+/** The memory an event takes beside its bytes. */
 const EVENT_BYTES = 200
 
-/** `signal` and `timeoutMs` end what was asked, in the sandbox too. */
+/** `signal` and `timeoutMs` cancel the request, in the sandbox too. */
 export interface OperationOptions extends Waiting {
-  /** Hears every event as it comes, whoever reads them. @internal */
+  /** Called with every event as it comes, even if there is another reader. @internal */
   tap?: ((event: string, about: unknown) => void) | undefined
 }
 
@@ -26,7 +26,7 @@ type Make = (attachments: Attachments) => Json
 /** The parts of a connection that a request needs. @internal */
 export interface Line {
   request (id: number, make: Make): Promise<Received>
-  /** Events of the request go there, until it is over. */
+  /** Calls the listener with events of the request, until it is over. */
   listen (id: number, hear: (event: string, about: unknown, received: Received) => void): void
   forget (id: number): void
   cancel (id: number): void
@@ -36,8 +36,9 @@ export interface Line {
 interface Told<E> { event: E, size: number }
 
 /**
- * Awaited, it is the answer; iterated, the events, after which awaiting it costs nothing. Who only awaits hears no events. Events that wait for
- * their reader are held back at their source; who leaves the loop early cancels the request.
+ * Awaited, it is the response; iterated, the events, after which awaiting it costs nothing. Without
+ * iteration events are dropped. Events that wait for their reader are held back at their source;
+ * leaving the loop early cancels the request.
  */
 export class Asking<T, E = never> implements Promise<T>, AsyncIterable<E> {
   readonly [Symbol.toStringTag] = 'Asking'
@@ -55,7 +56,7 @@ export class Asking<T, E = never> implements Promise<T>, AsyncIterable<E> {
   constructor (private readonly line: Line, private readonly id: number, make: Make, decode: (received: Received) => T) {
     line.listen(id, (event, about, received) => { this.hear({ event, about } as E, received.incoming.attachments.length + EVENT_BYTES) })
     this.answer = line.request(id, make).then(decode).finally(() => { this.end() })
-    // A caller who only iterates gets the error there.
+    // A caller that only iterates gets the error there.
     this.answer.catch(() => {})
   }
 
@@ -85,7 +86,7 @@ export class Asking<T, E = never> implements Promise<T>, AsyncIterable<E> {
     this.weigh(-this.waitingBytes)
   }
 
-  /** Ends what was asked; who iterates comes to the end at once, who awaits when it has ended. */
+  /** Cancels the request; iteration ends at once, the promise settles after the end. */
   cancel (): void {
     if (!this.isOver) this.line.cancel(this.id)
     this.isCancelled = true

@@ -1,6 +1,6 @@
-// The classes of the Web that cross as what they are (spec/values.md, class): how each is taken apart and made again.
+// Classes of the Web that are sent as themselves (spec/values.md, class): how each is decomposed and rebuilt.
 
-/** A body is read asynchronously: who meets this reads it (`readBody`) and encodes again. */
+/** A body is read asynchronously: the catcher reads it (`readBody`) and encodes again. */
 export class UnreadBody extends Error {
   constructor (readonly carrier: Request | Response) {
     super('the body is not read yet')
@@ -9,7 +9,7 @@ export class UnreadBody extends Error {
 
 const bodies = new WeakMap<object, Uint8Array | null>()
 
-/** Node and the box agree on what a message may hold. */
+/** Node and the box use the same limits for a message. */
 const HEADERS_MAX = 1024
 function pairs (headers: Headers): string[][] {
   const all = [...headers].map(([name, value]) => [name, value])
@@ -21,7 +21,7 @@ export async function readBody (carrier: Request | Response): Promise<void> {
   bodies.set(carrier, carrier.body === null ? null : new Uint8Array(await carrier.clone().arrayBuffer()))
 }
 
-/** A body that was read is gone: what comes of it is a message without one. */
+/** A body that was read is gone: the message is sent without one. */
 function bodyOf (carrier: Request | Response): Uint8Array | null {
   if (carrier.bodyUsed) return null
   const body = bodies.get(carrier)
@@ -52,7 +52,7 @@ const wrong = (name: string): never => { throw new TypeError(`expected what a ${
 
 interface Parts { url: string, body?: unknown, [key: string]: unknown }
 
-/** Anything else would be turned into a text, which nobody sent. */
+/** Any other type would silently become text. */
 function madeBody (body: unknown = null): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null {
   return body === null || body instanceof Uint8Array || body instanceof ReadableStream ? body as Uint8Array<ArrayBuffer> | null : wrong('body')
 }

@@ -1,4 +1,5 @@
-// JSON-RPC 2.0 over frames, both sides ask. One connection: what is asked, what the daemon asks, and its end.
+// JSON-RPC 2.0 over frames, with requests in both directions. One connection: requests sent,
+// requests received, and its end.
 import type { Duplex } from 'node:stream'
 import { errorClasses, InternalError, ProtocolError, type ErrorCode } from '../generated/errors.js'
 import { decodeFailure, Incoming } from './decode.js'
@@ -16,19 +17,19 @@ export interface Outgoing {
   attachments: Attachments
 }
 
-/** An answer or a question, with the attachments its values lie in. */
+/** A response or a request, with the attachments of its values. */
 export interface Received {
   body: unknown
   incoming: Incoming
 }
 
 export interface Peer {
-  /** The daemon asks; what is thrown becomes the error it gets. */
+  /** A request from the daemon; an exception becomes its error response. */
   asked (method: string, params: Received): Promise<Outgoing>
   told (method: string, params: Received): void
 }
 
-/** An error of a host function, in the form that the daemon takes. */
+/** An error of a host function, in the daemon's form. */
 export class Thrown extends Error {
   constructor (message: string, readonly payload: { [key: string]: Json }, readonly attachments: Attachments) {
     super(message)
@@ -62,10 +63,10 @@ function remoteError ({ error, incoming }: { error: unknown, incoming: Incoming 
   return new Known(text, { data: decoded })
 }
 
-/** A daemon refuses a connection in words of HTTP, whatever it speaks: the reason is the body. */
+/** A daemon refuses a connection with an HTTP response, whatever protocol it uses: the reason is the body. */
 function refusalIn (chunk: Uint8Array): string | undefined {
   const text = Buffer.from(chunk.subarray(0, 512)).toString()
-  // Other words of HTTP are no frame, which the reader says.
+  // Other HTTP is no frame, which the reader reports.
   return /^HTTP\/1\.1 (?:403|503) [^]*?\r\n\r\n([^]+)/.exec(text)?.[1]?.trim()
 }
 
@@ -77,11 +78,11 @@ export class Connection {
   private answering = 0
   private isHeard = false
   private reason: string | undefined
-  /** Resolves to the reason when the connection has ended. */
+  /** Resolves to the reason after the connection has ended. */
   readonly ended: Promise<string>
   private tellEnd: (reason: string) => void = () => {}
 
-  /** explain: why a connection that broke did so, asked once; for a private daemon, how its process ended. */
+  /** explain: returns why a broken connection broke, called once; for a private daemon, its exit status. */
   constructor (private readonly socket: Socketlike, private readonly peer: Peer, private readonly explain: (what: string) => Promise<string>) {
     this.ended = new Promise((resolve) => { this.tellEnd = resolve })
     socket.on('data', (chunk: Uint8Array) => { this.receive(chunk) })
@@ -96,7 +97,7 @@ export class Connection {
     return this.reason === undefined
   }
 
-  /** Values are encoded at once unless this holds: what the caller changes later is not sent. */
+  /** Values are encoded at once unless this holds: later changes by the caller are not sent. */
   get isCongested (): boolean {
     return this.socket.writableLength > CONGESTED_BYTES
   }
@@ -109,9 +110,9 @@ export class Connection {
     return ++this.lastId
   }
 
-  // -- asking
+  // -- sending requests
 
-  /** make is called when there is room to send, and not at all when the caller gave up before. */
+  /** make is called when there is room to send, and not at all if the caller gave up before. */
   async request (id: number, method: string, make: () => Outgoing, { signal, timeoutMs }: Waiting = {}): Promise<Received> {
     signal?.throwIfAborted()
     if (this.isCongested) await this.room(signal)
@@ -147,7 +148,7 @@ export class Connection {
     return release
   }
 
-  /** Until there is room to send, or the caller gives up. */
+  /** Waits for room to send, or until the caller gives up. */
   async room (signal: AbortSignal | undefined): Promise<void> {
     while (this.reason === undefined && this.isCongested) {
       await new Promise<void>((resolve) => {
@@ -179,7 +180,7 @@ export class Connection {
     else this.socket.unref?.()
   }
 
-  // -- what comes
+  // -- receiving
 
   private receive (chunk: Uint8Array): void {
     const refusal = this.isHeard ? undefined : refusalIn(chunk)
@@ -214,7 +215,7 @@ export class Connection {
 
   private answered (message: Message, incoming: Incoming): void {
     const found = this.pending.get(message.id as number)
-    // An answer nobody waits for any more: the request was given up.
+    // The request of this response was given up.
     if (found === undefined) return
     this.pending.delete(message.id as number)
     this.settleRef()
@@ -258,7 +259,7 @@ export class Connection {
     if (this.reason !== undefined) return
     this.reason = what
     this.socket.destroy()
-    // The error of pending requests names how the daemon ended, which is known a moment after the connection broke.
+    // The error of pending requests says how the daemon ended, which is known a moment after the connection broke.
     this.reason = await this.explain(what)
     this.finish()
   }
@@ -273,7 +274,7 @@ export class Connection {
   close (reason: string): void {
     if (this.reason !== undefined) return
     this.reason = reason
-    // Half-closed first: what was written is read before the daemon sees the end.
+    // Half-closed first: pending output is read before the daemon sees the end.
     this.socket.end()
     this.finish()
     const timer = setTimeout(() => { this.socket.destroy() }, 1000)

@@ -1,4 +1,4 @@
-// Ways to a daemon: one that runs already, or one of our own, which lives as long as the connection.
+// Connections to a daemon: a running one, or one that this client starts, which lives as long as the connection.
 import { execFile, spawn } from 'node:child_process'
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import net from 'node:net'
@@ -10,24 +10,29 @@ import { InvalidArgumentError } from '../generated/errors.js'
 import { ConnectionError } from './error.js'
 
 export interface DaemonOptions {
-  /** Path of a unix socket a daemon listens on. */
+  /** Path of a daemon's unix socket. */
   socket?: string | undefined
   /** The host of a daemon that listens on TCP; needs `token`. */
   host?: string | undefined
   port?: number | undefined
   token?: string | undefined
-  /** TLS for TCP: true, or what node:tls takes. */
+  /** TLS for TCP: true, or options of node:tls. */
   tls?: boolean | tls.ConnectionOptions | undefined
-  /** The cloched that is started when no socket or port is named. Else $CLOCHE_DAEMON, or the first in the places of findDaemon. */
+  /** The cloched to start if no socket or port is given. Default: $CLOCHE_DAEMON, or the first found by findDaemon. */
   daemon?: string | undefined
   /** More arguments for it. */
   daemonArgs?: readonly string[] | undefined
-  /** Guards it may lack, by name; else, where it is not root's, those that an ordinary user may lack (docs/reference.md). */
+  /**
+   * Guards it may lack, by name; default: unless it runs as root, the guards that an ordinary user
+   * may lack (docs/reference.md).
+   */
   optional?: readonly string[] | undefined
-  /** A daemon that lacks any guard is refused. */
+  /** Refuse a daemon that lacks any guard. */
   strict?: boolean | undefined
-  /** The daemon that the command line uses, the system's or the user's own, started when there is none; it outlives this client, as its
-   * sandboxes do. */
+  /**
+   * Use the daemon of the command line, the system's or the user's own, started if none runs; it
+   * outlives this client, as its sandboxes do.
+   */
   shared?: boolean | undefined
 }
 
@@ -36,12 +41,12 @@ export interface Link {
   /** Its name in errors. */
   name: string
   pid: number | undefined
-  /** It is this user's, not one that was named: its notice is for us. */
+  /** True for the user's own daemon, not a named one: then its notice is for this user. */
   isOurs: boolean
   explain (what: string): Promise<string>
-  /** Resolves when nothing of it is left. */
+  /** Resolves after its resources are gone. */
   gone: Promise<void>
-  /** A process of ours that does not end by itself is ended. */
+  /** Kills a started process that does not exit on its own. */
   kill (): void
 }
 
@@ -57,7 +62,7 @@ const isProgram = (file: string): boolean => {
 function inTree (): string[] {
   // dist/internal/ is three folders below clients/, whose parent holds the builds.
   const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../..')
-  if (!existsSync(path.join(root, 'meson.build'))) return [] // installed: other people may write to that folder
+  if (!existsSync(path.join(root, 'meson.build'))) return [] // installed: other users may write to that folder
   try {
     return readdirSync(root).filter((name) => /^build/.test(name)).sort().map((name) => path.join(root, name, 'cloched'))
   } catch {
@@ -65,7 +70,7 @@ function inTree (): string[] {
   }
 }
 
-/** Directories in which systems have it; $PATH of ordinary users names no sbin. */
+/** Usual directories; $PATH of ordinary users has no sbin. */
 const INSTALLED = ['/usr/local/sbin', '/usr/sbin', '/usr/local/libexec/cloche', '/usr/libexec/cloche']
 
 /** The program to start: $CLOCHE_DAEMON, or the first in PATH, the source tree's builds, sbin beside each bin of PATH, and INSTALLED. */
@@ -106,7 +111,7 @@ export async function reach (options: DaemonOptions, signal?: AbortSignal): Prom
   return await dial(() => tls.connect({ host, port, ...secure }), name, 'secureConnect', signal)
 }
 
-/** Guards that the daemon we start may lack, in its words. */
+/** The names of guards that a started daemon may lack. */
 function guardArgs ({ optional, strict }: DaemonOptions): string[] {
   if (strict === true) return []
   return optional === undefined ? ['--profile', 'user'] : optional.flatMap((guard) => ['--optional', guard])
@@ -120,7 +125,7 @@ function checkShared ({ shared, socket, port, optional, daemonArgs }: DaemonOpti
   }
 }
 
-/** Prints its socket, once it listens there; what it has to say when it cannot start is in the error. */
+/** Prints its socket once it listens there; if it cannot start, the error has its message. */
 async function startShared (options: DaemonOptions, signal?: AbortSignal): Promise<string> {
   const program = findDaemon(options.daemon)
   return await new Promise((resolve, reject) => {
@@ -160,7 +165,7 @@ const EXIT_WAIT_MS = 2000
 
 function start (options: DaemonOptions): Link {
   const program = findDaemon(options.daemon)
-  // A group of its own: Ctrl-C is the host's to handle, and the daemon ends with the connection.
+  // A process group of its own: Ctrl-C is for the host to handle, and the daemon ends with the connection.
   const child = spawn(program, ['--connect-fd', '3', ...guardArgs(options), ...options.daemonArgs ?? []], { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: true })
   const name = `the private daemon ${program}`
   let said = ''

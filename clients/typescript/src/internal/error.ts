@@ -1,4 +1,4 @@
-/** Whose fault an error is: the request's, the program's, the machine's, or ours. */
+/** The party at fault: the request, the guest's program, the machine, or Cloche. */
 export type Fault = 'caller' | 'guest' | 'host' | 'bug'
 
 export interface ErrorOptions {
@@ -12,7 +12,7 @@ export abstract class ClocheError extends Error {
   /** Stable, for programs. */
   abstract readonly code: string
   abstract readonly fault: Fault
-  /** The status of the HTTP face; 0 when the error never crosses it. */
+  /** The HTTP status; 0 if the error is never sent over HTTP. */
   abstract readonly status: number
   readonly data: Record<string, unknown>
 
@@ -22,7 +22,7 @@ export abstract class ClocheError extends Error {
   }
 }
 
-/** The daemon could not be reached or started, or is gone: what was asked of it has no answer. */
+/** The daemon could not be reached or started, or has exited: the request has no response. */
 export class ConnectionError extends ClocheError {
   override readonly name = 'ConnectionError'
   override readonly code = 'connection'
@@ -30,7 +30,7 @@ export class ConnectionError extends ClocheError {
   override readonly status = 0
 }
 
-/** No answer within the time the caller gave. */
+/** No response within the caller's timeout. */
 export class RequestTimeoutError extends ClocheError {
   override readonly name = 'RequestTimeoutError'
   override readonly code = 'request_timeout'

@@ -1,4 +1,5 @@
-// Functions and data that the host offers to the code: declarations for the daemon (spec/agent.md), and the functions behind them.
+// The host's functions and data for the code: declarations for the daemon (spec/agent.md), and the
+// functions behind them.
 import { types } from 'node:util'
 import { Attachments, encode } from './encode.js'
 import { readBody, UnreadBody } from './classes.js'
@@ -19,14 +20,14 @@ export type ModuleDeclaration = { source: string } | { members: Record<string, D
 
 const isDeclared = Symbol('declaration')
 
-/** Calls of host functions in the code, by where they stand. */
+/** Host functions, by their path in the code. */
 export type Handlers = Map<string, HostFunction>
 export const handlerKey = (target: readonly string[]): string => JSON.stringify(target)
 
 type Marked = Declaration & { [isDeclared]: true }
 const mark = (declaration: Declaration): Marked => Object.assign(declaration, { [isDeclared]: true as const })
 
-/** A constant, also where an object would be looked into for functions. */
+/** A constant, even if it is an object that may hold functions. */
 export const constant = (value: unknown, options: { enumerable?: boolean } = {}): Declaration => mark({ kind: 'value', value, ...options })
 /** An expression of the code's own language (JavaScript), evaluated once in the box. */
 export const expression = (text: string, options: { enumerable?: boolean } = {}): Declaration =>
@@ -49,7 +50,10 @@ function holdsFunction (value: unknown, seen = new Set<object>()): boolean {
   return isDeclared in value || Object.values(value).some((item) => holdsFunction(item, seen))
 }
 
-/** A value as the core declares it: functions call the host, objects that hold some are objects, all else is a constant. */
+/**
+ * Declares a value by its type: functions call the host, objects that hold some are objects, all
+ * else is a constant.
+ */
 function declarationOf (value: unknown): Declaration {
   if (typeof value === 'function') return { kind: 'function', handler: value as HostFunction }
   if (!isPlainObject(value)) return { kind: 'value', value }
@@ -84,7 +88,7 @@ function bare (declaration: Declaration, target: string[], handlers: Handlers): 
 const bareAll = (members: Record<string, Declaration>, target: string[], handlers: Handlers): object =>
   Object.fromEntries(Object.entries(members).map(([name, member]) => [name, bare(member, [...target, name], handlers)]))
 
-/** The form of the wire, not encoded yet, and the functions in it. */
+/** The wire form, not yet encoded, and its functions. */
 export function prepareHost (
   globals: Record<string, Declaration>, imports: Record<string, ModuleDeclaration>
 ): { globals: object, imports: object, handlers: Handlers } {
@@ -97,7 +101,7 @@ export function prepareHost (
   }
 }
 
-// -- answers
+// -- results
 
 /** Encoded once the bodies of all requests and responses in it are read. */
 export async function encodeAnswer (value: unknown, limit = Infinity, views = false): Promise<Outgoing & { size: number }> {
@@ -113,7 +117,10 @@ export async function encodeAnswer (value: unknown, limit = Infinity, views = fa
   }
 }
 
-/** Makes the wire form of an error of a host function: name, message and those of its own properties that can be sent; never its stack. */
+/**
+ * Makes the wire form of an error of a host function: name, message and its sendable own
+ * properties; never its stack.
+ */
 export function thrownOf (reason: unknown): Thrown {
   const attachments = new Attachments()
   if (typeof reason !== 'object' || reason === null) {

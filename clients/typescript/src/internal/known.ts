@@ -1,10 +1,10 @@
-// Options by name: one that is not known is refused, because a misspelt limit or mount that is passed over would not be in force.
+// Checks options by name: an unknown one is refused, because a misspelt limit or mount would silently not be in force.
 import { InvalidArgumentError } from '../generated/errors.js'
 
-/** Each option of T once; the compiler sees to it that none is missing. `internal` ones are not told. */
+/** Each option of T once; the compiler checks that none is missing. `internal` ones are not listed in messages. */
 export type Names<T> = { readonly [K in keyof Required<T>]: true | 'internal' }
 
-/** How many letters have to be put in, taken out, replaced or swapped with their neighbour (optimal string alignment). */
+/** The number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 function distance (a: string, b: string): number {
   const rows = Array.from({ length: a.length + 1 }, (_, i) => Array.from({ length: b.length + 1 }, (_, k) => i === 0 ? k : i))
   const at = (i: number, k: number): number => (rows[i] as number[])[k] as number
@@ -20,14 +20,17 @@ function distance (a: string, b: string): number {
 
 const HINT_LENGTH_MAX = 40
 
-/** The known name that was probably meant, or undefined; letters' case does not count, and a third of them may be wrong. */
+/**
+ * The known name that was probably meant, or undefined; letters' case does not count, and a third
+ * of them may be wrong.
+ */
 export function nearest (typed: string, names: readonly string[]): string | undefined {
   if (typed.length > HINT_LENGTH_MAX) return undefined
   const found = names.map((name) => ({ name, far: distance(typed.toLowerCase(), name.toLowerCase()) })).sort((a, b) => a.far - b.far)[0]
   return found !== undefined && found.far <= Math.floor((typed.length + 2) / 3) && found.far < found.name.length ? found.name : undefined
 }
 
-/** What is undefined counts as absent; what is no object is left to whoever reads it. */
+/** undefined counts as absent; a value that is no object is left to its reader. */
 export function checkKnown<T> (owner: string, given: unknown, known: Names<T>): void {
   if (given === null || typeof given !== 'object') return
   const names = Object.entries(known).filter(([, kind]) => kind === true).map(([name]) => name)

@@ -1,4 +1,4 @@
-// The names of what callers may give, one table for each interface; checkKnown holds what is given against them.
+// The names of all options, one table for each interface; checkKnown checks options against them.
 import type { AskOptions, ConnectOptions, PrefixRequest, SyncRequest } from '../client.js'
 import type { CallRequest, RunOptions, RunRequest, ScriptRequest, SyncEvents } from '../run.js'
 import type { OperationOptions } from './asking.js'
@@ -24,7 +24,7 @@ export const prefixNames: Names<PrefixRequest> = {
   language: true, code: true, filename: true, build: true, limits: true, globals: true, imports: true, files: true, bare: true, name: true
 }
 
-/** Of a run forked from a prefix, which says the language and has the host's functions. */
+/** A run forked from a prefix, which has the language and the host's functions. */
 type Forked<T> = Omit<T, 'language' | 'globals' | 'imports'>
 const forked = <T extends object>({ language: _, globals: __, imports: ___, ...rest }: T & Record<'language' | 'globals' | 'imports', unknown>): typeof rest => rest
 export const forkedCallNames: Names<Forked<CallRequest>> = forked(callNames)

@@ -1,14 +1,14 @@
-// One daemon of our own serves all façades of a process that name no other. It ends a while after the last of them let go of it,
-// or with the process.
+// One started daemon serves all façades of a process that name no other. It ends a while after the
+// last of them released it, or with the process.
 import { Cloche, type ConnectOptions } from '../client.js'
 
 const LINGER_MS = 5000
 
 export interface Lease {
   client: Cloche
-  /** The daemon may serve the next one: it ends a while later. */
+  /** The daemon may serve the next user: it ends a while later. */
   release (): void
-  /** Nothing is left of a daemon of our own that nobody else uses. */
+  /** Resolves after a started daemon without other users is gone. */
   end (): Promise<void>
 }
 
@@ -66,17 +66,17 @@ function leave (key: string, shared: Shared, client: Cloche): void {
 }
 
 export interface ClientOptions extends ConnectOptions {
-  /** A client to use; it is left open. */
+  /** A client to use; it stays open. */
   client?: Cloche
 }
 
-/** The client of a façade: the one it was given, or one shared by all that ask for the same daemon. */
+/** The client of a façade: a given one, or one shared by all with the same options. */
 export async function lease ({ client, signal: _, ...options }: ClientOptions): Promise<Lease> {
   if (client !== undefined) return { client, release: () => {}, end: async () => {} }
   return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '']), options)
 }
 
-/** The lease of one façade: taken when it is first wanted, and anew when its daemon died since. */
+/** The lease of one façade: taken on first use, and again if its daemon has died since. */
 export class Leasing {
   private leasing: Promise<Lease> | undefined
 
@@ -97,7 +97,7 @@ export class Leasing {
     return await this.take()
   }
 
-  /** Waits for a lease that is still being taken, whatever becomes of it. */
+  /** Waits for a lease that is still being taken, even if it fails. */
   async release (): Promise<void> {
     const { leasing } = this
     this.leasing = undefined

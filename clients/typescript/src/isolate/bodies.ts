@@ -1,17 +1,18 @@
-// Bodies that the code still makes come piece by piece, by calls of the host (spec/agent.md, Bodies). The code waits while nobody reads.
+// Unfinished bodies come piece by piece, by calls of the host (spec/agent.md, Bodies). The code
+// waits while they are not read.
 import type { Outgoing } from '../internal/connection.js'
 import { makeError } from '../internal/values.js'
 import { encodeAnswer } from '../internal/host.js'
 import type { Armed } from './limits.js'
 
-/** Bytes of one body that are here and not read yet; the code makes no more until some are. */
+/** Unread bytes of one body on this side; the code produces no more until some are read. */
 const BUFFERED_BYTES = 256 * 1024
-/** Bodies of one run that are open at once. */
+/** Open bodies of one run. */
 const OPEN_MAX = 64
 
 type Call = (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
 
-/** The exports of a run whose bodies are still being made, with what it had done by then. */
+/** The exports of a run with unfinished bodies, and the state of the run at that time. */
 export interface Early {
   exports: Record<string, unknown>
   console: { stdout: string[], stderr: string[] }
@@ -43,7 +44,7 @@ class Body {
   private isLeft = false
   private proceed: (() => void) | undefined
   private settle!: (isCancelled: boolean) => void
-  /** Resolves when it is over: to true when the host gave it up. */
+  /** Resolves at the end: to true if the host cancelled it. */
   readonly cancelled = new Promise<boolean>((resolve) => { this.settle = resolve })
 
   constructor (private readonly onOver: () => void) {
@@ -62,7 +63,7 @@ class Body {
     this.onOver()
   }
 
-  /** Resolves when there is room for another: to false when none is wanted. */
+  /** Resolves when there is room for another: to false if none is wanted. */
   async take (piece: Uint8Array): Promise<boolean> {
     if (this.isOver) return false
     const tooMany = this.budget?.spend(piece.byteLength)
@@ -85,13 +86,13 @@ class Body {
     this.over(true)
   }
 
-  /** The host function that it was given to has returned. */
+  /** Called after the host function that received it has returned. */
   leave (): void {
     this.isLeft = true
     this.giveUp()
   }
 
-  // The run would wait for a reader who never comes.
+  // The run would wait for a reader that never comes.
   private giveUp (): void {
     if (!this.isLeft || this.stream.locked || (this.controller.desiredSize ?? 0) > 0) return
     this.fail(makeError('Error', `the body was given up: the host function returned without reading it, and it is larger than ${BUFFERED_BYTES} bytes`))
@@ -103,15 +104,15 @@ export class Bodies {
   private readonly fresh: Body[] = []
   private readonly exported: Budget
   private tell!: (early: Early) => void
-  /** Resolves when a run has exports with bodies that are still being made; else never. */
+  /** Resolves when a run has exports with unfinished bodies; else never. */
   readonly early = new Promise<Early>((resolve) => { this.tell = resolve })
 
-  /** call: for all but bodies. */
+  /** call: handles all calls except those of bodies. */
   constructor (private readonly handle: Call, private readonly limits: Armed) {
     this.exported = new Budget(limits.maxExportBytes, 'maxExportBytes')
   }
 
-  /** For the decoder, which meets the number in place of the body. */
+  /** For the decoder, which finds the number in place of the body. */
   readonly streamOf = (number: unknown): ReadableStream<Uint8Array> => {
     if (!Number.isSafeInteger(number) || this.open.has(number as number)) throw new TypeError('a body has an unknown number')
     if (this.open.size >= OPEN_MAX) throw new RangeError(`more than ${OPEN_MAX} bodies are open`)
@@ -122,7 +123,7 @@ export class Bodies {
   }
 
   readonly call: Call = async (target, args, kwargs) => {
-    // The bodies that were met when these arguments were decoded: nothing else ran since.
+    // The bodies found while these arguments were decoded: nothing else ran since.
     const own = this.fresh.splice(0)
     if (target[0] === 'body') return await encodeAnswer(await this.step(target[1], args, kwargs, own))
     const budget = new Budget(this.limits.maxBridgeCallBytes, 'maxBridgeCallBytes')
@@ -142,7 +143,7 @@ export class Bodies {
     }
     const [number, content, message] = args
     const body = this.open.get(number as number)
-    // The host has no such body: the code is to make no more of it.
+    // The host has no such body: the code shall produce no more of it.
     if (body === undefined) return step === 'open'
     if (step === 'open') return await body.cancelled
     if (step === 'piece' && content instanceof Uint8Array) return await body.take(content)
@@ -151,7 +152,7 @@ export class Bodies {
     return false
   }
 
-  /** The run is over: what has not ended by now never will. */
+  /** The run is over: unfinished bodies will never finish. */
   finish (why: unknown): void {
     for (const body of [...this.open.values()]) body.fail(why)
   }
@@ -166,7 +167,7 @@ function earlyOf ([exports, measured]: unknown[], kwargs: Record<string, unknown
     exports: Object(exports) as Record<string, unknown>,
     console: kwargs.console as Early['console'],
     wallMs,
-    // The code's own word, which cannot be more than the time that passed.
+    // Reported by the code, so it is limited by the time that passed.
     cpuMs: Math.min(numberAt(cpuMs), wallMs),
     heapBytes: numberAt(heapBytes),
     isWaiting: isWaiting === true

@@ -1,17 +1,17 @@
-// The host's side of a run's calls: handlers, and the record of what was called.
+// The host's side of a run's calls: handlers, and the record of calls.
 import type { Outgoing } from '../internal/connection.js'
 import { OversizeError } from '../internal/values.js'
 import { encodeAnswer, handlerKey, type Handlers } from '../internal/host.js'
 import type { BridgeCallEntry } from './types.js'
 
-/** The record of calls is bounded also where their number is not. */
+/** The record of calls is bounded even if their number is not. */
 const ENTRIES_MAX = 10_000
 
 export class Bridge {
   readonly entries: BridgeCallEntry[] = []
   private readonly started = performance.now()
 
-  /** answerBytes: the most of one answer; 0 for none. */
+  /** answerBytes: maximum of one result; 0 for none. */
   constructor (private readonly handlers: Handlers, private readonly answerBytes: number) {}
 
   readonly call = async (target: string[], args: unknown[]): Promise<Outgoing> => {
@@ -50,7 +50,7 @@ export class Bridge {
   }
 }
 
-/** Roughly the bytes of values, counting what is shared once. */
+/** Approximate bytes of values, counting shared ones once. */
 function sizeOf (root: unknown): number {
   const seen = new Set<object>()
   const open: unknown[] = [root]

@@ -4,7 +4,7 @@ import type { ResourceLimits } from './types.js'
 
 const MIB = 2 ** 20
 
-/** The limits in force when the caller gives none. */
+/** The default limits. */
 export const defaults: Required<ResourceLimits> = {
   memoryMb: 128,
   cpuTimeMs: 5000,
@@ -51,11 +51,11 @@ export function arm (limits: ResourceLimits = {}, memoryMb = defaults.memoryMb):
 // 0 is none, which is more than any number.
 const larger = (a: number, b: number): number => a === 0 || b === 0 ? 0 : Math.max(a, b)
 
-/** More than the daemon can count is the most it can. */
+/** Clamps limits to the daemon's maximum. */
 const capped = (limits: Limits): Limits =>
   Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, Math.min(value, limitTable[name as LimitName].max)]))
 
-/** As the daemon takes them. It keeps both streams to one bound; the smaller one is held to on arrival. */
+/** The daemon's form. It has one limit for both streams; the smaller one is applied on arrival. */
 export function forDaemon (armed: Armed): Limits {
   return capped({
     memoryBytes: armed.memoryMb * MIB,

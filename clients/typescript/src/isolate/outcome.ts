@@ -1,4 +1,4 @@
-// From a run's result to the façade's.
+// Maps a run's result to the façade's.
 import type { Result } from '../run.js'
 import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports, WaitUntilResult } from './types.js'
 import { makeError } from '../internal/values.js'
@@ -68,7 +68,7 @@ const limitTexts: Partial<Record<RunErrorCode, (armed: Armed) => string>> = {
 function errorOf (result: Result, armed: Armed): RunError {
   const { code = 'ERR_INTERNAL', name = 'Error', message = `the run ended as ${result.status}`, stack, fields } = result.error ?? {}
   const made: RunError = { code: code as RunErrorCode, name, message: limitTexts[code as RunErrorCode]?.(armed) ?? message }
-  // The stack of an error of the host's lies in the host, which is not shown.
+  // The stack of a host error is the host's, which is not shown.
   if (stack !== undefined && code !== 'ERR_HOST_BRIDGE') made.stack = ownStack(stack)
   if (fields !== undefined) {
     made.fields = fields
@@ -90,7 +90,7 @@ function unhappy ({ result, armed, bridgeCalls, reason }: Ended): RunFailure | R
   return result.status === 'terminated' ? aborted(reason, so) : { status: 'failed', ok: false, error: errorOf(result, armed), ...so }
 }
 
-/** A run whose exports have bodies that are still being made: `rest` is what the whole run came to. */
+/** A run with unfinished bodies: `rest` is the result of the whole run. */
 export interface Begun { early: Early, armed: Armed, bridgeCalls: BridgeCallEntry[], rest: Promise<Ended | { reason: unknown }> }
 
 /** As a result of the run so far. */
@@ -101,7 +101,10 @@ function soFar ({ early, armed, bridgeCalls }: Begun): Ended {
   return { result: result as unknown as Ended['result'], armed, bridgeCalls: bridgeCalls.slice(), reason: undefined }
 }
 
-/** Reports lines and calls that came after the exports: as those of the work of `waitUntil` when there is some, else they are added to the result's. */
+/**
+ * Reports lines and calls that came after the exports: as those of the work of `waitUntil` if there
+ * is some, else they are added to the result's.
+ */
 async function follow ({ early, armed, rest }: Begun, so: Common): Promise<WaitUntilResult> {
   const done = await rest.catch((thrown: unknown) => ({ reason: thrown }))
   if (!('result' in done)) return { status: 'truncated', ...pastOf(nothing()), error: errorTexts(done.reason) }
@@ -138,7 +141,7 @@ export function begunResult<T extends RunResult | CallResult> (begun: Begun, asR
   return made
 }
 
-/** The error for readers of bodies that are still open when the run is over. */
+/** The error for readers of bodies that are still open at the end of the run. */
 export function endOfBodies (done: Ended | { reason: unknown }): unknown {
   if (!('result' in done)) return done.reason
   const { result: { success, status }, armed, reason } = done

@@ -1,5 +1,6 @@
-// Modules around the user's own: they call one of its exports, or look at what it exports. The user's module is imported under its
-// file name, so that stacks and messages show that; arguments come by a call of the host, never as source text.
+// Modules around the user's own: they call one of its exports, or inspect them. The user's module
+// is imported under its file name, so that stacks and messages show that; arguments come by a call
+// of the host, never as source text.
 
 export const CALL_MODULE = 'cloche:call'
 const OWN_FILE = 'cloche:run.mjs'
@@ -7,7 +8,7 @@ const OWN_FILE = 'cloche:run.mjs'
 /** Imports the module, so that its exports can be called later. */
 export const importing = (specifier: string): string => `import ${JSON.stringify(specifier)}\n`
 
-/** Exports the value of a call as default, or `missing` and why there is none. */
+/** Exports the value of a call as default, or `missing` and the reason. */
 export const calling = (specifier: string): string => `import * as all from ${JSON.stringify(specifier)}
 import { take } from ${JSON.stringify(CALL_MODULE)}
 const { path, args } = await take()
@@ -22,7 +23,7 @@ export default missing ? undefined : await Reflect.apply(found, receiver, args)
 export { missing }
 `
 
-/** Exports what can be sent, and the names of what cannot. */
+/** Exports the sendable values, and the names of the others. */
 export const reading = (specifier: string): string => `import * as all from ${JSON.stringify(specifier)}
 const exports = { __proto__: null }, skipped = []
 for (const name of Object.keys(all)) {
@@ -36,7 +37,7 @@ for (const name of Object.keys(all)) {
 export { exports, skipped }
 `
 
-// The time for work of `waitUntil` is set from inside, for it holds for one run of many that share a prefix.
+// The time for work of `waitUntil` is set from inside, because it holds for one run of many that share a prefix.
 const RUNTIME = 'cloche:runtime'
 export function withGrace (code: string, { graceMs, wallTimeMs }: { graceMs: number, wallTimeMs: number }): string {
   if (!code.includes('waitUntil') && !code.includes(CALL_MODULE)) return code

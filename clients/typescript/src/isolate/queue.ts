@@ -5,7 +5,7 @@ interface Waiter {
   reject: (reason: unknown) => void
 }
 
-/** So many at once, the others in the order they came. */
+/** Runs so many tasks at once, the others in the order they came. */
 export class Queue {
   private running = 0
   private readonly waiting: Waiter[] = []
@@ -31,7 +31,7 @@ export class Queue {
     }
   }
 
-  // A waiter that is let in counts at once: its run() goes on in a later microtask, before which others may come.
+  // An admitted waiter counts at once: its run() goes on in a later microtask, before which others may come.
   private async turn (signal: AbortSignal | undefined): Promise<void> {
     if (this.waiting.length >= this.mostWaiting) {
       throw new QueueFullError(`${this.waiting.length} runs wait already (maxQueuedRuns is ${this.mostWaiting})`)
@@ -58,7 +58,7 @@ export class Queue {
     this.running--
   }
 
-  /** Rejects all that wait. */
+  /** Rejects all waiting tasks. */
   close (reason: string): void {
     for (const waiter of this.waiting.splice(0)) waiter.reject(new StateError(reason))
   }

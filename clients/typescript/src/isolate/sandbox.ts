@@ -24,25 +24,25 @@ const RUN_FILE = '<cloche>'
 const PREFIX_FILE = '<prefix>'
 const DISPOSED = 'the sandbox is disposed'
 const MAX_QUEUED = 10_000
-/** A set-up that takes longer is a program, not a set-up. */
+/** Longer set-up code is a program, not a set-up. */
 const SETUP_MS = 1000
 
 interface ModuleRequest { code: string, filename: string, limits: object }
 
-/** One evaluation: what is evaluated, for whom, and what it may use. */
+/** One evaluation: its code, its caller, and the resources it may use. */
 interface Job {
   code: string
   filename: string | undefined
   limits: ResourceLimits | undefined
   handlers: Handlers
   target?: CallTarget
-  /** Its id, of a run of one. */
+  /** The id of the prefix, for a run of one. */
   prefix?: string
   signals: Array<AbortSignal | undefined>
   start (request: ModuleRequest, signal: AbortSignal | undefined, hooks: RunHooks): Promise<Result<Record<string, unknown>>>
 }
 
-// A literal with half of a surrogate pair says the same with an escape, which UTF-8 can hold.
+// A literal with half of a surrogate pair is written with an escape, which UTF-8 can hold.
 const unicode = (code: string): string => code.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g,
   (unit) => `\\u${unit.charCodeAt(0).toString(16)}`)
 
@@ -52,7 +52,7 @@ function codeAt (code: unknown, where: string): string {
   throw new InvalidArgumentError(`${where}: code must be a string, the text of an ECMAScript module, not ${given}`)
 }
 
-/** Callers without types may give anything, or nothing. */
+/** Callers without type checks may pass anything, or nothing. */
 function optionsAt<T> (options: T, where: string, example: string): T {
   if (options !== null && typeof options === 'object') return options
   throw new InvalidArgumentError(`${where}: options are ${options === null ? 'null' : typeof options}; an object is expected: ${where}(${example})`)
@@ -73,7 +73,7 @@ const argsOf = ({ args }: CallTarget): unknown[] => {
 const noCall = (): never => { throw new TypeError('nothing is being called') }
 const callModule: Record<string, ModuleDeclaration> = { [CALL_MODULE]: { members: { take: { kind: 'function', handler: noCall } } } }
 
-/** The user's module under its file name, beside what it imports. */
+/** The user's module under its file name, beside its imports. */
 function withModule (filename: string, code: string, imports: Imports | StaticImports | undefined): Record<string, ModuleDeclaration> {
   const declared = importsOf(imports)
   for (const name of [filename, CALL_MODULE]) {
@@ -88,7 +88,7 @@ class Runner {
   /** The number of runs that a prefix has, by its id. */
   readonly busy = new Map<string, number>()
   private disposed = false
-  /** Runs whose exports are there and whose bodies are still being made. */
+  /** Runs with unfinished bodies after their exports were returned. */
   private followed = 0
 
   constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number) {
@@ -132,7 +132,7 @@ class Runner {
     }
   }
 
-  /** The exports may come before the run has ended; `reason` alone: it was given up before it began. */
+  /** The exports may come before the run has ended; `reason` alone: it was cancelled before it started. */
   async evaluate (job: Job): Promise<Ended | Begun | { reason: unknown }> {
     this.check()
     const armed = arm(job.limits, this.memoryMb)
@@ -147,8 +147,9 @@ class Runner {
     return await Promise.race([rest, begun])
   }
 
-  // Another run may begin before the bodies of this one are read, or who reads them later would wait for himself. As many as may run at once
-  // may be left so: the code alone decides how long its bodies are.
+  // Another run may start before the bodies of this one are read: otherwise a caller that reads
+  // them later would wait for itself. At most as many as may run at once may be left so: the code
+  // alone decides how long its bodies are.
   private async follow (running: Promise<unknown>): Promise<void> {
     const ended = running.then(() => {}, () => {})
     if (this.followed >= this.most) return await ended
@@ -176,7 +177,7 @@ class Runner {
 
 function requestOf ({ code, filename, target }: Job, armed: Armed): ModuleRequest {
   const limits = forDaemon(armed)
-  // The arguments of a call are fetched by one call of ours, which is not the code's.
+  // The arguments of a call are fetched by one internal call, which does not count.
   if (target !== undefined && limits.bridgeCalls) limits.bridgeCalls++
   return { code: withGrace(unicode(code), armed), filename: filename ?? RUN_FILE, limits }
 }
@@ -349,7 +350,7 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
   }
 }
 
-// -- what set-up throws
+// -- errors of set-up code
 
 function errorFrom ({ error: { code, name, message, stack, fields } }: Pick<RunFailure, 'error'>): Error {
   return addFields(Object.assign(makeError(name, message, stack), { code }), fields ?? {})
@@ -370,13 +371,13 @@ function prefixFailure (error: PrefixError | TemplateError): Error {
   return Object.defineProperty(made, 'cause', { value: error, writable: true, configurable: true, enumerable: false })
 }
 
-// Without a failure of the code's own: it took too long, too much, or ended.
+// Not a failure of the code's own: it took too long, too much, or ended.
 function limitOf (message: string): string {
   if (/ran out of memory/.test(message)) return 'ERR_MEMORY_LIMIT'
   return /took more than/.test(message) ? 'ERR_WARMUP_LIMIT' : 'ERR_INTERNAL'
 }
 
-// -- making one
+// -- creation
 
 const countOf = (name: string, value: number | undefined): number => {
   if (value === undefined) return Infinity

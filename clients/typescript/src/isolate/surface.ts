@@ -1,4 +1,4 @@
-// Functions and data of the host that a run may use: globals and imports as declarations, and other handlers for single runs.
+// The host's functions and data for a run: globals and imports as declarations, and replaced handlers for single runs.
 import { types } from 'node:util'
 import { type Declaration, handlerKey, type Handlers, type HostFunction, isPlainObject, type ModuleDeclaration } from '../internal/host.js'
 import type { HostGlobals, Imports, StaticImports } from './types.js'
@@ -47,7 +47,7 @@ function memberOf (value: unknown, where: string, open: Set<object>): Declaratio
   open.add(value)
   const members = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, memberOf(member, `${where}.${name}`, open)]))
   open.delete(value)
-  // Data alone is one constant, so that what is shared in it stays so.
+  // Data alone is one constant, so that sharing within it is preserved.
   return Object.values(members).every((member) => member.kind === 'value') ? { kind: 'value', value } : { kind: 'object', members }
 }
 
@@ -81,7 +81,7 @@ function moduleOf (specifier: string, value: Imports[string]): ModuleDeclaration
   return { members: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, memberOf(member, `${where}.${name}`, open)])) }
 }
 
-/** `{static: {specifier: {kind, source | exports}}}`, as the first versions had it: in the form of the later ones. */
+/** Converts the first versions' form, `{static: {specifier: {kind, source | exports}}}`, to the present one. */
 function flat (imports: Imports | StaticImports): Imports {
   const modules: unknown = Object.hasOwn(imports, 'static') ? (imports as StaticImports).static : undefined
   if (!isPlainObject(modules) || !Object.values(modules).every((one) => isPlainObject(one) && (one.kind === 'source' || one.kind === 'host'))) {
@@ -102,7 +102,7 @@ export const importsOf = (imports: Imports | StaticImports = {}): Record<string,
 
 // -- rebinding
 
-/** A name a run rebinds that the prefix has not declared as a function. */
+/** A run rebinds a name that the prefix has not declared as a function. */
 export class Undeclared extends Error {}
 
 /** The prefix's handlers with those of one run in their place. */

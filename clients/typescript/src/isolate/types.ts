@@ -1,4 +1,4 @@
-// The public types of the isolate façade. Names and shapes are those its users know; see README.md for what is richer here.
+// The public types of the isolate façade. Names and shapes are part of its contract; README.md has the extensions.
 import type { ClientOptions } from '../internal/shared.js'
 
 /** Caps of one run. Unset means the default, 0 means none. */
@@ -21,7 +21,10 @@ export interface ResourceLimits {
   maxStdoutBytes?: number
   /** Likewise of console.warn and error. */
   maxStderrBytes?: number
-  /** The time for which work given to `waitUntil` may go on after the exports are there, in ms, within `wallTimeMs`; by default 30,000. */
+  /**
+   * Time for work given to `waitUntil` after the exports were returned, in ms, within `wallTimeMs`;
+   * by default 30,000.
+   */
   graceMs?: number
 }
 
@@ -78,7 +81,7 @@ export type Imports<M extends Record<string, ImportValue> = Record<string, Impor
 
 /** A module in the form of the first versions. */
 export type ImportDefinition = { kind: 'source', source: string } | { kind: 'host', exports: HostModuleObject }
-/** Imports in the form of the first versions: each module says what it is. */
+/** Imports in the form of the first versions: each module has its kind. */
 export interface StaticImports { static: Record<string, ImportDefinition> }
 
 export type RebindValue<V> = V extends BridgeWithShim<infer H> ? H : V extends BridgeGlobal<infer H> ? H : V extends HostExportFunction ? V : never
@@ -86,7 +89,7 @@ export type RebindValue<V> = V extends BridgeWithShim<infer H> ? H : V extends B
 /** An object type without members would take any. */
 type Closed<T> = [keyof T] extends [never] ? Record<string, never> : T
 
-/** Other handlers for one run: of functions that were declared, and nothing else. */
+/** Other handlers for one run: only for declared functions. */
 export type RebindGlobals<G extends HostGlobals> = Closed<{
   [K in keyof G as G[K] extends string | DataGlobal | StringGlobal ? never : K]?: RebindValue<G[K]>
 }>
@@ -100,9 +103,9 @@ export type RebindImports<M extends Record<string, ImportValue>> = Record<string
   : Closed<{ [K in keyof M as M[K] extends string ? never : K]?: M[K] extends HostModuleObject ? RebindHostModule<M[K]> : never }>
 
 interface AbortOptions {
-  /** The run ends as `aborted`, whatever it is doing. */
+  /** The run ends as `aborted`, at any point. */
   signal?: AbortSignal
-  /** The same: there is no run here that could outlast a soft abort. */
+  /** The same: no run here can outlast a soft abort. */
   hardAbortSignal?: AbortSignal
 }
 
@@ -116,7 +119,7 @@ export interface RunOptions extends AbortOptions {
   filename?: string
 }
 
-/** An export to call, its path dotted; `this` is what its last step was read from. */
+/** An export to call, its path dotted; `this` is the object of its last step. */
 export interface CallTarget {
   export: string
   args?: unknown[]
@@ -186,7 +189,10 @@ export interface BridgeCallEntry {
 export type SandboxExports = { default: unknown } & { [name: string]: unknown }
 
 interface Outcome {
-  /** One entry a call of console. The source of a body may print later, while it is read: such lines are added once the run has ended. */
+  /**
+   * One entry a call of console. The source of a body may print later, while it is read: such lines
+   * are added after the run has ended.
+   */
   stdout: string[]
   stderr: string[]
   durationMs: number
@@ -194,22 +200,22 @@ interface Outcome {
   cpuTimeMs: number
   /** The first 10,000. */
   bridgeCalls: BridgeCallEntry[]
-  /** The most memory the box had, of all kinds. */
+  /** The peak memory of the box, of all kinds. */
   memoryPeakBytes?: number
-  /** The size of the JavaScript heap when the code had ended. */
+  /** The size of the JavaScript heap at the end of the code. */
   heapUsedBytes?: number
 }
 
-/** The outcome of the work that was given to `waitUntil`. */
+/** The outcome of the work given to `waitUntil`. */
 export interface WaitUntilResult {
-  /** truncated: it was not done when its time was over. */
+  /** truncated: it was unfinished when its time was over. */
   status: 'settled' | 'truncated' | 'failed'
   durationMs: number
   cpuTimeMs: number
   stdout: string[]
   stderr: string[]
   bridgeCalls: BridgeCallEntry[]
-  /** The first that failed. */
+  /** The first failure. */
   error?: { name: string, message: string }
 }
 
@@ -217,15 +223,20 @@ export interface RunSuccess extends Outcome {
   status: 'completed'
   ok: true
   /**
-   * A body that the code makes (of a stream or a generator) can be read while it is made. The run goes on until it was read or cancelled, and ends by
-   * its limits; then the reader fails. More than 256 KiB are not made ahead of the reader.
+   * A body from a stream or a generator can be read while it is produced. The run goes on until it
+   * was read or cancelled, and ends by its limits; then the reader fails. At most 256 KiB are
+   * produced ahead of the reader.
    */
   exports: SandboxExports
-  /** Always empty: an export that cannot be sent fails the run by name. The other package's last versions leave it out, and a caller who looks at `ok` alone misses that. */
+  /**
+   * Always empty: an unsendable export fails the run by name. The other package's last versions
+   * leave it out, which a caller that checks only `ok` would miss.
+   */
   skippedExports: string[]
   /**
-   * There when the code called `waitUntil`. It is settled already, for the result waits for that work; except when the exports have a body
-   * that the code still makes: then it settles once that has ended, too.
+   * Present if the code called `waitUntil`. It is settled already, because the result waits for
+   * that work; unless the exports have an unfinished body: then it settles once that has ended,
+   * too.
    */
   waitUntil?: Promise<WaitUntilResult>
 }
@@ -234,7 +245,7 @@ export interface CallSuccess extends Outcome {
   status: 'completed'
   ok: true
   value: unknown
-  /** As of a run. */
+  /** See RunResult. */
   waitUntil?: Promise<WaitUntilResult>
 }
 
@@ -257,21 +268,21 @@ export type CallResult = CallSuccess | RunFailure | RunAborted
 
 export interface ReadExportsResult {
   exports: SandboxExports
-  /** The names of exports that cannot be sent. */
+  /** The names of unsendable exports. */
   skippedExports: string[]
 }
 
 export interface SandboxStats {
   activeRuns: number
   queueDepth: number
-  /** The number of runs of each prefix that is alive, by its id. A run's process is never used again, so none is idle. */
+  /** The number of runs of each live prefix, by its id. A run's process is never used again, so none is idle. */
   prefixes: Record<string, { idle: number, busy: number }>
-  /** As many as there are runs: each has a box of its own. */
+  /** The number of runs: each has a box of its own. */
   warmInstances: number
   /** Always 0, as is idleHeapBytes. */
   idleInstances: number
   idleHeapBytes: number
-  /** `memoryBudgetMb`; 0 when there is none. */
+  /** `memoryBudgetMb`; 0 if there is none. */
   budgetBytes: number
   /** The memory of this process, which holds no isolates. */
   rssBytes: number
@@ -289,25 +300,25 @@ export interface SandboxOptions extends ClientOptions {
   maxQueuedRuns?: number
   /** The memory of each run in MiB; by default 128, 0 for none. */
   memoryMb?: number
-  /** A whole number of MiB, 0 for none. Without effect: the daemon bounds the memory of what it keeps warm itself. */
+  /** A whole number of MiB, 0 for none. Without effect: the daemon itself bounds the memory of prewarmed processes. */
   memoryBudgetMb?: number
   /** Another cloched. */
   binaryPath?: string
 }
 
-/** Set-up code that was run once. Each run is a fork of it: it sees its state, and no other run's. */
+/** Set-up code that has run once. Each run is a fork of it: it sees its state, and no other run's. */
 export interface Prefix<G extends HostGlobals = HostGlobals, M extends Imports = Imports> extends AsyncDisposable {
   /** Unique among the prefixes of a daemon. */
   readonly id: string
-  /** False once it is disposed, or the daemon is gone. */
+  /** False after dispose, or if the daemon has exited. */
   readonly alive: boolean
-  /** Evaluates a module in a fork. What the code does wrong is a result, also that the prefix was disposed. */
+  /** Evaluates a module in a fork. Failures of the code are results, and so is a disposed prefix. */
   run (options: PrefixRunOptions<G, M>): Promise<RunResult>
   /** The same as `run`, by its newer name. */
   execute (options: PrefixRunOptions<G, M>): Promise<RunResult>
-  /** Calls what the prefix exports, in a fork. */
+  /** Calls an export of the prefix, in a fork. */
   call (options: PrefixCallOptions<G, M>): Promise<CallResult>
-  /** No further runs; those that were started go on. More than once is once. */
+  /** Permits no further runs; those in progress go on. Idempotent. */
   dispose (): Promise<void>
   /** For `await using`: dispose. */
   [Symbol.asyncDispose] (): Promise<void>
@@ -315,23 +326,29 @@ export interface Prefix<G extends HostGlobals = HostGlobals, M extends Imports =
 
 /** A place for runs, each in a box of its own. */
 export interface Sandbox extends AsyncDisposable {
-  /** False once it is disposed, or the daemon is gone. */
+  /** False after dispose, or if the daemon has exited. */
   readonly alive: boolean
   /** Evaluates a module and calls one of its exports. */
   run (options: RunCallOptions): Promise<CallResult>
-  /** Evaluates a module: its exports are the result. What the code does wrong is a result; rejects when the daemon is gone, or for wrong options. */
+  /**
+   * Evaluates a module: its exports are the result. Failures of the code are results; rejects if
+   * the daemon has exited, or for wrong options.
+   */
   run (options: RunOptions): Promise<RunResult>
-  /** Runs set-up code once, for many runs; rejects with what it throws, `code` saying which kind of failure that is. */
+  /** Runs set-up code once, for many runs; rejects with its exception, whose `code` is the kind of failure. */
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type
   precompile<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
   /** The same as `precompile`, by its newer name. */
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type
   prepare<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
-  /** The exports of a module that can be sent, and the names of those that cannot; rejects with what the code throws. */
+  /** The sendable exports of a module, and the names of the others; rejects with the exception of the code. */
   readExports (options: ReadExportsOptions): Promise<ReadExportsResult>
-  /** Figures of the runs that are under way or wait. */
+  /** Figures of running and waiting runs. */
   stats (): Promise<SandboxStats>
-  /** Ends the prefixes, sends away who waits, and ends the daemon when nobody else of this process uses it. More than once is once. */
+  /**
+   * Ends the prefixes, rejects waiting runs, and ends the daemon if it has no other user in this
+   * process. Idempotent.
+   */
   dispose (): Promise<void>
   /** For `await using`: dispose. */
   [Symbol.asyncDispose] (): Promise<void>

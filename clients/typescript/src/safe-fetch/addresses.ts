@@ -24,9 +24,10 @@ export const METADATA: readonly Row[] = [
 ]
 
 /**
- * What is not the public internet: the IANA special-purpose registries of IPv4 and IPv6 (whether globally reachable or not: none of
- * it is a web server's), multicast, what was withdrawn but is still in tables, and all of IPv6 outside 2000::/3.
- * The first row that matches names the network.
+ * Networks outside the public internet: the IANA special-purpose registries of IPv4 and IPv6
+ * (whether globally reachable or not: none of it is a web server's), multicast, withdrawn ones that
+ * are still in tables, and all of IPv6 outside 2000::/3. The first row that matches names the
+ * network.
  */
 export const SPECIAL: readonly Row[] = [
   ['0.0.0.0/8', 'this network'],
@@ -80,7 +81,7 @@ export const SPECIAL: readonly Row[] = [
   ['8000::/1', 'not global unicast']
 ]
 
-/** Where addresses of these networks hold the IPv4 address that packets to them go to in the end. */
+/** Positions of the IPv4 address within addresses of these networks, whose packets go to it in the end. */
 const TRANSLATED: ReadonlyArray<readonly [cidr: string, at: number]> = [
   ['::ffff:0:0/96', 12],
   ['::ffff:0:0:0/96', 12],
@@ -91,7 +92,7 @@ const TRANSLATED: ReadonlyArray<readonly [cidr: string, at: number]> = [
 
 const groups = (text: string): number[] => text === '' ? [] : text.split(':').map((group) => parseInt(group, 16))
 
-// Of a text that isIP() took. A dotted end becomes two groups first.
+// For a text that isIP() accepts. A dotted end becomes two groups first.
 function bytesOfIPv6 (text: string): Uint8Array {
   const plain = text.replace(/[^:]+\.[^:]+$/, (dotted) => {
     const [a = 0, b = 0, c = 0, d = 0] = dotted.split('.').map(Number)
@@ -104,7 +105,7 @@ function bytesOfIPv6 (text: string): Uint8Array {
   return Uint8Array.from(all.flatMap((group) => [group >> 8, group & 255]))
 }
 
-/** 4 or 16 bytes; undefined for what is no address, or has a zone. */
+/** 4 or 16 bytes; undefined if it is no address, or has a zone. */
 export function parseAddress (text: string): Uint8Array | undefined {
   switch (isIP(text)) {
     case 4: return Uint8Array.from(text.split('.'), Number)
@@ -121,7 +122,7 @@ function isWithin (address: Uint8Array, { first, bits }: Network): boolean {
   return mask === 0 || ((address[whole] ?? 0) & mask) === ((first[whole] ?? 0) & mask)
 }
 
-/** Reads `10.0.0.0/8`, or one address. Throws what is wrong with it. */
+/** Reads `10.0.0.0/8`, or one address. Throws the reason if it is invalid. */
 export function parseNetwork (text: string): Network {
   const [address = '', length, ...rest] = text.split('/')
   const first = parseAddress(address)
@@ -152,12 +153,12 @@ function whyBytes (address: Uint8Array, allowed: readonly Network[]): string | u
   const row = find(special, address)
   if (row === undefined) return undefined
   if (!allowed.some((network) => isWithin(address, network))) return `${row.cidr}, ${row.value}`
-  // A translator that may be used must not open what lies behind it.
+  // A permitted translator must not open the networks behind it.
   const inner = find(translated, address)
   return inner && whyBytes(address.subarray(inner.value, inner.value + 4), allowed)
 }
 
-/** Why this address must not be connected to; undefined when it may. What is no address must not. */
+/** The reason why this address must not be connected to; undefined if it may. An invalid address must not. */
 export function whyBlocked (address: string, allowed: readonly Network[] = []): string | undefined {
   const bytes = parseAddress(address)
   return bytes === undefined ? 'not an address' : whyBytes(bytes, allowed)

@@ -16,7 +16,7 @@ export interface Body {
 const tooLarge = (most: number): SafeFetchError =>
   new SafeFetchError('ERR_FETCH_RESPONSE_TOO_LARGE', `the body of the response has more than ${most} bytes (maxBodyBytes)`)
 
-// Both sides of a decoder are counted: much can come of little, and nothing of much.
+// Both sides of a decoder are counted: a small input may decompress to much, and a large one to nothing.
 const counted = (most: number, refusal: (most: number) => Error = tooLarge): Decode => async function * (source) {
   let total = 0
   for await (const chunk of source) {
@@ -36,7 +36,7 @@ const through = (make: () => Transform): Decode => async function * (source) {
 }
 
 const DEFLATED = 8
-// "deflate" is zlib's format, but some servers send the bare one; the method in the first byte tells.
+// "deflate" is zlib's format, but some servers send the bare one; the method in the first byte distinguishes them.
 const inflate: Decode = async function * (source) {
   const chunks = source[Symbol.asyncIterator]()
   const first = await chunks.next()
@@ -73,7 +73,7 @@ async function collect (source: Chunks): Promise<Uint8Array> {
     chunks.push(chunk)
     total += chunk.length
   }
-  // Not Buffer.concat, whose result may be a window on memory that others use too.
+  // Not Buffer.concat, which may return a view of memory that others use too.
   const all = new Uint8Array(total)
   let at = 0
   for (const chunk of chunks) {
@@ -83,7 +83,7 @@ async function collect (source: Chunks): Promise<Uint8Array> {
   return all
 }
 
-/** All of a source, which is given up as soon as it has more than `most` bytes; 0: no bound. */
+/** All of a source, which is cancelled as soon as it has more than `most` bytes; 0: no bound. */
 export const readAll = async (source: Chunks, most: number, refusal: (most: number) => Error): Promise<Uint8Array> => await collect(counted(most, refusal)(source))
 
 const hasNoBody = (method: string, status: number): boolean => method === 'HEAD' || status === 204 || status === 205 || status === 304

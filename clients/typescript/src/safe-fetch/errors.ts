@@ -1,6 +1,7 @@
 /**
- * Why a request failed. `ERR_FETCH_DENIED` is the host's decision (policy, rules, addresses, ports, methods); the others say
- * which limit was hit or that the other side failed.
+ * The reason why a request failed. `ERR_FETCH_DENIED` is the host's decision (policy, rules,
+ * addresses, ports, methods); the others mean that a limit was reached or that the other side
+ * failed.
  */
 export type SafeFetchErrorCode =
   | 'ERR_FETCH_DENIED'
@@ -12,8 +13,8 @@ export type SafeFetchErrorCode =
   | 'ERR_FETCH_NETWORK'
 
 /**
- * What a request of the guest fails with. `code` crosses to the guest as a field of the error; `cause`, which may name addresses
- * of the host's network, does not.
+ * The error of a guest's request. `code` is sent to the guest as a field of the error; `cause`,
+ * which may name addresses of the host's network, is not.
  */
 export class SafeFetchError extends Error {
   readonly code: SafeFetchErrorCode
@@ -27,7 +28,7 @@ export class SafeFetchError extends Error {
 
 export const badResponse = (message: string): SafeFetchError => new SafeFetchError('ERR_FETCH_BAD_RESPONSE', message)
 
-/** A refusal with two texts: the guest's says what it may know, the host's (onDenied) what was found. */
+/** A refusal with two texts: one that the guest may see, and the full reason for the host (onDenied). */
 export class Denial extends Error {
   readonly reason: string
 

@@ -7,7 +7,7 @@ export class Gate {
   /** 0: all of them. */
   constructor (most: number) { this.#most = most }
 
-  /** The place is held until the signal aborts, which ends every task: one that no longer answers holds none. */
+  /** The place is held until the signal aborts, which ends every task: a task that hangs holds none. */
   async enter (signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#most === 0 || this.#inside < this.#most) {
@@ -34,7 +34,7 @@ export class Gate {
     signal.addEventListener('abort', () => { this.#leave() }, { once: true })
   }
 
-  // The place goes to who waits longest, so the number inside stays.
+  // The place goes to the longest waiter, so the number inside stays.
   #leave (): void {
     const [next] = this.#waiting
     if (next === undefined) {

@@ -5,14 +5,15 @@ export const HEADER_BYTES_MAX = 65536
 export type HeaderMap = Map<string, string>
 
 /**
- * Not the guest's to set, nor a middleware's: they say where a message ends, to whom it goes, or ask for another protocol on the
- * same connection. As in the Fetch standard they are left out in silence.
+ * Neither the guest nor a middleware may set these: they define the end of a message, its receiver,
+ * or request another protocol on the same connection. They are dropped silently, as in the Fetch
+ * standard.
  */
 const OURS = new Set([
   'host', 'content-length', 'transfer-encoding', 'te', 'trailer', 'connection', 'keep-alive', 'proxy-connection', 'upgrade',
   'http2-settings', 'expect', 'accept-encoding'
 ])
-/** Said between the server and us, not to the guest. */
+/** Between the server and this client, not for the guest. */
 const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'te', 'trailer', 'upgrade']
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
@@ -35,7 +36,7 @@ function pairsOf (value: unknown, where: string): Array<[unknown, unknown]> {
   })
 }
 
-/** Reads what the guest or the host gave: a record, pairs, a Map or Headers. Names end in lower case. */
+/** Reads headers of the guest or the host: a record, pairs, a Map or Headers. Names end in lower case. */
 export function readHeaders (value: unknown, where = 'headers'): HeaderMap {
   const headers: HeaderMap = new Map()
   for (const [given, text] of pairsOf(value, where)) {
@@ -59,12 +60,12 @@ export function limitHeaders (headers: HeaderMap, most: number): void {
   if (bytes > HEADER_BYTES_MAX) throw tooLarge(`headers of more than ${HEADER_BYTES_MAX} bytes`)
 }
 
-/** As the request may carry them. */
+/** The headers that the request may carry. */
 export const withoutOurs = (headers: HeaderMap): HeaderMap => new Map([...headers].filter(([name]) => !OURS.has(name)))
 
 export const recordOf = (headers: HeaderMap): Record<string, string> => Object.fromEntries(headers)
 
-/** Headers of a response as the guest gets them; `decoded` when its body no longer has the coding and length they tell. */
+/** Headers of a response for the guest; `decoded` if its body no longer has their coding and length. */
 export function responseHeaders (given: NodeJS.Dict<string | string[]>, decoded: boolean): Record<string, string> {
   const headers = Object.entries(given).map(([name, value = '']) => [name, Array.isArray(value) ? value.join(', ') : value] as const)
   const dropped = new Set(decoded ? [...HOP_BY_HOP, 'content-encoding', 'content-length'] : HOP_BY_HOP)

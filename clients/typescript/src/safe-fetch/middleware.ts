@@ -5,7 +5,7 @@ import { bytesOf } from './request.js'
 import { readResponseOf } from './response.js'
 import { parseUrl } from './url.js'
 
-/** The request as middleware changes it: that of one hop. */
+/** The request that middleware changes: the request of one hop. */
 export class RequestView implements FetchContextReq {
   readonly method: string
   readonly raw: FetchRequest['raw']
@@ -39,7 +39,7 @@ export class RequestView implements FetchContextReq {
   readonly setBody = (body: Uint8Array | string | null): void => { this.body = bytesOf(body) }
 }
 
-/** Runs each middleware around those behind it, and `send` innermost. */
+/** Runs each middleware around the later ones, and `send` innermost. */
 export async function runMiddleware<C> (
   all: ReadonlyArray<FetchMiddleware<C>>, view: RequestView, context: C | undefined, send: () => Promise<MiddlewareResponse>
 ): Promise<MiddlewareResponse> {
@@ -58,7 +58,7 @@ export async function runMiddleware<C> (
     return keep(readResponseOf(returned === undefined ? ctx.res : returned))
   }
 
-  // A middleware that does not wait for next() must not bring the process down when that fails.
+  // A middleware that does not await next() must not crash the process if that fails.
   const next = (i: number): Promise<MiddlewareResponse> => {
     const response = run(i)
     response.catch(() => {})

@@ -7,10 +7,10 @@ import { parseNetwork } from './addresses.js'
 import { compileRules } from './rules.js'
 
 const DEFAULT_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-/** They make a tunnel of the connection, or echo the headers that middleware added. */
+/** They turn the connection into a tunnel, or echo the headers that middleware added. */
 const NEVER_METHODS = ['CONNECT', 'TRACE', 'TRACK']
 
-// setTimeout fires at once for more than this.
+// setTimeout fires at once for larger values.
 const TIMEOUT_MS_MAX = 2 ** 31 - 1
 /** Name: default and maximum. */
 const LIMITS = {

@@ -1,4 +1,4 @@
-/** Matches the path of a URL as it is sent; the parameters it found, or undefined. */
+/** Matches the path of a URL as it is sent; returns its parameters, or undefined. */
 export type PathMatcher = (path: string) => Record<string, string> | undefined
 
 type Segment = (text: string, params: Map<string, string>) => boolean
@@ -27,13 +27,13 @@ function compileSegment (pattern: string, where: string): Segment {
   if (/[*:()]/.test(pattern)) {
     throw new TypeError(`${where}: ${JSON.stringify(pattern)} is neither text nor :name, :name(expression), *, or ** at the end`)
   }
-  // What no URL has as it is sent would never match: a space, "..", a query.
+  // Text that no sent URL contains would never match: a space, "..", a query.
   const sent = new URL(`http://host/${pattern}`).pathname.slice(1)
   if (sent !== pattern) throw new TypeError(`${where}: ${JSON.stringify(pattern)} is never sent so, but as ${JSON.stringify(sent)}`)
   return (text) => text === pattern
 }
 
-/** Throws TypeError for a pattern that is none. */
+/** Throws TypeError for an invalid pattern. */
 export function compilePath (pattern: unknown, where: string): PathMatcher {
   if (typeof pattern !== 'string' || !pattern.startsWith('/')) throw new TypeError(`${where} must be a string that starts with "/"`)
   const patterns = pattern.slice(1).split('/')

@@ -24,8 +24,8 @@ const becomesGet = (status: number, method: string): boolean =>
 const without = (headers: HeaderMap, drops: (name: string) => boolean): HeaderMap => new Map([...headers].filter(([name]) => !drops(name)))
 
 /**
- * The request that a redirect asks for, made of what the guest gave: what middleware added for one hop was for its server. `sentTo`
- * is where the request went, which a middleware may have changed.
+ * The request for a redirect, made from the guest's own: additions by middleware for one hop were
+ * for its server. `sentTo` is the URL of the request, which a middleware may have changed.
  */
 export function redirected (request: FetchRequest, response: HostFetchResponse, sentTo: URL): FetchRequest {
   const url = targetOf(response, sentTo)

@@ -9,14 +9,14 @@ import { parseUrl } from './url.js'
 const REDIRECT_MODES = ['follow', 'manual', 'error'] as const
 export type RedirectMode = typeof REDIRECT_MODES[number]
 
-/** A request that was checked for its form, not yet for whether it is allowed. */
+/** A request whose form was checked, but not yet whether it is permitted. */
 export interface FetchRequest {
   readonly url: URL
   readonly method: string
   readonly headers: HeaderMap
   readonly body: Buffer | null
   readonly redirect: RedirectMode
-  /** As it was given, for middleware. */
+  /** The original request, for middleware. */
   readonly raw: Readonly<HostFetchRequest>
 }
 
@@ -66,7 +66,7 @@ function readInit (value: unknown): Dictionary {
   return value as Dictionary
 }
 
-// Each member is read once: a getter could answer otherwise the second time.
+// Each member is read once: a getter could return another value the second time.
 function read (input: unknown, init: Dictionary, limits: Limits): FetchRequest {
   const text = input instanceof URL ? input.href : input
   if (typeof text !== 'string' || text === '') throw new TypeError('the URL must be a string that is not empty')
@@ -93,15 +93,18 @@ function named<T> (make: () => T): T {
 const unendingBody = (most: number): SafeFetchError =>
   new SafeFetchError('ERR_FETCH_REQUEST_TOO_LARGE', `the request has a body of more than ${most} bytes (maxRequestBodyBytes)`)
 
-/** The members of a Request, as an `init`. The guest's crosses as one of the host's, and may still be making its body, without end. */
+/**
+ * The members of a Request, as an `init`. The guest's arrives as one of the host's, and its body
+ * may still be in production, without end.
+ */
 async function initOf (request: Request, most: number): Promise<Dictionary> {
   const { method, headers, redirect } = request
   return { method, headers, redirect, body: request.body === null ? null : await readAll(request.body, most, unendingBody) }
 }
 
 /**
- * Reads the guest's arguments: a URL or Request, and an `init`, whose unknown members are ignored as Fetch does. Rejects with TypeError, or
- * that it is too large.
+ * Reads the guest's arguments: a URL or Request, and an `init`, whose unknown members are ignored
+ * as Fetch does. Rejects with TypeError, or an error that it is too large.
  */
 export async function readArguments ([input, given]: readonly unknown[], limits: Limits): Promise<FetchRequest> {
   const own = input instanceof Request ? await initOf(input, limits.maxRequestBodyBytes) : {}

@@ -27,14 +27,14 @@ async function ask (host: string, { lookup }: Resolving, signal: AbortSignal): P
   return found.map((item: unknown) => String((item as { address?: unknown } | null)?.address))
 }
 
-/** The addresses of a host that a connection may be made to, asked for once. Throws Denial, or that there are none. */
+/** The permitted addresses of a host, from a single lookup. Throws Denial, or an error that there are none. */
 export async function resolveHost (host: string, settings: Resolving, signal: AbortSignal): Promise<Endpoint[]> {
   if (isMetadataName(host)) throw new Denial(`${JSON.stringify(host)} is a cloud metadata service`)
   const all = (await ask(host, settings, signal)).map((address) => ({ address, why: whyBlocked(address, settings.allowPrivate) }))
   const open = all.filter(({ why }) => why === undefined)
   const blocked = all.find(({ why }) => why !== undefined)
   if (blocked !== undefined && (settings.pinDns || open.length === 0)) {
-    // Which address a name of the host's network has is not told to the guest.
+    // The guest must not learn the addresses of names in the host's network.
     throw new Denial(
       isIP(host) !== 0 ? `${host} is not a public address (${blocked.why})` : `${JSON.stringify(host)} has an address that is not public`,
       `${JSON.stringify(host)} has the address ${blocked.address} (${blocked.why})`)

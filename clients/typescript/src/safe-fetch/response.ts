@@ -5,7 +5,10 @@ import { bytesOf } from './request.js'
 const decoder = new TextDecoder()
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
 
-/** What a middleware holds. Only data is of its own, so that `{...response, body}` is a response again. */
+/**
+ * The response object of a middleware. Only data are own properties, so that `{...response, body}`
+ * is a response again.
+ */
 class HeldResponse implements MiddlewareResponse {
   status: number
   statusText: string
@@ -32,7 +35,7 @@ class HeldResponse implements MiddlewareResponse {
 const wrong = (message: string): TypeError => new TypeError(`a middleware's response: ${message}`)
 const isText = (body: unknown): boolean => typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof ArrayBuffer
 
-/** A middleware's response in its one form, or what is wrong with it. */
+/** Converts a middleware's response to its one form; throws the reason if it is invalid. */
 export function readResponseOf (value: unknown): MiddlewareResponse {
   if (typeof value !== 'object' || value === null) throw new TypeError('a middleware must return a response or nothing')
   const { status, statusText = '', headers, body = null } = value as Partial<HostFetchResponse>

@@ -12,7 +12,7 @@ interface Route<C> {
 
 interface Rule<C> {
   hosts: ReadonlySet<string>
-  /** What stands behind the `*` of patterns, with its dot. */
+  /** The suffixes after the `*` of patterns, with their dot. */
   suffixes: readonly string[]
   ports: ReadonlySet<number> | undefined
   httpsOnly: boolean
@@ -22,7 +22,7 @@ interface Rule<C> {
 
 export type Rules<C> = ReadonlyArray<Rule<C>>
 
-/** What a rule says: nothing (no rule names the host), no (why), or yes. */
+/** The result of the rules: none (no rule names the host), no (with the reason), or yes. */
 export type Match<C> =
   | { verdict: 'none' }
   | { verdict: 'deny', why: string }
@@ -115,7 +115,7 @@ function isUnder (host: string, suffix: string): boolean {
   return host.endsWith(suffix) && label !== '' && !label.includes('.')
 }
 
-/** Rules of the very host, or else those with a pattern for it. */
+/** Rules of exactly this host, or else those with a pattern for it. */
 function rulesOf<C> (rules: Rules<C>, host: string): Rules<C> {
   const exact = rules.filter(({ hosts }) => hosts.has(host))
   return exact.length > 0 ? exact : rules.filter(({ suffixes }) => suffixes.some((suffix) => isUnder(host, suffix)))

@@ -34,7 +34,7 @@ const describe = (url: URL, method: string, headers: Record<string, string>, hop
   hop
 })
 
-/** The host's words, which the guest may read. */
+/** The host's message, which the guest may read. */
 async function asDenial<T> (ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()
@@ -84,17 +84,18 @@ class Call<C> {
   }
 
   /**
-   * A global middleware does not say for whom its headers are, and a server chooses where it redirects to: what it adds stays with the
-   * first origin. The middleware of a rule names its hosts, and may add what it likes.
+   * A global middleware does not name the servers its headers are for, and a server chooses its
+   * redirects: so its headers are sent to the first origin only. A rule names its hosts, so its
+   * middleware may add any header.
    */
   #withholding (global: FetchMiddleware<C>, request: FetchRequest, view: RequestView): FetchMiddleware<C> {
-    return (ctx, next) => global(ctx, () => { // not async: a promise of next() that nobody awaits must not reject unhandled
+    return (ctx, next) => global(ctx, () => { // not async: an unawaited promise of next() must not reject unhandled
       if (view.hop > 0 && !this.#origins.has(view.target.origin)) view.headers = recordOf(request.headers)
       return next()
     })
   }
 
-  // A URL that a middleware changed may have been chosen by the guest: rules and policy judge it as they did the first.
+  // A URL changed by a middleware may have been chosen by the guest: rules and policy apply to it as to the first.
   async #send (request: FetchRequest, view: RequestView): Promise<MiddlewareResponse> {
     const url = view.target
     const headers = withoutOurs(readHeaders(view.headers, 'ctx.req.headers'))
@@ -131,7 +132,7 @@ class Call<C> {
     if (answer !== true) throw new Denial('request denied by policy')
   }
 
-  // A denial is told to the host before it goes to the guest.
+  // The host is notified of a denial before the guest gets it.
   async #telling<T> (request: SafeFetchRequest, decide: () => Promise<T>): Promise<T> {
     try {
       return await decide()
@@ -142,7 +143,7 @@ class Call<C> {
     }
   }
 
-  // A denial stands even if telling of it fails.
+  // A denial stands even if the notification fails.
   async #tell (request: SafeFetchRequest, reason: string): Promise<unknown> {
     try {
       await this.#settings.onDenied?.(request, reason)
@@ -153,14 +154,14 @@ class Call<C> {
   }
 }
 
-/** Runs a task that must end in time, or when `given` aborts, and stops all it left under way. */
+/** Runs a task that must end in time, or when `given` aborts, and stops everything it left running. */
 async function withDeadline<T> (timeoutMs: number, given: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const { signal } = controller
   const late = new SafeFetchError('ERR_FETCH_TIMEOUT', `fetch took longer than ${timeoutMs} ms (timeoutMs)`)
   const timer = timeoutMs === 0 ? undefined : setTimeout(() => { controller.abort(late) }, timeoutMs)
   const forward = (): void => { controller.abort(given?.reason) }
-  // The task may wait for what knows no signal: a policy, a middleware, a name server.
+  // The task may wait for code without signals: a policy, a middleware, a name server.
   const stopped = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => { reject(signal.reason) }, { once: true })
   })
@@ -177,9 +178,9 @@ async function withDeadline<T> (timeoutMs: number, given: AbortSignal | undefine
 }
 
 /**
- * A `fetch` for code nobody vouches for: `globals: {fetch: createSafeFetch({...})}`. Every request, redirect and change of a URL is
- * held against rules and policy; names are resolved once, and connected to only by addresses that are public. Throws TypeError
- * for options that are wrong.
+ * A `fetch` for untrusted code: `globals: {fetch: createSafeFetch({...})}`. Every request, redirect
+ * and change of a URL is checked against rules and policy; names are resolved once, and only public
+ * addresses are connected to. Throws TypeError for invalid options.
  */
 export function createSafeFetch<C = unknown> (options: SafeFetchOptions<C>): SafeFetchGlobal<C> {
   const settings = readOptions(options)

@@ -1,6 +1,7 @@
 /**
- * Runs in the guest's realm over what the handler gave. The realm may have nothing but ECMAScript, hence a decoder of UTF-8 of its
- * own, by the Encoding standard; TextDecoder where there is one. A text and not a function, so that no bundler rewrites it.
+ * Runs in the guest's realm on the handler's result. The realm may have nothing but ECMAScript,
+ * hence a decoder of UTF-8 of its own, by the Encoding standard; TextDecoder where there is one. A
+ * text and not a function, so that no bundler rewrites it.
  */
 export const SHIM = String.raw`function ({ status, statusText, headers, body }) {
   const isBytes = ArrayBuffer.isView(body)

@@ -14,7 +14,7 @@ import { hostOf, portOf } from './url.js'
 
 export const RESPONSE_HEADER_BYTES_MAX = 65536
 
-/** One request to one URL that is allowed, by addresses that were checked. */
+/** One request to one permitted URL, at checked addresses. */
 export interface Exchange {
   readonly url: URL
   readonly method: string
@@ -23,13 +23,14 @@ export interface Exchange {
   readonly endpoints: readonly Endpoint[]
 }
 
-// No connection is used twice: it would be to an address checked for another request, and what a server left on it would be read
-// as the answer to that. A resumed TLS session skips the check of the certificate's name, hence no sessions either. The agents are
-// not Node's global ones, which the environment may send through a proxy.
+// No connection is used twice: its address was checked for another request, and leftover bytes on
+// it would be read as the response. A resumed TLS session skips the check of the certificate's
+// name, hence no sessions either. The agents are not Node's global ones, which the environment may
+// route through a proxy.
 const httpAgent = new HttpAgent({ keepAlive: false })
 const httpsAgent = new HttpsAgent({ keepAlive: false, maxCachedSessions: 0 })
 
-// What the socket asks instead of a name server.
+// The socket uses this instead of a name server.
 const pinned = (endpoints: readonly Endpoint[]): LookupFunction => (_host, options, callback) => {
   const [first] = endpoints
   if (options.all === true) callback(null, [...endpoints])
@@ -51,7 +52,7 @@ function optionsOf ({ url, method, endpoints }: Exchange, { ca }: Pick<Settings<
     insecureHTTPParser: false,
     maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,
     signal,
-    // Said explicitly, since NODE_TLS_REJECT_UNAUTHORIZED=0 would turn them off.
+    // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would turn them off.
     ...secure && { rejectUnauthorized: true, servername: isIP(host) === 0 ? host : '', ...ca !== undefined && { ca } }
   } as RequestOptions
 }
@@ -61,7 +62,7 @@ const codeOf = (thrown: unknown): string => {
   return code ?? (errors?.[0] === undefined ? message : codeOf(errors[0]))
 }
 
-// Node's messages name addresses, which are the host's affair.
+// Node's messages contain addresses, which the guest must not see.
 function failure (url: URL, thrown: unknown): Error {
   if (thrown instanceof SafeFetchError) return thrown
   const code = codeOf(thrown)
@@ -74,7 +75,7 @@ function checkCount (response: IncomingMessage, most: number): void {
   if (most > 0 && count > most) throw badResponse(`the response has ${count} headers, more than ${most} (maxHeaders)`)
 }
 
-/** Sends a request and reads the whole answer. Nothing of the connection is left, whatever happens. */
+/** Sends a request and reads the whole response. The connection is always destroyed. */
 export async function exchange (
   given: Exchange, settings: Pick<Settings<never>, 'ca' | 'limits' | 'allowCompressedResponses'>, signal: AbortSignal
 ): Promise<HostFetchResponse> {
@@ -83,18 +84,18 @@ export async function exchange (
   signal.throwIfAborted()
   const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(optionsOf(given, settings, signal))
   try {
-    // Node leaves out those over its maximum without a word; they are counted here.
+    // Node silently drops headers over its maximum; they are counted here.
     request.maxHeadersCount = 0
     for (const [name, value] of given.headers) request.setHeader(name, value)
     request.setHeader('accept-encoding', allowCompressedResponses ? ACCEPTED : 'identity')
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       request.once('response', (response) => {
-        // Reading it fails by its errors too; this is for when it is not read.
+        // Reading it fails by its errors too; this is for a response that is not read.
         response.on('error', () => {})
         resolve(response)
       })
       request.on('error', reject)
-      // Also the end of an answer that switches protocols, for which there is no error.
+      // Also the end of a response that switches protocols, for which there is no error.
       request.once('close', () => { reject(badResponse(`fetch: ${url.origin} closed the connection without a response`)) })
       request.end(body ?? undefined)
     })

@@ -15,7 +15,7 @@ export interface SafeFetchRequest {
   method: string
   /** Names in lower case. */
   headers: Record<string, string>
-  /** Always null: names are resolved after the request is allowed, so that what is denied is not even asked of a name server. */
+  /** Always null: names are resolved after the request is permitted, so that a denied one causes no DNS query. */
   resolvedIp: string | null
   /** 0 for the request itself, 1 and up for redirects. */
   hop: number
@@ -33,7 +33,10 @@ export interface HostFetchResponse {
   status: number
   statusText?: string
   headers: Record<string, string>
-  /** Bytes or null from the network. A middleware may give a string, which becomes bytes, or any value the bridge carries. */
+  /**
+   * Bytes or null from the network. A middleware may return a string, which becomes bytes, or any
+   * value the bridge carries.
+   */
   body: unknown
 }
 
@@ -56,7 +59,7 @@ export interface FetchContextReq {
   headers: Record<string, string>
   body: Uint8Array | string | null
   readonly header: (name: string, value: string) => void
-  /** The new URL is held against rules, policy and addresses before anything is sent to it. */
+  /** The new URL is checked against rules, policy and addresses before anything is sent to it. */
   readonly setUrl: (url: string) => void
   readonly setBody: (body: Uint8Array | string | null) => void
 }
@@ -81,15 +84,15 @@ export interface FetchRouteRule<C = unknown> {
    * matches the expression, `*` for any one; at the end `/**` or `/**:name` for zero or more.
    */
   path: string
-  /** Any of those allowed at all when left out, or `*`. */
+  /** Default: all permitted methods, also `*`. */
   methods?: string | readonly string[]
   middleware?: FetchMiddleware<C>
 }
 
 export interface FetchOriginRule<C = unknown> {
-  /** A host, or `*.example.com` for one label before it. Rules of the very host come before those of a pattern. */
+  /** A host, or `*.example.com` for one label before it. Rules of exactly the host come before those of a pattern. */
   host: string | readonly string[]
-  /** The standard port of the scheme when left out, else only these. */
+  /** Default: the standard port of the scheme; else only these. */
   port?: number | readonly number[]
   /** Default true. */
   httpsOnly?: boolean
@@ -98,24 +101,24 @@ export interface FetchOriginRule<C = unknown> {
   middleware?: FetchMiddleware<C>
 }
 
-/** True allows. Anything else denies; what is thrown denies with its message, which the guest sees. */
+/** True permits. Anything else denies; an exception denies with its message, which the guest sees. */
 export type SafeFetchPolicy = (request: SafeFetchRequest) => MaybePromise<boolean>
 
 /** Addresses of a name. */
 export type SafeFetchLookup = (host: string, signal: AbortSignal) => MaybePromise<ReadonlyArray<{ address: string }>>
 
 export interface SafeFetchOptions<C = unknown> {
-  /** Asked when no rule names the host. Without rules and policy there is no safe fetch. */
+  /** Called if no rule names the host. Without rules and policy there is no safe fetch. */
   policy?: SafeFetchPolicy
   rules?: FetchOriginRule<C> | ReadonlyArray<FetchOriginRule<C>>
   /**
-   * Around those of the rule and the route. Headers that it adds are not sent to another origin that a redirect leads to; those of a
-   * rule's middleware are, for a rule names its hosts.
+   * Runs around those of the rule and the route. Headers that it adds are not sent to another
+   * origin after a redirect; those of a rule's middleware are, because a rule names its hosts.
    */
   middleware?: FetchMiddleware<C>
   /**
-   * True (default): every address of the name must be public. False: the public ones of them are used. Either way only
-   * addresses that were checked are connected to.
+   * True (default): every address of the name must be public. False: its public addresses are used.
+   * Either way only checked addresses are connected to.
    */
   pinDns?: boolean
   /** Redirects followed; default 0: the guest gets the 3xx. */
@@ -128,21 +131,21 @@ export interface SafeFetchOptions<C = unknown> {
   maxRequestBodyBytes?: number
   /** Headers of a request and of a response each. Default 100; 0 = none. */
   maxHeaders?: number
-  /** Requests under way; others wait. They may hold this many bodies at once. Default 64; 0 = none. */
+  /** Requests in progress; others wait. They may hold this many bodies at once. Default 64; 0 = none. */
   maxConcurrent?: number
   /** Default GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. */
   methods?: readonly string[]
-  /** Default false: identity is asked for, and a response compressed all the same is refused. True: gzip, deflate and br. */
+  /** Default false: identity is requested, and a compressed response is refused. True: gzip, deflate and br. */
   allowCompressedResponses?: boolean
-  /** Networks to reach though they are not public, as `10.1.0.0/16`. The addresses of cloud metadata services stay closed. */
+  /** Reachable networks that are not public, as `10.1.0.0/16`. The addresses of cloud metadata services stay closed. */
   allowPrivate?: readonly string[]
-  /** Instead of the system's resolver. What it says is checked like anything else. */
+  /** Replaces the system's resolver. Its results are checked like any others. */
   lookup?: SafeFetchLookup
   /** Authorities instead of Node's own, as PEM. */
   ca?: string | readonly string[]
-  /** Called when a request is allowed, before it is sent, at each hop; when it throws, that is a denial with its message. */
+  /** Called when a request is permitted, before it is sent, at each hop; an exception is a denial with its message. */
   onRequest?: (request: SafeFetchRequest) => MaybePromise<void>
-  /** Told of every denial with the full reason, before the guest is. */
+  /** Called for every denial with the full reason, before the guest gets it. */
   onDenied?: (request: SafeFetchRequest, reason: string) => MaybePromise<void>
 }
 
@@ -153,7 +156,7 @@ export interface SafeFetchGlobal<C = unknown> {
   readonly handler: (...args: unknown[]) => Promise<HostFetchResponse>
   /** Source of the function that makes the guest's response of the handler's result. */
   readonly shim: string
-  /** The same way taken by the host, with something for the middleware to see. */
+  /** The same path for the host, with a context for the middleware. */
   readonly invoke: (request: HostFetchInit, context?: C) => Promise<HostFetchResponse>
 }
 

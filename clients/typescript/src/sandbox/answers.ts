@@ -7,7 +7,7 @@ export type {
   Session as SessionInfo, StreamEvents, TextOrBytes, Variable
 } from '../generated/answers.js'
 
-/** Where a sandbox may connect to. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR. */
+/** The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR. */
 export interface NetworkPolicy {
   allow?: readonly string[]
   deny?: readonly string[]

@@ -1,4 +1,4 @@
-// Where backups are: a directory of this host, or a bucket as R2 has it.
+// Stores for backups: a directory of this host, or a bucket with R2's interface.
 import { randomBytes } from 'node:crypto'
 import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -10,13 +10,16 @@ export interface BackupStore {
   /** null: there is none. */
   get (key: string): Promise<AsyncIterable<Uint8Array> | null>
   delete (key: string): Promise<void>
-  /** Removes backups whose time is over, where nobody else does. isOver: of a record and its age; null: it is not there, or damaged. */
+  /**
+   * Removes expired backups, unless the store itself does. isOver: takes a record and its age;
+   * null: it is missing, or damaged.
+   */
   prune? (keys: (id: string) => { meta: string }, isOver: (meta: unknown, ageMs: number) => boolean): Promise<void>
 }
 
 const stateHome = (): string => process.env['XDG_STATE_HOME'] || path.join(homedir(), '.local/state')
 
-/** Opens the file when its first bytes are read, so that nothing is held before. */
+/** Opens the file on the first read, so that no descriptor is held before. */
 async function * contents (target: string): AsyncGenerator<Uint8Array, void, undefined> {
   const file = await open(target)
   try {
@@ -79,7 +82,7 @@ class Bucket implements BackupStore {
   constructor (private readonly bucket: BackupBucket) {}
 
   async put (key: string, value: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
-    const chunks: Uint8Array[] = [] // a bucket wants the size of what it is given
+    const chunks: Uint8Array[] = [] // a bucket requires the size beforehand
     for await (const chunk of value) chunks.push(chunk)
     await this.bucket.put(key, Buffer.concat(chunks))
   }
@@ -96,6 +99,6 @@ class Bucket implements BackupStore {
   }
 }
 
-/** Absent: cloche/sandbox-backups in the state directory of the user who runs this process. */
+/** Default: cloche/sandbox-backups in the state directory of the process's user. */
 export const backupStoreOf = (backups: string | BackupBucket | undefined): BackupStore =>
   typeof backups === 'object' ? new Bucket(backups) : new Directory(backups ?? path.join(stateHome(), 'cloche/sandbox-backups'))

@@ -1,4 +1,4 @@
-// Copies of a directory that outlive their sandbox: an archive and what is known of it, kept on this host or in a bucket.
+// Copies of a directory that outlive their sandbox: an archive and its record, kept on this host or in a bucket.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { fail } from './translate.js'
@@ -13,15 +13,15 @@ import type { Abortable, BackupOptions, DirectoryBackup, RestoreBackupResult } f
 const ROOTS = ['/workspace', '/home', '/tmp', '/var/tmp', '/app']
 const TTL_S = 259_200
 const NAME_MAX = 256
-/** A backup that has less left is over: its restore would not end in time. */
+/** A backup with less time left counts as expired: its restore would not finish in time. */
 const TTL_LEFT_MS = 60_000
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const FORMATS: Record<string, string> = { gzip: 'tar.gz', zstd: 'tar.zst' }
 
-/** Paths that git ignores, each ended by NUL; nothing where there is no repository. */
+/** Paths that git ignores, each ended by NUL; empty if there is no repository. */
 const IGNORED = 'cd -- "$CLOCHE_DIR" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then ' +
   'git ls-files -z --others --ignored --exclude-standard --directory; fi'
-/** What was unpacked beside the old contents takes their place. */
+/** The unpacked tree replaces the old contents. */
 const EXCHANGE = 'cd -- "$CLOCHE_DIR" && find . -mindepth 1 -maxdepth 1 ! -name "$CLOCHE_NEW" -exec rm -rf -- {} + && cd -- "$CLOCHE_NEW" && ' +
   'find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- "$CLOCHE_NEW"'
 
@@ -63,7 +63,7 @@ async function ignored (box: SandboxHandle, dir: string, signal: AbortSignal | u
   return printed.split('\0').filter((path) => path !== '').map((path) => globOf(path.replace(/\/$/, '')))
 }
 
-/** The file's bytes; fails at the end when they are not as many as expected. */
+/** The file's bytes; fails at the end if their number is unexpected. */
 async function * contents (box: SandboxHandle, path: string, sizeBytes: number, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void, undefined> {
   let read = 0
   for await (const { content } of pieces(box, path, { signal })) {
@@ -94,7 +94,7 @@ async function pack (box: SandboxHandle, store: BackupStore, id: string, format:
   }
 }
 
-/** What the façade throws itself stays; what else went wrong has one class. */
+/** The façade's own errors are kept; all others get one class. */
 const failed = (made: typeof BackupCreateError, code: string, thrown: unknown, context: { dir: string, backupId: string }): unknown =>
   isSandboxError(thrown) || !(thrown instanceof Error) || thrown.name === 'AbortError' ? thrown : fail(made, code, 500, thrown.message, context)
 
@@ -148,7 +148,7 @@ async function unpack (box: SandboxHandle, data: AsyncIterable<Uint8Array>, id: 
   }
 }
 
-/** The directory is as it was, and nothing else is in it; all of the archive is good before anything goes. */
+/** The directory gets exactly the backup's contents; the whole archive is verified before anything is deleted. */
 export async function restoreBackup (ask: Asker, store: BackupStore, backup: DirectoryBackup, { signal }: Abortable): Promise<RestoreBackupResult> {
   const { id, dir } = backup
   if (typeof id !== 'string' || !ID.test(id)) throw bad('the backup has no id that createBackup gave')

@@ -19,7 +19,7 @@ export function paramsOf (command: string, session: string, options: ExecOptions
   return { session, command, timeoutMs: timeout, cwd, stdin, env: env === undefined ? undefined : unsetting(env) }
 }
 
-/** All of one stream, of which the answer may hold the beginning only. */
+/** All of one stream, if the response has the beginning only. */
 async function whole (
   box: SandboxHandle, { output, ...result }: CommandResult, stream: StreamName, signal: AbortSignal | undefined
 ): Promise<string | Uint8Array> {
@@ -64,7 +64,7 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
 
 const endOf = (command: string, sessionId: string, exitCode: number): string => `the session ${sessionId} ended with exit code ${exitCode}: ${command}`
 
-/** A command that ended its shell is an error, which has its result; one that ran out of its time is not. */
+/** A command that ended its shell is an error, which has its result; one that exceeded its timeout is not. */
 function unended (result: ExecResult): ExecResult {
   const { command, sessionId, exitCode, sessionEnded, timedOut } = result
   if (!sessionEnded || timedOut) return result
@@ -83,8 +83,9 @@ export class Commands {
   }
 
   /**
-   * Runs a command in the session's shell, after those before; an exit code that is not 0 is a result. A command that ends the shell (`exit 1`) throws
-   * `SessionTerminatedError`, with `exitCode` and the whole `result` in its `context`; the next command begins a new shell.
+   * Runs a command in the session's shell, after the earlier ones; a nonzero exit code is a result.
+   * A command that ends the shell (`exit 1`) throws `SessionTerminatedError`, with `exitCode` and
+   * the whole `result` in its `context`; the next command begins a new shell.
    */
   async exec (command: string, options: ExecOptions = {}): Promise<ExecResult> {
     const { signal, stream, onOutput, onComplete, onError } = options
@@ -108,7 +109,7 @@ export class Commands {
   async execStream (command: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const { signal, sessionId = this.session, fork = true } = options
     const params = { ...paramsOf(command, sessionId, options), stream: true, ...fork ? { fork } : {} }
-    // What is thrown here is thrown before anything ran; the rest is told as an event.
+    // Exceptions are thrown before anything ran; later errors are events.
     const asking = await this.ask('exec', { command }, async (box) => ({ asking: box.exec(params, { signal }) }))
     return sseStream(commandEvents(command, sessionId, asking.asking, signal), () => { asking.asking.cancel() })
   }
@@ -117,7 +118,7 @@ export class Commands {
     return await startProcess(this.ask, command, this.session, options)
   }
 
-  /** Of all sessions. */
+  /** Lists processes of all sessions. */
   async listProcesses (options: Abortable = {}): Promise<Process[]> {
     const { processes } = await this.ask('process.list', {}, async (box) => await box.process.list({}, options))
     return processes.map((found) => new OpenProcess(this.ask, found))
@@ -133,7 +134,7 @@ export class Commands {
     }
   }
 
-  /** With everything it started: SIGTERM, and SIGKILL five seconds later. Another signal is only sent. */
+  /** Kills it with all its descendants: SIGTERM, and SIGKILL five seconds later. Another signal is only sent. */
   async killProcess (id: string, signal?: string | number, options: Abortable = {}): Promise<void> {
     await killProcess(this.ask, id, signal, options)
   }
@@ -142,7 +143,7 @@ export class Commands {
     return await this.ask('process.killAll', {}, async (box) => (await box.process.killAll({}, options)).count)
   }
 
-  /** Forgets those that have ended: how many. */
+  /** Removes ended processes from the list; returns their number. */
   async cleanupCompletedProcesses (options: Abortable = {}): Promise<number> {
     return await this.ask('process.cleanup', {}, async (box) => (await box.process.cleanup({}, options)).count)
   }
@@ -151,7 +152,7 @@ export class Commands {
     return await processLogs(this.ask, id, options)
   }
 
-  /** Server-sent events of what a process printed, then prints, until it ends. */
+  /** Server-sent events of a process's output so far, then new output, until it ends. */
   async streamProcessLogs (id: string, options: Abortable = {}): Promise<ReadableStream<Uint8Array>> {
     return await streamLogs(this.ask, id, options)
   }

@@ -1,4 +1,4 @@
-// Contents of files in pieces: what one message should not hold.
+// Contents of files in pieces, if they are too large for one message.
 import { randomBytes } from 'node:crypto'
 import { posix } from 'node:path'
 import type { SandboxHandle } from './native.js'
@@ -6,7 +6,7 @@ import { bytesOf, textOf } from './text.js'
 import { invalid } from './translate.js'
 import type { Abortable, FileContent } from './types.js'
 
-/** A content that is no longer crosses in one message. */
+/** Contents up to this size are sent in one message. */
 const WHOLE_BYTES = 8 * 2 ** 20
 const PIECE_BYTES = 2 ** 20
 const WORKSPACE = '/workspace'
@@ -14,7 +14,7 @@ const LINKS_MAX = 16
 
 export interface Piece { path: string, content: Uint8Array, offset: number, total: number, mimeType: string }
 
-/** A file piece by piece, as they are wanted; of an empty one, one piece that is empty. */
+/** A file piece by piece, on demand; for an empty one, one empty piece. */
 export async function * pieces (
   box: SandboxHandle, path: string, { signal }: Abortable, limit = PIECE_BYTES
 ): AsyncGenerator<Piece, void, undefined> {
@@ -27,7 +27,7 @@ export async function * pieces (
   }
 }
 
-/** The bytes of a file as a stream, read as they are wanted. */
+/** The bytes of a file as a stream, read on demand. */
 export function byteStream (first: Piece, rest: AsyncGenerator<Piece, void, undefined>): ReadableStream<Uint8Array> {
   let next: Piece | undefined = first
   return new ReadableStream<Uint8Array>({
@@ -51,7 +51,7 @@ function fromBase64 (text: string, path: string): Uint8Array {
   return bytes
 }
 
-/** What is to be written: at once, or a stream. */
+/** The content to write: at once, or a stream. */
 export function contentOf (content: FileContent, encoding: string | undefined, path: string): string | Uint8Array | ReadableStream<Uint8Array> {
   if (typeof content === 'string') return encodedText(content, encoding, path)
   if (content instanceof Uint8Array) return content
@@ -89,7 +89,7 @@ async function * chunksOf (content: Uint8Array | ReadableStream<Uint8Array>): As
 
 export interface Target { path: string, mode?: number | undefined, append?: boolean | undefined }
 
-/** Writes a file: what is large beside its place first, so that nobody meets half of it. */
+/** Writes a file: a large one beside its target first, so that readers never see half of it. */
 export async function write (
   box: SandboxHandle, { path, mode, append }: Target, content: string | Uint8Array | ReadableStream<Uint8Array>, { signal }: Abortable
 ): Promise<number> {
@@ -111,13 +111,13 @@ export async function write (
   }
 }
 
-// As a write in one piece does: through links, and with the mode of what is there.
+// The same target as a write in one piece: through links, and with the mode of an existing file.
 async function placeOf (box: SandboxHandle, path: string, signal: AbortSignal | undefined): Promise<{ path: string, mode?: number }> {
   let at = posix.resolve(WORKSPACE, path)
   for (let links = 0; links < LINKS_MAX; links++) {
     if (!(await box.file.exists({ path: at }, { signal })).exists) return { path: at }
     const { type, target, mode } = await box.file.stat({ path: at }, { signal })
-    // Told by its own error; a move would go into it.
+    // Write reports the proper error; a move would go into the directory.
     if (type === 'directory') await box.file.write({ path: at, content: '' }, { signal })
     if (type !== 'symlink' || target === undefined) return { path: at, mode }
     at = posix.resolve(posix.dirname(at), textOf(target))

@@ -1,4 +1,4 @@
-// What all methods of the façade stand on: the sandbox made as its options say when it is first wanted, and errors its users know.
+// Shared by all methods of the façade: the sandbox, created with its options on first use, and the public errors.
 import type { Cloche } from '../client.js'
 import type { SandboxCreateParams } from '../generated/sandbox.js'
 import type { Place } from './namespace.js'
@@ -10,13 +10,13 @@ import type { CodeContext } from './types.js'
 export class Box {
   private client: Cloche | undefined
   private making: Promise<unknown> | undefined
-  /** Of the code interpreter, as far as they were seen from here. */
+  /** Contexts of the code interpreter, as far as they are known here. */
   readonly contexts = new Map<string, CodeContext>()
 
-  /** wanted: what was asked for when it was named; such a sandbox is brought to it also when it is there already. */
+  /** wanted: the options given when it was named; they are applied to an existing sandbox too. */
   constructor (readonly place: Place, readonly name: string, private wanted: SandboxCreateParams) {}
 
-  /** Without making it. */
+  /** Does not create it. */
   async handle (): Promise<SandboxHandle> {
     return (await this.place.connect()).sandbox(this.name)
   }
@@ -43,21 +43,21 @@ export class Box {
     if (!created) await sandbox.update(this.wanted)
   }
 
-  /** From now on, of this sandbox and should it be made again. */
+  /** Applies to this sandbox, and to its successor if it is created again. */
   async update (change: SandboxCreateParams): Promise<void> {
     const handle = await this.ready()
     await handle.update(change)
     this.wanted = { ...this.wanted, ...change }
   }
 
-  /** It was deleted: who uses it again makes it anew. */
+  /** It was deleted: the next use creates a new one. */
   forget (): void {
     this.making = undefined
     this.contexts.clear()
   }
 }
 
-/** Asks one thing of the sandbox; context goes into its error. */
+/** Sends one request to the sandbox; context goes into its error. */
 export type Asker = <R>(operation: string, context: object, act: (box: SandboxHandle) => Promise<R>) => Promise<R>
 
 export const asker = (box: Box): Asker => async (operation, context, act) => {

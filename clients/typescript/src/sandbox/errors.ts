@@ -1,4 +1,4 @@
-// What the façade throws: the classes its users know, each made of one of our errors, which is its cause.
+// Errors of the façade: its public classes, each made from a client error, which is its cause.
 import type { ExecResult } from './types.js'
 
 export interface ErrorResponse<C = Record<string, unknown>> {
@@ -32,7 +32,7 @@ export class SandboxError<C = Record<string, unknown>> extends Error {
 }
 
 export class ValidationFailedError extends SandboxError { override readonly name: string = 'ValidationFailedError' }
-/** An id or a port that cannot be. */
+/** An invalid id or port. */
 export class SecurityError extends ValidationFailedError { override readonly name = 'SecurityError' }
 export class FileSystemError extends SandboxError { override readonly name: string = 'FileSystemError' }
 export class FileNotFoundError extends FileSystemError { override readonly name = 'FileNotFoundError' }
@@ -53,7 +53,7 @@ export class GitBranchNotFoundError extends GitError { override readonly name = 
 export class GitAuthenticationError extends GitError { override readonly name = 'GitAuthenticationError' }
 export class GitNetworkError extends GitError { override readonly name = 'GitNetworkError' }
 export class SessionNotFoundError extends SandboxError { override readonly name = 'SessionNotFoundError' }
-/** The shell of a session ended; `context.result` has what the command printed, where one ended it. */
+/** The shell of a session ended; `context.result` has the output of the command that ended it, if any. */
 export class SessionTerminatedError extends SandboxError<{ sessionId?: string, exitCode?: number, command?: string, result?: ExecResult }> {
   override readonly name = 'SessionTerminatedError'
   get sessionId (): string | undefined { return this.context.sessionId }
@@ -91,7 +91,7 @@ export class BackupRestoreError extends BackupCreateError {
 
 interface Readiness { processId: string, command: string, condition: string }
 
-/** What was waited for did not happen in time. */
+/** The awaited event did not happen in time. */
 export class ProcessReadyTimeoutError extends SandboxError<Readiness & { timeout: number }> {
   override readonly name = 'ProcessReadyTimeoutError'
   get processId (): string { return this.context.processId }
@@ -100,7 +100,7 @@ export class ProcessReadyTimeoutError extends SandboxError<Readiness & { timeout
   get timeout (): number { return this.context.timeout }
 }
 
-/** The process ended before what was waited for. */
+/** The process ended before the awaited event. */
 export class ProcessExitedBeforeReadyError extends SandboxError<Readiness & { exitCode: number }> {
   override readonly name = 'ProcessExitedBeforeReadyError'
   get processId (): string { return this.context.processId }

@@ -1,4 +1,4 @@
-// A file as server-sent events, and back. Text goes as text, all else as base64.
+// A file as server-sent events, and back. Text is sent as text, all else as base64.
 import { pieces, type Piece } from './content.js'
 import type { SandboxHandle } from './native.js'
 import { parseSSEStream } from './sse.js'
@@ -54,7 +54,7 @@ async function * chain (first: Piece, rest: AsyncIterable<Piece>): AsyncGenerato
   yield* rest
 }
 
-/** What cannot be read is thrown before anything is told. */
+/** An unreadable file throws before the first event. */
 export async function readEvents (
   box: SandboxHandle, path: string, encoding: string | undefined, options: Abortable
 ): Promise<AsyncGenerator<FileStreamEvent, void, undefined>> {
@@ -64,7 +64,7 @@ export async function readEvents (
   return events(first, rest, encoding === 'base64' || !isText(first), options)
 }
 
-/** The chunks of a `readFileStream`: text, or bytes where it is none; its metadata is what the generator returns. */
+/** The chunks of a `readFileStream`: text, or bytes if it is no text; the generator returns its metadata. */
 export async function * streamFile (stream: ReadableStream<Uint8Array>, signal?: AbortSignal): AsyncGenerator<FileChunk, FileMetadata, undefined> {
   let metadata: FileMetadata | undefined
   for await (const event of parseSSEStream<FileStreamEvent>(stream, signal)) {
@@ -79,7 +79,7 @@ export async function * streamFile (stream: ReadableStream<Uint8Array>, signal?:
   throw new Error('the stream of a file ended before it was complete')
 }
 
-/** All of a `readFileStream`. */
+/** The whole content of a `readFileStream`. */
 export async function collectFile (
   stream: ReadableStream<Uint8Array>, signal?: AbortSignal
 ): Promise<{ content: string | Uint8Array, metadata: FileMetadata }> {

@@ -21,7 +21,7 @@ const done = (path: string): DeleteFileResult => ({ success: true, exitCode: 0, 
 
 type Looked = { text: string } | { pattern: string }
 
-/** What is searched: text letter for letter; a RegExp's own source, as the daemon's engine (PCRE2) understands it. */
+/** The search term: literal text, or a RegExp's source, interpreted by the daemon's engine (PCRE2). */
 function looked (what: string | RegExp, ignoreCase: boolean | undefined): Looked & { ignoreCase: boolean | undefined } {
   if (typeof what === 'string') return { text: what, ignoreCase }
   const strange = what.flags.replace(/[gimsuy]/g, '')
@@ -30,7 +30,10 @@ function looked (what: string | RegExp, ignoreCase: boolean | undefined): Looked
   return { pattern: inline === '' ? what.source : `(?${inline})${what.source}`, ignoreCase: what.ignoreCase || ignoreCase }
 }
 
-/** A session's files: relative paths begin where its shell is, as those of commands do; of what is watched, searched and compared, in /workspace. */
+/**
+ * A session's files: relative paths are relative to its shell's directory, as in commands; for
+ * watch, search and checkChanges, to /workspace.
+ */
 export class Files extends Commands {
   private async at (box: SandboxHandle, path: string): Promise<string> {
     if (this.isStateless || path === '' || path.startsWith('/')) return path
@@ -39,7 +42,7 @@ export class Files extends Commands {
     return cwd === undefined ? path : `${cwd === '/' ? '' : cwd}/${path}`
   }
 
-  /** Byte for byte; directories on the way are made. */
+  /** Byte for byte; missing parent directories are created. */
   async writeFile (path: string, content: FileContent, { encoding, mode, append, signal }: WriteFileOptions = {}): Promise<WriteFileResult> {
     const given = contentOf(content, encoding, path)
     const bytes = await this.ask('file.write', { path }, async (box) => await write(box, { path: await this.at(box, path), mode, append }, given, { signal }))
@@ -48,7 +51,7 @@ export class Files extends Commands {
 
   readFile (path: string, options: ReadFileOptions & { encoding: 'none' }): Promise<RawFileResult>
   readFile (path: string, options?: ReadFileOptions): Promise<ReadFileResult>
-  /** Text, or base64 where it is none; `encoding` none: a stream of bytes, of any size. */
+  /** Text, or base64 if it is no text; `encoding` none: a stream of bytes, of any size. */
   async readFile (path: string, { encoding, signal }: ReadFileOptions = {}): Promise<ReadFileResult | RawFileResult> {
     if (!['utf-8', 'utf8', 'base64', 'none', undefined].includes(encoding)) {
       throw invalid(`readFile: encoding is ${JSON.stringify(encoding)}; utf-8, utf8, base64 and none are there`, { path })
@@ -84,7 +87,7 @@ export class Files extends Commands {
     return { ...done(path), recursive, stdout: '', stderr: '' }
   }
 
-  /** A directory only with `recursive`. */
+  /** Deletes a directory only with `recursive`. */
   async deleteFile (path: string, { recursive, force, signal }: DeleteFileOptions = {}): Promise<DeleteFileResult> {
     await this.ask('file.remove', { path }, async (box) => await box.file.remove({ path: await this.at(box, path), recursive, force }, { signal }))
     return done(path)
@@ -105,7 +108,7 @@ export class Files extends Commands {
     return { ...done(sourcePath), ...context, newPath: to }
   }
 
-  /** Directories with what is in them. */
+  /** Copies directories with their contents. */
   async copyFile (
     sourcePath: string, destinationPath: string, { signal, overwrite }: Abortable & { overwrite?: boolean } = {}
   ): Promise<MoveFileResult> {
@@ -133,7 +136,7 @@ export class Files extends Commands {
     return await this.ask('file.stat', { path }, async (box) => infoOf(await box.file.stat({ path: await this.at(box, path) }, { signal })))
   }
 
-  /** Server-sent events of what changes; it is watched when this resolves. */
+  /** Server-sent events of changes; the watch is active when this resolves. */
   async watch (path: string, { recursive, include, exclude, signal }: WatchOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return await this.ask('file.watch', { path }, async (box) => {
       const asking = box.file.watch({ path, recursive, include, exclude }, { signal })
@@ -142,7 +145,7 @@ export class Files extends Commands {
     })
   }
 
-  /** Whether anything at or below a path differs from when that `version` was answered. */
+  /** True if anything at or below a path has changed since that `version` was returned. */
   async checkChanges (path: string, { since, recursive = true, include, exclude, signal }: CheckChangesOptions = {}): Promise<CheckChangesResult> {
     return await this.ask('file.list', { path }, async (box) => {
       const version = await versionOf(box, path, recursive, matches(include, exclude), { signal })
@@ -150,14 +153,14 @@ export class Files extends Commands {
     })
   }
 
-  /** Lines of files below a path with this in them. */
+  /** Lines of files below a path that contain this. */
   async search (path: string, what: string | RegExp, { include, exclude, ignoreCase, limit, signal }: SearchOptions = {}): Promise<SearchResult> {
     const params = { path, ...looked(what, ignoreCase), include, exclude, limit }
     const found = await this.ask('file.search', { path }, async (box) => await box.file.search(params, { signal }))
     return { ...found, matches: found.matches.map((match) => ({ ...match, path: textOf(match.path), text: textOf(match.text) })) }
   }
 
-  /** Replaces it in files; of a RegExp the replacement may say $1, ${name}. */
+  /** Replaces it in files; for a RegExp the replacement may contain $1, ${name}. */
   async replace (
     path: string, what: string | RegExp, replacement: string, { include, exclude, ignoreCase, dryRun, signal }: ReplaceOptions = {}
   ): Promise<ReplaceResult> {
@@ -166,12 +169,12 @@ export class Files extends Commands {
     return { files: files.map((file) => ({ path: textOf(file.path), count: file.count })), count }
   }
 
-  /** A directory or file of the host's, with links and modes, into a directory of the sandbox. */
+  /** Uploads a directory or file of the host, with links and modes, into a directory of the sandbox. */
   async uploadTree (local: string, path: string, options: TreeOptions = {}): Promise<TreeResult> {
     return await this.ask('archive.extract', { local, path }, async (box) => await upload(box, local, path, options))
   }
 
-  /** A tree of the sandbox into a directory of the host's that is not there yet, or is empty. */
+  /** Downloads a tree of the sandbox into a new or empty directory of the host. */
   async downloadTree (path: string, local: string, options: TreeOptions = {}): Promise<DownloadResult> {
     return await this.ask('file.list', { local, path }, async (box) => await download(box, path, local, options))
   }

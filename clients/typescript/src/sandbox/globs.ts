@@ -1,4 +1,5 @@
-// Globs as the sandbox has them: one without a slash is about names at any depth, and what is below a name that matches goes with it.
+// Globs with the sandbox's rules: one without a slash matches names at any depth, and everything
+// below a matching name matches too.
 import { globTest } from '../executor/glob.js'
 import { invalid } from './translate.js'
 

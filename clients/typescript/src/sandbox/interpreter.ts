@@ -1,4 +1,4 @@
-// The code interpreter: contexts that stay, and cells run in them.
+// The code interpreter: persistent contexts, and cells run in them.
 import type { ContextRunParams } from '../generated/sandbox.js'
 import type { Asking } from '../internal/asking.js'
 import type { CellError, CellEvent, CellResult, ContextInfo, Display } from './answers.js'
@@ -12,7 +12,7 @@ import type {
   Abortable, CodeContext, CodeEvent, CreateContextOptions, Environment, ExecutionError, ExecutionResult, RunCodeOptions
 } from './types.js'
 
-/** The outcome of a piece of code. */
+/** The result of a piece of code. */
 export class Execution {
   readonly results: Result[] = []
   readonly logs: { stdout: string[], stderr: string[] } = { stdout: [], stderr: [] }
@@ -45,7 +45,7 @@ function setOf (env: Environment): Record<string, string> | undefined {
   return all.length === 0 ? undefined : Object.fromEntries(all)
 }
 
-/** The line of the cell in which it happened, as far as the traceback names one. */
+/** The line of the cell where it happened, if the traceback names one. */
 const lineOf = (traceback: string[]): number | undefined => {
   const found = [...traceback.join('\n').matchAll(/Cell In\[\d+\](?:, line |:)(\d+)/g)].at(-1)
   return found === undefined ? undefined : Number(found[1])
@@ -65,7 +65,7 @@ function checkLanguage ({ id, language }: CodeContext, wanted: string | undefine
 export class Interpreter {
   private readonly ask: Asker
 
-  /** environment: what contexts have that are made from now on. */
+  /** environment: variables of contexts created from now on. */
   constructor (private readonly box: Box, private readonly environment: () => Environment) {
     this.ask = asker(box)
   }
@@ -102,7 +102,10 @@ export class Interpreter {
     return await act(context)
   }
 
-  /** In the first that is known of the language, else its default one. Some may be gone: all are when the sandbox was stopped. */
+  /**
+   * Runs in the first known context of the language, else in its default one. Some may be gone: all
+   * are after the sandbox was stopped.
+   */
   private async withinKnown<R> (language: string, act: (context: CodeContext) => Promise<R>): Promise<R> {
     for (const context of [...this.box.contexts.values()].filter((known) => known.language === language)) {
       try {
@@ -126,7 +129,7 @@ export class Interpreter {
     }))
   }
 
-  /** An error before the cell begins is thrown; a later one is an event. */
+  /** An error before the cell starts is thrown; a later one is an event. */
   async stream (code: string, options: RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
     return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
       const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
@@ -146,7 +149,7 @@ async function * codeEvents (
   asking: Asking<CellResult, CellEvent>, told: AsyncIterable<CellEvent> = asking
 ): AsyncGenerator<CodeEvent, void, undefined> {
   const text = new StreamText()
-  let last: Display | undefined // figures that are still open come before it
+  let last: Display | undefined // open figures come before it
   for await (const { event, about } of told) {
     if (event === 'display' && about.isResult && last === undefined) last = about
     else if (event === 'display') yield { type: 'result', ...fieldsOf(about), timestamp: Date.now() }

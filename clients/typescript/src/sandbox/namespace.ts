@@ -1,4 +1,4 @@
-// Where sandboxes are: one lease of a daemon, for all sandboxes of one namespace.
+// Access to the daemon: one lease for all sandboxes of one namespace.
 import { Cloche } from '../client.js'
 import { type BackupStore, backupStoreOf } from './backup-store.js'
 import { InvalidArgumentError } from '../generated/errors.js'
@@ -15,7 +15,7 @@ const sandboxNames: Names<SandboxOptions> = {
 
 export const checkSandboxOptions = (options: SandboxOptions): void => { checkKnown('getSandbox: the third argument', options, sandboxNames) }
 
-/** The first argument says where sandboxes are, the third one what a sandbox is like. */
+/** The first argument describes the daemon, the third one the sandbox. */
 function checkNamespace (options: NamespaceOptions): void {
   const misplaced = Object.keys(options).find((name) => !Object.hasOwn(namespaceNames, name) && Object.hasOwn(sandboxNames, name))
   if (misplaced !== undefined) {
@@ -24,7 +24,7 @@ function checkNamespace (options: NamespaceOptions): void {
   checkKnown('getSandbox: the first argument', options, namespaceNames)
 }
 
-/** How a daemon is spoken to over HTTP: previews and terminals go that way. */
+/** The daemon's HTTP address: for previews and terminals. */
 export interface Web {
   socketPath?: string
   host?: string
@@ -34,7 +34,7 @@ export interface Web {
 }
 
 export class Place {
-  /** HOST[:PORT] of the daemon's previews, as far as it is known. */
+  /** HOST[:PORT] of the daemon's previews, if known. */
   previewHost: string | undefined
   readonly web: Web | undefined
   readonly backups: BackupStore
@@ -76,7 +76,7 @@ function webOf ({ socket, host, port, token, tls }: NamespaceOptions): Web | und
 const ours: NamespaceOptions = {}
 const places = new WeakMap<object, Place>()
 
-/** The same place for the same namespace: its daemon is one. */
+/** The same place for the same namespace: it has one daemon. */
 export function placeOf (namespace: Namespace): Place {
   const key = namespace ?? ours
   const found = places.get(key) ?? new Place(key)

@@ -1,15 +1,15 @@
-// Contexts of a sandbox as objects: interpreters that stay, each by its name.
+// Contexts of a sandbox as objects: persistent interpreters, each by its name.
 import {
   type Ask, type ContextCheckpointParams, type ContextCreateParams, type ContextForkParams, ContextOperations, type ContextRunParams
 } from '../generated/sandbox.js'
 import type { Asking, OperationOptions } from '../internal/asking.js'
 import type { Answers, CellEvent, CellResult, CheckpointInfo, ContextInfo, Question, Variable } from './answers.js'
 
-/** Answers what a cell asks for; null or undefined: there is no input. */
+/** Returns a cell's input; null or undefined: there is none. */
 export type Answerer = (question: Question) => string | null | undefined | Promise<string | null | undefined>
 
 export interface RunParams extends Omit<ContextRunParams, 'context' | 'language' | 'code' | 'input'> {
-  /** The code may ask for input, which this answers; true: the caller answers the events `input` himself. */
+  /** The code may request input, which this returns; true: the caller responds to the events `input` itself. */
   input?: boolean | Answerer | undefined
 }
 
@@ -26,22 +26,25 @@ export class ContextHandle {
     return await this.all.get({ context: this.name }, options)
   }
 
-  /** Ends it; its cells under way fail. */
+  /** Ends it; its running cells fail. */
   async delete (options: OperationOptions = {}): Promise<void> {
     await this.all.delete({ context: this.name }, options)
   }
 
-  /** Its interpreter anew, as it was made. */
+  /** Restarts its interpreter, with its first options. */
   async restart (options: OperationOptions = {}): Promise<ContextInfo> {
     return await this.all.restart({ context: this.name }, options)
   }
 
-  /** Interrupts the cell that runs: whether one did. What the context holds stays. */
+  /** Interrupts the running cell; true if there was one. The context keeps its variables. */
   async interrupt (options: OperationOptions = {}): Promise<boolean> {
     return (await this.all.interrupt({ context: this.name }, options)).interrupted
   }
 
-  /** Runs a cell, after those that came before. Awaited, it is the result; iterated (with `stream`), what is printed, displayed and asked. */
+  /**
+   * Runs a cell, after the earlier ones. Awaited, it is the result; iterated (with `stream`), the
+   * output, displays and requests for input.
+   */
   run (code: string, { input, ...params }: RunParams = {}, options: OperationOptions = {}): Asking<CellResult, CellEvent> {
     const asks = input === undefined || input === false ? {} : { input: true, stream: true }
     const tap = typeof input === 'function' ? this.answering(input, options.tap) : options.tap
@@ -55,50 +58,50 @@ export class ContextHandle {
     }
   }
 
-  // Who cannot answer has no input: the code is told so, and the question does not stay open.
+  // If the callback fails there is no input: the code gets that response, and the request does not stay open.
   private async reply (question: Question, answer: Answerer): Promise<void> {
     const value = await Promise.resolve(question).then(answer).catch(() => undefined)
-    // The cell may have ended meanwhile, which its own answer tells.
+    // The cell may have ended meanwhile, which its own response reports.
     await this.input(question.input, value).catch(() => {})
   }
 
-  /** Answers a question; null or undefined: there is no input. */
+  /** Responds to a request for input; null or undefined: there is none. */
   async input (input: number, value?: string | null, options: OperationOptions = {}): Promise<void> {
     await this.all.input({ context: this.name, input, value: value ?? undefined }, options)
   }
 
-  /** How a piece of code could go on; `at` counts code points. */
+  /** Completions of a piece of code; `at` counts code points. */
   async complete (code: string, at?: number, options: OperationOptions = {}): Promise<Answers['context.complete']> {
     return await this.all.complete({ context: this.name, code, at }, options)
   }
 
-  /** The variables it holds. */
+  /** Its variables. */
   async describe (options: OperationOptions = {}): Promise<Variable[]> {
     return (await this.all.describe({ context: this.name }, options)).variables
   }
 
-  /** Live copies, each in a box of its own with a copy of the workspace. It must have been made forkable. */
+  /** Live copies, each in a box of its own with a copy of the workspace. It must be forkable. */
   async fork (params: Omit<ContextForkParams, 'context'> = {}, options: OperationOptions = {}): Promise<ContextHandle[]> {
     const { contexts } = await this.all.fork({ context: this.name, ...params }, options)
     return contexts.map(({ context }) => new ContextHandle(context, this.ask))
   }
 
-  /** Keeps it as it is now, with the workspace unless `files` is false. It must have been made forkable. */
+  /** Saves its present state, with the workspace unless `files` is false. It must be forkable. */
   async checkpoint (params: Omit<ContextCheckpointParams, 'context'> = {}, options: OperationOptions = {}): Promise<CheckpointInfo> {
     return await this.all.checkpoint({ context: this.name, ...params }, options)
   }
 
-  /** As it was at that checkpoint, or the newest; the checkpoint stays. */
+  /** Restores that checkpoint, or the newest; the checkpoint stays. */
   async rollback (checkpoint?: string, options: OperationOptions = {}): Promise<ContextInfo> {
     return await this.all.rollback({ context: this.name, checkpoint }, options)
   }
 
-  /** Oldest first. */
+  /** Lists checkpoints, oldest first. */
   async checkpoints (options: OperationOptions = {}): Promise<CheckpointInfo[]> {
     return (await this.all.checkpoints({ context: this.name }, options)).checkpoints
   }
 
-  /** Gives up a checkpoint. */
+  /** Deletes a checkpoint. */
   async forget (checkpoint: string, options: OperationOptions = {}): Promise<void> {
     await this.all.forget({ context: this.name, checkpoint }, options)
   }
@@ -119,12 +122,12 @@ export class Contexts {
     this.all = new ContextOperations(ask)
   }
 
-  /** The context of that name, which nothing is asked of yet. */
+  /** The context of that name; sends no request. */
   get (name: string): ContextHandle {
     return new ContextHandle(name, this.ask)
   }
 
-  /** Makes one, or finds the one of that name; without a name one is made up. */
+  /** Creates one, or finds the one of that name; without a name one is generated. */
   async create (
     { name, ...params }: Omit<ContextCreateParams, 'context'> & { name?: string | undefined } = {}, options: OperationOptions = {}
   ): Promise<CreatedContext> {

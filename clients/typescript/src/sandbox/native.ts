@@ -1,4 +1,4 @@
-// Sandboxes as spec/sandbox.md has them: operations one to one, events as iterables, bytes as Uint8Array.
+// Sandboxes with the operations of spec/sandbox.md one to one: events as iterables, bytes as Uint8Array.
 import {
   type Ask, ArchiveOperations, ContextOperations, FileOperations, GitOperations, NetworkOperations, OutputOperations, PortOperations, ProcessOperations,
   type SandboxCreateParams, SandboxOperations, SessionOperations
@@ -7,7 +7,7 @@ import type { OperationOptions } from '../internal/asking.js'
 import type { Answers, SandboxInfo } from './answers.js'
 import { Contexts } from './native-context.js'
 
-/** One sandbox, by its name. It is made, or started again, when it is first asked for something. */
+/** One sandbox, by its name. It is created, or restarted, on its first request. */
 export class SandboxHandle extends SandboxOperations {
   readonly session: SessionOperations
   readonly output: OutputOperations
@@ -49,12 +49,12 @@ export class Sandboxes {
   /** @internal */
   constructor (private readonly ask: Ask) {}
 
-  /** The sandbox of that name, which nothing is asked of yet. */
+  /** The sandbox of that name; sends no request. */
   get (name: string): SandboxHandle {
     return new SandboxHandle(name, this.ask)
   }
 
-  /** Makes one, or finds the one of that name; without a name one is made up. */
+  /** Creates one, or finds the one of that name; without a name one is generated. */
   async create ({ name, ...params }: SandboxCreateParams & { name?: string | undefined } = {}, options: OperationOptions = {}): Promise<Created> {
     const { created, ...info } = await this.ask('sandbox.create', { sandbox: name, ...params }, options)
     return { sandbox: this.get(info.sandbox), created, info }

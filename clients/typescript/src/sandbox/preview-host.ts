@@ -10,14 +10,14 @@ export function previewUrl (port: number, sandbox: string, token: string, hostna
   return `${LOCAL.test(hostname) ? 'http' : 'https'}://${label({ port, sandbox, token })}.${hostname}/`
 }
 
-/** What stands behind the first label of a preview's URL, with its port. */
+/** The text after the first label of a preview's URL, with its port. */
 export function suffixOf (url: string): string | undefined {
   const { host } = new URL(url)
   const dot = host.indexOf('.')
   return dot === -1 ? undefined : host.slice(dot + 1)
 }
 
-/** What a Host header says; undefined when it is no preview's. */
+/** Parses a Host header; undefined if it is no preview's. */
 export function previewOf (host: string): Preview | undefined {
   const found = /^(\d{4,5})-([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)-([a-z0-9_]{1,16})\.(.+)$/.exec(host.toLowerCase())
   if (found === null) return undefined

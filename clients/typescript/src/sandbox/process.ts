@@ -12,11 +12,11 @@ import type {
 } from './types.js'
 
 const PAGE_BYTES = 2 ** 20
-/** A longer line is looked at as far as this. */
+/** Only this much of a longer line is searched. */
 const LINE_CHARS = 2 ** 20
 const PORT_STATUS = [200, 399] as const
 
-// A terminal's output is all one.
+// A terminal has a single output stream.
 const streamOf = (stream: string): StreamName => stream === 'stderr' ? 'stderr' : 'stdout'
 
 export class OpenProcess implements Process {
@@ -38,7 +38,7 @@ export class OpenProcess implements Process {
     this.sessionId = info.session
     this.status = info.status
     this.learn(info)
-    // Not among what is printed of it.
+    // Hidden when the process is printed.
     Object.defineProperty(this, 'ask', { value: ask, enumerable: false })
   }
 
@@ -66,7 +66,7 @@ export class OpenProcess implements Process {
     await this.ask('process.input', { processId: this.id }, async (box) => await box.process.input({ process: this.id, data, end }, { signal }))
   }
 
-  /** A line with this in it, of what it has printed or will print. */
+  /** Waits for a line that matches, in the output so far or later. */
   async waitForLog (pattern: string | RegExp, timeout?: number, options: Abortable = {}): Promise<WaitForLogResult> {
     const condition = `log line with ${String(pattern)}`
     if (typeof pattern !== 'string') return await this.search(pattern, condition, timeout, options)
@@ -74,7 +74,7 @@ export class OpenProcess implements Process {
     return { line: textOf(line) }
   }
 
-  /** Something serves the port: over HTTP, unless the mode is tcp. */
+  /** Waits until a program serves the port: over HTTP, unless the mode is tcp. */
   async waitForPort (port: number, options: WaitForPortOptions = {}): Promise<void> {
     const { mode = 'http', path = '/', status, timeout } = options
     const range = status === undefined ? PORT_STATUS : typeof status === 'number' ? [status, status] as const : [status.min, status.max] as const
@@ -102,7 +102,7 @@ export class OpenProcess implements Process {
     })
   }
 
-  // Regular expressions are the caller's own: they are matched here, not by the daemon's other engine.
+  // Regular expressions are JavaScript's: they are matched here, not by the daemon's other engine.
   private async search (pattern: RegExp, condition: string, timeout: number | undefined, { signal }: Abortable): Promise<WaitForLogResult> {
     const single = new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
     const found = await this.ask('process.follow', { processId: this.id, condition }, async (box) => {
@@ -153,7 +153,7 @@ async function firstLine (asking: Asking<ProcessInfo, OutputEvent>, pattern: Reg
 }
 
 export async function killProcess (ask: Asker, id: string, signal: string | number | undefined, options: Abortable): Promise<ProcessInfo> {
-  // What SIGTERM does not end, SIGKILL does: that is what is meant by it.
+  // SIGTERM, and SIGKILL if that does not end it, as users of the method expect.
   const named = signal === undefined || ['SIGTERM', 'TERM', '15'].includes(String(signal)) ? undefined : String(signal)
   return await ask('process.kill', { processId: id }, async (box) => await box.process.kill({ process: id, signal: named }, options))
 }
@@ -187,7 +187,7 @@ async function attend (ask: Asker, id: string, { onOutput, onExit, onError }: Pr
   }
 }
 
-/** Output as text, piece by piece, until the answer comes. */
+/** Output as text, piece by piece, until the response comes. */
 export async function relay<T> (asking: Asking<T, OutputEvent>, tell: (stream: StreamName, data: string) => void): Promise<T> {
   const text = new StreamText()
   for await (const { about } of asking) {
@@ -202,7 +202,7 @@ export async function processLogs (ask: Asker, id: string, { signal }: Abortable
   return await ask('process.logs', { processId: id }, async (box) => {
     const { session } = await box.process.get({ process: id }, { signal })
     const first = await box.process.logs({ process: id, limit: PAGE_BYTES }, { signal })
-    // Each from where it stands: of one that dropped its beginning, offsets differ.
+    // Each stream from its own offset: offsets of a stream that dropped its beginning differ.
     const whole = async (stream: StreamName): Promise<string> => {
       const joiner = new Joiner()
       for (let page = first; ;) {

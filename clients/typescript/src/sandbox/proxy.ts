@@ -1,4 +1,5 @@
-// Previews and terminals through a host's own server: what comes for `<port>-<sandbox>-<token>.<host>` goes to the daemon.
+// Previews and terminals through a host's own server: requests for
+// `<port>-<sandbox>-<token>.<host>` are forwarded to the daemon.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { isNotFoundError } from '../generated/errors.js'
@@ -14,7 +15,7 @@ function webOf ({ web }: Place): Web {
   throw invalid('a preview needs a daemon that listens: give the namespace {socket} or {port}, and --preview-host to the daemon')
 }
 
-/** Under which host the daemon serves previews; undefined when there is no such preview. Nothing is started to find out. */
+/** The host under which the daemon serves previews; undefined if there is no such preview. Starts nothing. */
 async function hostOf (place: Place, { sandbox, port }: Preview): Promise<string | undefined> {
   if (place.previewHost !== undefined) return place.previewHost
   const box = (await place.connect()).sandbox(sandbox)
@@ -43,7 +44,10 @@ async function passingOf (place: Place, preview: Preview, asked: Asked): Promise
 
 const notFound = (): object => ({ error: { name: 'not_found', fault: 'caller', message: 'there is no such preview' }, code: 'INVALID_TOKEN' })
 
-/** Answers a request for a preview; null when it is for something else. env: what holds the namespace as `Sandbox`, or a namespace. */
+/**
+ * Responds to a request for a preview; null if it is no preview's. env: an object with the
+ * namespace as `Sandbox`, or a namespace.
+ */
 export async function proxyToSandbox (request: Request, env: { Sandbox: Namespace } | Namespace): Promise<Response | null> {
   const url = new URL(request.url)
   const preview = previewOf(url.host)
@@ -61,7 +65,7 @@ const namespaceOf = (env: { Sandbox: Namespace } | Namespace): Namespace =>
   env !== null && env !== undefined && 'Sandbox' in env ? (env as { Sandbox: Namespace }).Sandbox : env as Namespace
 
 export interface PreviewHandler {
-  /** For the event `request` of a server: false when it is for something else. */
+  /** For the event `request` of a server: false if it is no preview's. */
   request (request: IncomingMessage, response: ServerResponse): Promise<boolean>
   /** For the event `upgrade`: WebSockets. */
   upgrade (request: IncomingMessage, socket: Duplex, head: Uint8Array): Promise<boolean>
@@ -100,7 +104,10 @@ export function createPreviewHandler (namespace: Namespace): PreviewHandler {
 
 export interface Upgrade { request: IncomingMessage, socket: Duplex, head: Uint8Array }
 
-/** Connects a WebSocket that a server of node:http was asked for to a session's terminal. Who may do so, the server decides before. */
+/**
+ * Connects a WebSocket request at a server of node:http to a session's terminal. The server has to
+ * authorize it before.
+ */
 export function proxyTerminal (sandbox: Sandbox, sessionId: string | undefined, upgrade: Upgrade, options: TerminalOptions = {}): void {
   if (!(sandbox instanceof Sandbox)) throw invalid('proxyTerminal: the first argument is what getSandbox answers')
   const web = webOf(sandbox.place)

@@ -1,11 +1,11 @@
-// What a cell displays, as the façade's users know it: one result with all the forms a thing has.
+// Displays of a cell in the façade's form: one result with all the forms of a value.
 import type { Display } from './answers.js'
 import { textOf } from './text.js'
 
 export interface ChartData {
   type: 'line' | 'bar' | 'scatter' | 'pie' | 'histogram' | 'heatmap' | 'superchart' | 'unknown'
   title?: string
-  /** The chart's elements, of a superchart a chart for each of its axes; of an unknown type all that is known of it. */
+  /** The chart's elements, of a superchart a chart for each of its axes; of an unknown type all its data. */
   data: unknown
   /** Labels, ticks, scales. */
   layout?: unknown
@@ -26,14 +26,14 @@ export interface ResultFields {
   chart?: ChartData
   /** Forms without a name here, by their MIME types. */
   data?: Record<string, unknown>
-  /** `stored` {mime, path, bytes}: that form is too large and lies in this file of the sandbox. */
+  /** `stored` {mime, path, bytes}: that form is too large and is in this file of the sandbox. */
   metadata?: Record<string, unknown>
 }
 
 const FORMATS = ['png', 'jpeg', 'svg', 'html', 'json', 'latex', 'markdown', 'javascript', 'text', 'pdf', 'chart'] as const
 const MEMBERS = [...FORMATS, 'data', 'metadata'] as const
 
-// Members that are not there are no members.
+// Omits absent members.
 function membersOf (from: ResultFields): ResultFields {
   return Object.fromEntries(MEMBERS.map((name) => [name, from[name]]).filter(([, value]) => value !== undefined)) as ResultFields
 }
@@ -44,7 +44,7 @@ export class Result {
     Object.assign(this, membersOf(fields))
   }
 
-  /** The forms it has, richest first. */
+  /** Its forms, richest first. */
   formats (): string[] {
     return FORMATS.filter((name) => this[name] !== undefined)
   }
@@ -54,7 +54,7 @@ export class Result {
   }
 }
 
-/** As JSON has it. A container that comes a second time is null: what a guest sends is not unfolded. */
+/** The value as JSON. A repeated container becomes null: a guest's value is not expanded. */
 export function plain (value: unknown, seen = new Set<object>()): unknown {
   if (typeof value === 'bigint') return String(value)
   if (value === undefined || value === null || typeof value !== 'object') return value
@@ -71,7 +71,7 @@ const object = (value: unknown): Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value) ? value as Record<string, unknown> : {}
 const CHARTS = ['line', 'bar', 'scatter', 'pie', 'histogram', 'heatmap', 'superchart']
 
-// The users' words are fewer than ours: what they have no type for is all in `data`.
+// The façade has fewer chart types: other charts are kept whole in `data`.
 function chartOf (value: unknown): ChartData {
   const chart = object(plain(value))
   const { type, title, elements, ...layout } = chart

@@ -60,14 +60,14 @@ export class Sandbox extends ExecutionSession {
     return this.box.place
   }
 
-  /** The operations of spec/sandbox.md, one to one, for what is not here. */
+  /** The operations of spec/sandbox.md, one to one, for features that are missing here. */
   async native (): Promise<SandboxHandle> {
     return await this.ask('sandbox.create', {}, async (box) => box)
   }
 
   // -- sessions
 
-  /** Also sessions and contexts made later have them. */
+  /** Applies to sessions and contexts made later, too. */
   override async setEnvVars (env: Environment, options: Abortable = {}): Promise<void> {
     await super.setEnvVars(env, options)
     Object.assign(this.env, env)
@@ -88,7 +88,7 @@ export class Sandbox extends ExecutionSession {
     return new ExecutionSession(this.box, session, false)
   }
 
-  /** A session by its name; one that is not there is made. */
+  /** A session by its name; created if missing. */
   async getSession (id: string, options: Abortable = {}): Promise<ExecutionSession> {
     return await this.createSession({ id, ...options })
   }
@@ -98,26 +98,29 @@ export class Sandbox extends ExecutionSession {
     return { success: true, sessionId: id, timestamp: now() }
   }
 
-  // -- what users of the package find there, and not here
+  // -- methods of the package that have no counterpart here
 
   /** Refused: there is no FUSE client in a sandbox. */
   async mountBucket (): Promise<never> {
     throw notHere('mountBucket', 'copy files with uploadTree and downloadTree, or let the sandbox fetch them (its network: sandbox.update)')
   }
 
-  /** Refused: the URL of a preview is this. */
+  /** Refused: the URL of a preview serves this purpose. */
   async wsConnect (): Promise<never> {
     throw notHere('wsConnect', 'connect to the URL of exposePort, which passes WebSockets on')
   }
 
-  /** Refused: nothing leads in but previews. */
+  /** Refused: only previews lead in. */
   get tunnels (): never {
     throw notHere('tunnels', 'exposePort gives a URL')
   }
 
   // -- ports
 
-  /** Whoever has the URL reaches the port: at the daemon's preview host, or at `hostname`, whose requests go through `proxyToSandbox`. */
+  /**
+   * Every holder of the URL reaches the port: at the daemon's preview host, or at `hostname`, whose
+   * requests go through `proxyToSandbox`.
+   */
   async exposePort (port: number, { hostname, name, token, signal }: ExposePortOptions = {}): Promise<ExposePortResult> {
     checkPort(port)
     if (/[A-Z]/.test(this.name)) throw fail(SecurityError, 'INVALID_SANDBOX_ID', 400, capitalsRefused(this.name), { port })
@@ -134,7 +137,7 @@ export class Sandbox extends ExecutionSession {
     }
   }
 
-  /** A port whose URL cannot be given is as before: not exposed, or exposed with its old token and name. */
+  /** If the URL of a port cannot be made, the port is restored: not exposed, or exposed with its old token and name. */
   private async restorePort (port: number, before: { token: string, name?: string } | undefined): Promise<void> {
     if (before === undefined) return await this.unexposePort(port)
     const { token, name } = before
@@ -151,7 +154,7 @@ export class Sandbox extends ExecutionSession {
     throw fail(SecurityError, 'CUSTOM_DOMAIN_REQUIRED', 400, 'the daemon has no preview host (--preview-host), and no hostname was given', { port })
   }
 
-  /** Nothing happens to a port that is not exposed. */
+  /** Does nothing for a port that is not exposed. */
   async unexposePort (port: number, options: Abortable = {}): Promise<void> {
     checkPort(port)
     await this.ask('port.unexpose', { port }, async (box) => await box.port.unexpose({ port }, options))
@@ -195,7 +198,7 @@ export class Sandbox extends ExecutionSession {
     await this.update({ labels })
   }
 
-  /** Where it may connect to from now on; open connections that are not permitted any more are cut. */
+  /** Permitted connections from now on; open connections that are no longer permitted are cut. */
   async setNetwork (network: NetworkPolicy): Promise<void> {
     await this.update({ network })
   }
@@ -208,12 +211,12 @@ export class Sandbox extends ExecutionSession {
     }
   }
 
-  /** State, limits, what it uses. */
+  /** State, limits, usage. */
   async info (options: OperationOptions = {}): Promise<SandboxInfo> {
     return await this.ask('sandbox.get', {}, async (box) => await box.create({}, options))
   }
 
-  /** What it tried to connect to, and what became of it. */
+  /** Its attempted connections, and the decisions about them. */
   async networkLog (after?: number, options: Abortable = {}): Promise<{ decisions: NetworkDecision[], next: number }> {
     return await this.ask('network.log', {}, async (box) => await box.network.log({ after }, options))
   }
@@ -223,23 +226,23 @@ export class Sandbox extends ExecutionSession {
     return await this.ask('sandbox.events', {}, async (box) => box.events(options)[Symbol.asyncIterator]())
   }
 
-  /** Saves its files; what runs goes on. */
+  /** Saves its files; processes keep running. */
   async save (options: OperationOptions = {}): Promise<void> {
     await this.ask('sandbox.save', {}, async (box) => await box.save(options))
   }
 
-  /** Saves its files and ends what runs; the next use starts it again. */
+  /** Saves its files and ends all processes; the next use starts it again. */
   async stop (options: OperationOptions = {}): Promise<void> {
     await this.unmade('sandbox.stop', async (box) => await box.stop(options))
   }
 
-  /** Ends it and forgets everything of it; used again, it is a new one. */
+  /** Ends and deletes it with all its data; the next use creates a new one. */
   async destroy (options: OperationOptions = {}): Promise<void> {
     await this.unmade('sandbox.delete', async (box) => await box.delete(options))
     this.box.forget()
   }
 
-  // What ends it does not make it first.
+  // Operations that end it do not create it first.
   private async unmade (operation: string, act: (box: SandboxHandle) => Promise<unknown>): Promise<void> {
     try {
       await act(await this.box.handle())
@@ -258,7 +261,7 @@ const capitalsRefused = (name: string): string =>
 const PORT_MAX = 65535
 const HOST_LABEL_MAX = 63
 
-/** The daemon gives no URL of its own: requests that `proxyToSandbox` passes on would find nothing there either. */
+/** The daemon has no URL of its own for it: requests that `proxyToSandbox` forwards would fail there too. */
 function notServed (sandbox: string, { port, token }: { port: number, token: string }, url: string): Error {
   const name = label({ port, sandbox, token })
   const isTooLong = label({ port: PORT_MAX, sandbox, token }).length > HOST_LABEL_MAX // the daemon allows for the longest port
@@ -273,7 +276,7 @@ function checkPort (port: number): void {
   throw fail(SecurityError, 'INVALID_PORT', 400, `port is ${String(port)}; a whole number from 1024 to 65535 is expected`, { port })
 }
 
-/** The sandbox of that id; it is made, or started again, when it is first asked for something. */
+/** The sandbox of that id; it is created, or restarted, on its first request. */
 export function getSandbox (namespace: Namespace, id: string, options: SandboxOptions = {}): Sandbox {
   checkSandboxOptions(options)
   const name = checkId(options.normalizeId === true && typeof id === 'string' ? id.toLowerCase() : id)

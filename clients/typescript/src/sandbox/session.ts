@@ -43,29 +43,35 @@ export class ExecutionSession extends Files {
 
   // -- backups
 
-  /** Packs a directory and keeps the archive outside of the sandbox: of this one or another it can be restored, until its `ttl` is over. */
+  /**
+   * Packs a directory and keeps the archive outside of the sandbox: it can be restored into this
+   * one or another, until its `ttl` is over.
+   */
   async createBackup (options: BackupOptions & Abortable): Promise<DirectoryBackup> {
     return await createBackup(this.ask, this.box.place.backups, options)
   }
 
-  /** The directory of a backup as it was: what else is in it goes. */
+  /** Restores the directory of a backup; all other contents of it are deleted. */
   async restoreBackup (backup: DirectoryBackup, options: Abortable = {}): Promise<RestoreBackupResult> {
     return await restoreBackup(this.ask, this.box.place.backups, backup, options)
   }
 
   // -- the code interpreter, which is the sandbox's whatever the session
 
-  /** What contexts have that are made from here. */
+  /** The variables of contexts created from now on. */
   protected environment (): Environment {
     return {}
   }
 
-  /** An interpreter that stays: what one piece of code defines, the next one finds. */
+  /** A persistent interpreter: each piece of code sees the definitions of earlier ones. */
   async createCodeContext (options: CreateContextOptions = {}): Promise<CodeContext> {
     return await this.interpreter.create(options)
   }
 
-  /** Runs code in a context, after what came before; an error of the code is in the result. A timeout and the signal interrupt it. */
+  /**
+   * Runs code in a context, after the earlier code; an error of the code is in the result. A
+   * timeout and the signal interrupt it.
+   */
   async runCode (code: string, options: RunCodeOptions = {}): Promise<Execution> {
     return await this.interpreter.run(code, options)
   }
@@ -83,7 +89,7 @@ export class ExecutionSession extends Files {
     await this.interpreter.delete(contextId, options)
   }
 
-  /** The session's terminal, made when it is not there: bytes both ways. Viewers share it. */
+  /** The session's terminal, created if missing: bytes both ways. Viewers share it. */
   async terminal (options: TerminalOptions = {}): Promise<Terminal> {
     const { sessionId = this.session, ...rest } = options
     return await Terminal.open(this.ask, sessionId, rest)

@@ -3,7 +3,7 @@
 const encoder = new TextEncoder()
 const line = (event: unknown): Uint8Array => encoder.encode(`data: ${JSON.stringify(event)}\n\n`)
 
-/** A stream that takes an event from its source when its reader wants one. stop: ends the source, which may be waiting. */
+/** A stream that takes an event from its source on demand. stop: ends the source, which may be waiting. */
 export function sseStream (events: AsyncIterator<unknown>, stop: (reason?: unknown) => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     async pull (controller) {
@@ -17,7 +17,7 @@ export function sseStream (events: AsyncIterator<unknown>, stop: (reason?: unkno
   }, { highWaterMark: 0 })
 }
 
-/** Gathers the fields of events, whatever pieces their text comes in. */
+/** Collects the fields of events, however their text is split. */
 class Lines {
   private rest = ''
   private data: string[] = []
@@ -79,7 +79,7 @@ export async function * responseToAsyncIterable<T> (response: Response, signal?:
   yield* parseSSEStream<T>(response.body, signal)
 }
 
-/** A stream of server-sent events, of whatever can be iterated. */
+/** A stream of server-sent events, from any iterable. */
 export function asyncIterableToSSEStream<T> (
   events: AsyncIterable<T>, { signal, serialize = JSON.stringify }: { signal?: AbortSignal, serialize?: (event: T) => string } = {}
 ): ReadableStream<Uint8Array> {

@@ -1,4 +1,4 @@
-// Writes tar archives (POSIX pax): what an upload of a tree is.
+// Writes tar archives (POSIX pax), the format for uploads of trees.
 
 const BLOCK = 512
 const NAME_BYTES = 100
@@ -46,7 +46,7 @@ function record (key: string, value: string): Buffer {
 // eslint-disable-next-line no-control-regex
 const fits = (bytes: Uint8Array, text: string): boolean => bytes.length <= NAME_BYTES && /^[\x20-\x7e]*$/.test(text)
 
-/** What stands before the contents of a member. */
+/** The header blocks of a member. */
 export function memberHead (member: Member): Uint8Array {
   const path = member.type === 'directory' ? `${member.path}/` : member.path
   const target = member.target ?? ''

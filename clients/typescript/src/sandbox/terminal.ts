@@ -7,7 +7,10 @@ const COLS = 80
 const ROWS = 24
 const SHELL = 'bash'
 
-/** A terminal of a sandbox: what is written is typed, what it shows is iterated, its beginning (256 KiB are kept) first. */
+/**
+ * A terminal of a sandbox: writes are keystrokes, iteration returns its output, from the kept
+ * beginning (256 KiB) on.
+ */
 export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
   private constructor (
     private readonly ask: Asker, readonly processId: string, private readonly following: Asking<ProcessInfo, OutputEvent>
@@ -27,7 +30,7 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
     })
   }
 
-  /** Text or bytes, as if they were typed. */
+  /** Text or bytes, like keystrokes. */
   async write (data: string | Uint8Array, options: Abortable = {}): Promise<void> {
     const params = { process: this.processId, data }
     await this.ask('process.input', { processId: this.processId }, async (box) => await box.process.input(params, options))
@@ -42,17 +45,17 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
     for await (const { about } of this.following) yield about.data
   }
 
-  /** When its shell has ended: the exit code. */
+  /** Waits for the exit code of its shell. */
   async exited (): Promise<number> {
     return (await this.following).exitCode ?? -1
   }
 
-  /** Ends the shell and everything in the terminal. */
+  /** Kills the shell and everything in the terminal. */
   async kill (): Promise<void> {
     await this.ask('process.kill', { processId: this.processId }, async (box) => await box.process.kill({ process: this.processId }))
   }
 
-  /** Looks away; the terminal stays. */
+  /** Stops reading; the terminal stays. */
   close (): void {
     this.following.cancel()
   }

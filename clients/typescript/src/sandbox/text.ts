@@ -1,15 +1,15 @@
-// Text and bytes, as they cross: text where the bytes are UTF-8 and few.
+// Text and bytes on the wire: text if the bytes are UTF-8 and few.
 import type { TextOrBytes } from './answers.js'
 import type { Environment } from './types.js'
 
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export const bytesOf = (value: TextOrBytes): Uint8Array => typeof value === 'string' ? Buffer.from(value) : value
-/** What is no UTF-8 becomes U+FFFD. */
+/** Invalid UTF-8 becomes U+FFFD. */
 export const textOf = (value: TextOrBytes): string =>
   typeof value === 'string' ? value : new TextDecoder('utf-8', { ignoreBOM: true }).decode(value)
 
-/** The text, or undefined when it is none. */
+/** The text, or undefined if it is none. */
 export function asText (value: TextOrBytes): string | undefined {
   if (typeof value === 'string') return value
   try {
@@ -19,7 +19,7 @@ export function asText (value: TextOrBytes): string | undefined {
   }
 }
 
-/** Pieces of one text, which characters may straddle. */
+/** Joins pieces of one text, whose characters may be split. */
 export class Joiner {
   private readonly parts: Uint8Array[] = []
 
@@ -32,7 +32,7 @@ export class Joiner {
   }
 }
 
-/** Of one stream's output: text as far as it is whole. */
+/** One stream's output: text as far as it is complete. */
 export class StreamText {
   private readonly decoders = new Map<string, InstanceType<typeof TextDecoder>>()
 
@@ -42,7 +42,7 @@ export class StreamText {
     return decoder.decode(data, { stream: true })
   }
 
-  /** What is left of streams that ended within a character. */
+  /** The rest of streams that ended within a character. */
   * rest (): Generator<[stream: string, text: string]> {
     for (const [stream, decoder] of this.decoders) {
       const text = decoder.decode()

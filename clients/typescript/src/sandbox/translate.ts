@@ -1,4 +1,4 @@
-// From our errors to those the façade's users know: one row each.
+// Maps client errors to the façade's: one row each.
 import { type ClocheError, isClocheError } from '../internal/error.js'
 import {
   CodeExecutionError, ContextNotFoundError, type ErrorResponse, FileExistsError, FileNotFoundError, FileSystemError, FileTooLargeError, GitAuthenticationError,
@@ -11,7 +11,7 @@ type Made = new (response: ErrorResponse<never>, options?: { cause?: unknown }) 
 interface Row { code: string, status: number, made: Made }
 const row = (code: string, status: number, made: Made = SandboxError): Row => ({ code, status, made })
 
-// Keyed by our error's name, or by operation and name where it depends on what was asked: "process.*", then "*".
+// Keyed by the client error's name, or by operation and name if it depends on the operation: "process.*", then "*".
 const rows: Record<string, Row> = {
   'invalid_argument': row('VALIDATION_FAILED', 400, ValidationFailedError),
   'port.* invalid_argument': row('INVALID_PORT', 400, InvalidPortError),
@@ -77,7 +77,7 @@ export function fail<C extends object> (
 export const invalid = (message: string, context: object = {}): Error =>
   fail(ValidationFailedError, 'VALIDATION_FAILED', 400, message, { ...context })
 
-/** What was thrown by an operation, as the façade's users know it; what is not ours stays what it is, a signal's reason above all. */
+/** The public form of an operation's error; other exceptions are kept, above all a signal's reason. */
 export function translate (operation: string, thrown: unknown, context: object = {}): unknown {
   if (!isClocheError(thrown)) return thrown
   const { code, status, made } = madeOf(operation, thrown, context)

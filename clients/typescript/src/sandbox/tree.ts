@@ -1,5 +1,5 @@
-// Trees between the host and a sandbox. Up they go as an archive, which the sandbox unpacks with its own checks. Down they come entry by
-// entry: what a guest says of its names and links is not believed.
+// Trees between the host and a sandbox. Uploads are sent as an archive, which the sandbox unpacks
+// with its own checks. Downloads come entry by entry: names and links from a guest are not trusted.
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, type FileHandle, lstat, mkdir, mkdtemp, open, readdir, readlink, rename, rm, symlink, utimes } from 'node:fs/promises'
@@ -15,9 +15,9 @@ import { invalid } from './translate.js'
 import type { Abortable, DownloadResult, TreeResult } from './types.js'
 
 export interface TreeOptions extends Abortable {
-  /** Globs of what stays behind; nothing unless given. */
+  /** Globs of files to skip; default: none. */
   exclude?: string[]
-  /** Of a download: more is refused; 4 GiB unless given. A guest's files may be larger than what it wrote. */
+  /** Maximum of a download; default 4 GiB. A guest's sparse files may be larger than their data. */
   maxBytes?: number
 }
 
@@ -100,7 +100,7 @@ export async function upload (box: SandboxHandle, local: string, to: string, { e
 
 interface Wanted { entry: FileEntry, name: string }
 
-/** Why an entry is not written, or undefined. */
+/** The reason why an entry is skipped, or undefined. */
 function unfit ({ relativePath, type, target }: FileEntry): string | undefined {
   if (typeof relativePath !== 'string') return 'its name is no UTF-8'
   const names = relativePath.split('/')
@@ -110,7 +110,7 @@ function unfit ({ relativePath, type, target }: FileEntry): string | undefined {
   return typeof target === 'string' && staysInside(names.length - 1, target) ? undefined : 'the link leads out of the tree'
 }
 
-// A `..` behind a name may stand behind another link, and then leads elsewhere than it says.
+// A `..` after a name may come after another link, and then leads elsewhere than its text suggests.
 function staysInside (depth: number, target: string): boolean {
   const steps = target.split('/').filter((step) => step !== '' && step !== '.')
   const ups = steps.findIndex((step) => step !== '..')
@@ -157,7 +157,7 @@ async function fill (box: SandboxHandle, wanted: Wanted[], staging: string, opti
   const of = (type: string): Wanted[] => wanted.filter(({ entry }) => entry.type === type)
   for (const { name } of of('directory')) await mkdir(path.join(staging, name), { mode: 0o700, recursive: true })
   await atOnce(of('file'), async (item) => { await fetchFile(box, item, path.join(staging, item.name), budget, options) })
-  // Links last, so that nothing is written through one; directories get their modes when nothing is to be made in them any more.
+  // Links last, so that no write goes through one; directories get their modes after their contents.
   for (const { entry, name } of of('symlink')) await symlink(textOf(entry.target ?? ''), path.join(staging, name))
   for (const { entry, name } of of('directory').reverse()) {
     const modified = new Date(entry.modifiedAt)

@@ -1,10 +1,10 @@
-// Requests handed on to the daemon over HTTP: from a fetch-style handler, and from servers of node:http, WebSockets too.
+// Forwards requests to the daemon over HTTP: from a fetch-style handler, and from servers of node:http, WebSockets too.
 import http from 'node:http'
 import https from 'node:https'
 import { Readable, type Duplex } from 'node:stream'
 import type { Web } from './namespace.js'
 
-/** What is about one connection is not handed on. */
+/** Headers about one connection are not forwarded. */
 const HOP_BY_HOP = [
   'connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
 ]
@@ -24,7 +24,7 @@ export const withoutHops = (headers: http.OutgoingHttpHeaders): http.OutgoingHtt
 function ask (web: Web, { method, path, headers }: Passing, signal?: AbortSignal): http.ClientRequest {
   const { socketPath, host, port, tls } = web
   const where = socketPath === undefined ? { host, port } : { socketPath }
-  // A connection of its own: what is kept open would keep the host's process alive.
+  // A connection of its own: a kept one would keep the host's process alive.
   const options = { ...where, method, path, headers, agent: false as const, ...signal === undefined ? {} : { signal } }
   if (!tls) return http.request(options)
   return https.request({ ...options, ...tls === true ? {} : tls })
@@ -65,7 +65,7 @@ export function passRequest (web: Web, passing: Passing, request: http.IncomingM
     if (response.headersSent) response.destroy()
     else response.writeHead(502).end()
   })
-  // Who left is not answered.
+  // A client that disconnected gets no response.
   response.once('close', () => { asked.destroy() })
   request.pipe(asked)
 }

@@ -1,21 +1,24 @@
-// Options and results of the sandbox façade: what users of @cloudflare/sandbox have, 0.3.3 and the newest in one.
+// Options and results of the sandbox façade: those of @cloudflare/sandbox, 0.3.3 and the newest combined.
 import type { ClientOptions } from '../internal/shared.js'
 import type { Cloche } from '../client.js'
 import type { Limits } from '../generated/limits.js'
 import type { ContextState, FileType, NetworkPolicy } from './answers.js'
 import type { Result, ResultFields } from './results.js'
 
-/** Where sandboxes are: a client, the way to a daemon, or nothing, which starts one of our own. */
+/** Access to sandboxes: a client, connection options, or nothing, which starts a daemon. */
 export interface NamespaceOptions extends ClientOptions {
-  /** Of a daemon of our own: where sandboxes are saved. Without it they end with the process. */
+  /** For a started daemon: the directory of saved sandboxes. Without it they end with the process. */
   stateDir?: string
-  /** HOST or HOST:PORT of the daemon's preview URLs, where it is not to be asked for it. */
+  /** HOST or HOST:PORT of the daemon's preview URLs, if the daemon shall not be queried. */
   previewHost?: string
-  /** Where `createBackup` keeps archives: a directory of this host, or a bucket. Absent: cloche/sandbox-backups in the state directory of the user (XDG_STATE_HOME). */
+  /**
+   * Store for `createBackup`: a directory of this host, or a bucket. Default:
+   * cloche/sandbox-backups in the state directory of the user (XDG_STATE_HOME).
+   */
   backups?: string | BackupBucket
 }
 
-/** As much of a bucket of R2 as backups need. */
+/** The part of an R2 bucket's interface that backups need. */
 export interface BackupBucket {
   put (key: string, value: Uint8Array): Promise<unknown>
   get (key: string): Promise<{ arrayBuffer (): Promise<ArrayBuffer> } | null | undefined>
@@ -26,39 +29,39 @@ export interface BackupOptions {
   /** Below /workspace, /home, /tmp, /var/tmp or /app. */
   dir: string
   name?: string
-  /** Seconds until it can be restored no more; 259200 are three days. */
+  /** Seconds until it expires; 259200 are three days. */
   ttl?: number
-  /** Leave out what git ignores, in a repository. */
+  /** Leave out files that git ignores, in a repository. */
   gitignore?: boolean
-  /** Globs; one without a slash is of names, wherever they are. */
+  /** Globs; one without a slash matches names at any depth. */
   excludes?: readonly string[]
   compression?: { format?: 'gzip' | 'zstd', threads?: number }
-  /** Taken and without effect: `backups` of the namespace says where it is kept. */
+  /** Accepted without effect: `backups` of the namespace decides. */
   localBucket?: boolean
-  /** Taken and without effect: archives are stored in one piece. */
+  /** Accepted without effect: archives are stored in one piece. */
   multipart?: boolean
 }
-/** To be stored anywhere, as JSON. */
+/** Can be stored anywhere, as JSON. */
 export interface DirectoryBackup { readonly id: string, readonly dir: string, readonly localBucket?: boolean }
 export interface RestoreBackupResult { success: true, dir: string, id: string }
 
 export interface SandboxOptions {
-  /** It is saved and stopped when nothing was asked and nothing ran for so long: seconds, or "30s", "10m", "1h". */
+  /** It is saved and stopped after this time without a request or a running process: seconds, or "30s", "10m", "1h". */
   sleepAfter?: string | number
-  /** Never for being idle. */
+  /** Never stop it when idle. */
   keepAlive?: boolean
   /** Ids in lower case, as previews need them. */
   normalizeId?: boolean
-  /** false: commands run in copies of the shell, which leave no state behind. */
+  /** false: commands run in copies of the shell, which leave no state. */
   enableDefaultSession?: boolean
   labels?: Record<string, string>
-  /** Of the whole sandbox; 0: none. */
+  /** Limits of the whole sandbox; 0: none. */
   limits?: Limits
   /** Added to the environment of everything started in it. */
   env?: Record<string, string>
-  /** Where it may connect to; absent: nowhere. */
+  /** Permitted connections; default: none. */
   network?: NetworkPolicy
-  /** Taken and without effect: there is one transport, and no container to wait for. */
+  /** Accepted without effect: there is one transport, and no container to wait for. */
   containerTimeouts?: Record<string, number>
   transport?: string
 }
@@ -70,13 +73,13 @@ export type StreamName = 'stdout' | 'stderr'
 // -- commands
 
 export interface ExecOptions extends Abortable {
-  /** In ms; then everything the command started is killed, and the result says exit code 124. */
+  /** In ms; then all processes of the command are killed, and the result has exit code 124. */
   timeout?: number
   env?: Environment
   cwd?: string
   encoding?: string
   stdin?: string | Uint8Array
-  /** Tell output while it comes. */
+  /** Report output as it comes. */
   stream?: boolean
   onOutput?: (stream: StreamName, data: string) => void
   onComplete?: (result: ExecResult) => void
@@ -89,7 +92,7 @@ export interface ExecResult {
   exitCode: number
   stdout: string
   stderr: string
-  /** Where the output is no UTF-8: its bytes. */
+  /** If the output is not UTF-8: its bytes. */
   stdoutRaw?: Uint8Array
   stderrRaw?: Uint8Array
   command: string
@@ -101,7 +104,10 @@ export interface ExecResult {
   timedOut: boolean
   /** Some output was dropped: over 64 MiB of a stream. */
   truncated: boolean
-  /** The command ended the shell because its time was over; the next one begins a new one. One that ended it by itself throws `SessionTerminatedError`. */
+  /**
+   * The command's timeout ended the shell; the next one starts a new one. A command that ends it
+   * itself throws `SessionTerminatedError`.
+   */
   sessionEnded: boolean
   signal?: string
 }
@@ -154,7 +160,7 @@ export interface WaitForPortOptions extends Abortable {
   path?: string
   status?: number | { min: number, max: number }
   timeout?: number
-  /** Taken and without effect: nothing is polled. */
+  /** Accepted without effect: nothing is polled. */
   interval?: number
 }
 
@@ -235,7 +241,7 @@ export interface FileInfo {
   /** "rwxr-xr-x" */
   mode: string
   permissions: { readable: boolean, writable: boolean, executable: boolean }
-  /** Of a link. */
+  /** For links. */
   target?: string
 }
 export interface ListFilesResult extends Done { files: FileInfo[], count: number }
@@ -283,7 +289,7 @@ export interface ReplaceResult { files: Array<{ path: string, count: number }>, 
 
 export interface TreeResult { path: string, to: string, files: number, bytes: number }
 export interface DownloadResult extends TreeResult {
-  /** What was not written, and why: links that lead out of the tree, devices, sockets. */
+  /** Skipped entries, with reasons: links that lead out of the tree, devices, sockets. */
   skipped: Array<{ path: string, reason: string }>
 }
 
@@ -295,7 +301,7 @@ export interface CreateContextOptions extends Abortable {
   cwd?: string
   /** undefined and null are skipped. */
   envVars?: Environment
-  /** Of its cells that name none, in ms. */
+  /** Timeout of cells without their own, in ms. */
   timeout?: number
   /** It can be forked, and has checkpoints (`native()`). */
   forkable?: boolean
@@ -316,14 +322,14 @@ export interface ExecutionError {
   /** The same as `message`. */
   value: string
   traceback: string[]
-  /** Of the cell, where the traceback names one. */
+  /** The line of the cell, if the traceback names one. */
   lineNumber?: number
 }
 export interface RunCodeOptions extends Abortable {
-  /** Without it: the first that is known of the language, else the language's default one. */
+  /** Default: the first known context of the language, else the language's default one. */
   context?: CodeContext
   language?: CodeLanguage
-  /** Refused: a context's variables are given when it is made. */
+  /** Refused: a context's variables are set when it is created. */
   envVars?: Environment
   /** In ms; then the cell is interrupted, and its error is `Timeout`. */
   timeout?: number
@@ -380,12 +386,12 @@ export interface SessionOptions extends Abortable {
   env?: Environment
   cwd?: string
   isolation?: boolean
-  /** Of its commands that name none, in ms. */
+  /** Timeout of commands without their own, in ms. */
   commandTimeoutMs?: number
 }
 export interface SessionDeleteResult { success: true, sessionId: string, timestamp: string }
 
 export interface TerminalOptions extends Abortable { cols?: number, rows?: number, shell?: string, sessionId?: string }
 
-/** What `getSandbox` takes as namespace. */
+/** The namespace argument of `getSandbox`. */
 export type Namespace = Cloche | PromiseLike<Cloche> | NamespaceOptions | null | undefined

@@ -1,4 +1,4 @@
-// What a tree looks like, as one word: nobody keeps anything, and a sandbox that was stopped in between is no matter.
+// The state of a tree as one word: nothing is stored, and a stop of the sandbox in between does not matter.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFileKindError } from '../generated/errors.js'
@@ -8,7 +8,7 @@ import type { SandboxHandle } from './native.js'
 import { textOf } from './text.js'
 import type { Abortable } from './types.js'
 
-/** The kernel's clock of files moves in steps; a file this young may change again without its time telling. */
+/** The kernel's clock for files has steps; a file this young may change again with the same time. */
 const STEP_MS = 20
 const LOOKS_MAX = 5
 
@@ -28,7 +28,7 @@ async function look (
       if (wanted(name)) add(entry, name)
     }
   } catch (thrown) {
-    // A file by itself.
+    // A single file.
     if (!isFileKindError(thrown)) throw thrown
     add(await box.file.stat({ path }, options), '')
   }

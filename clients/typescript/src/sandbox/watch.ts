@@ -33,7 +33,7 @@ async function * all (
   }
 }
 
-/** Resolves when changes are told; what cannot be watched is thrown before. */
+/** Resolves when the watch is active; throws if the path cannot be watched. */
 export async function watchEvents (
   path: string, asking: Watching, signal: AbortSignal | undefined
 ): Promise<AsyncGenerator<FileWatchEvent, void, undefined>> {

@@ -1,9 +1,9 @@
-// The code as a function's body, and its logs. What console and logging say goes to standard output as lines with a mark of this
-// execution; all other lines are what the code printed itself.
+// The code as a function's body, and its logs. Output of console and logging goes to standard
+// output as lines with a mark of this execution; all other lines were printed by the code itself.
 
 export type Language = 'javascript' | 'typescript' | 'python'
 
-/** Set where the environment is minimal, so that code can tell. */
+/** Set if the environment is minimal, so that code can check. */
 export const MARKER = 'CLOCHE_SUBPROCESS'
 
 interface Program {
@@ -25,8 +25,8 @@ const javascript = (code: string, mark: string, isMinimal: boolean): string => {
   return `'use strict'; { ${isMinimal ? environment : ''} ${logs} } module.exports = async () => {${code}\n}`
 }
 
-// The code travels as an argument: Python's indentation would change it if it were put inside a function. What it assigns is global,
-// as it would be in a script, so that its functions and comprehensions see it.
+// The code is sent as an argument: Python's indentation would change it within a function. Its
+// variables are global, as in a script, so that its functions and comprehensions see them.
 const python = `
 def __cloche__(source, mark, minimal):
     import ast, logging, os, sys, types
@@ -100,7 +100,7 @@ export function programOf (language: Language, code: string, mark: string, isMin
   return { language, code: javascript(code, mark, isMinimal), args: [] }
 }
 
-/** Lines with their level or stream in front. */
+/** Lines with their level or stream as a prefix. */
 export function logsOf (stdout: string, stderr: string, mark: string): string[] {
   const marked = new RegExp(`^${mark} (\\w+) (.*)$`, 's')
   const lines = (text: string): string[] => text === '' ? [] : text.replace(/\n$/, '').split('\n')

@@ -20,13 +20,13 @@ export interface SubprocessSandboxConfig extends ClientOptions {
   minimalEnv?: boolean
   /** The language of the code: javascript by default. */
   language?: Language
-  /** Results and the parameters of tools may be Map, Set, Date, bigint and bytes, instead of what JSON has for them. */
+  /** Results and the parameters of tools may be Map, Set, Date, bigint and bytes, instead of JSON types. */
   rich?: boolean
 }
 
 export interface SandboxResult {
   result?: unknown
-  /** Lines, with their level or stream in front: `[log] `, `[warn] `, `[stdout] `, … */
+  /** Lines, with their level or stream as a prefix: `[log] `, `[warn] `, `[stdout] `, … */
   logs: string[]
   error?: string
   /** In ms. */
@@ -37,9 +37,9 @@ export interface ExecuteOptions {
   signal?: AbortSignal
   /** The timeout of this code; else the sandbox's. */
   language?: Language
-  /** In ms, of this execution and the start of its sandbox; else the sandbox's. 0 for none. */
+  /** In ms, of this execution and the start of its sandbox; default: the sandbox's. 0 for none. */
   timeout?: number
-  /** Of this execution; else the sandbox's. */
+  /** For this execution; default: the sandbox's. */
   rich?: boolean
 }
 
@@ -48,7 +48,7 @@ const configNames: Names<SubprocessSandboxConfig> = {
 }
 const executeNames: Names<ExecuteOptions> = { signal: true, language: true, timeout: true, rich: true }
 
-/** One execution, with what its options and the sandbox's come to. */
+/** One execution, with its own options and the sandbox's merged. */
 interface Execution {
   code: string
   language: Language
@@ -104,7 +104,7 @@ export class SubprocessSandbox implements AsyncDisposable {
     this.leasing = new Leasing(client)
   }
 
-  /** Failures of the code are in the answer's error; what is wrong with the tools or the options is thrown. */
+  /** Failures of the code are in the result's error; invalid tools or options are thrown. */
   async execute (
     code: string, tools: readonly Tool[] = [], toolExecutor: ToolExecutor = noTools, options: ExecuteOptions = {}
   ): Promise<SandboxResult> {
@@ -127,7 +127,7 @@ export class SubprocessSandbox implements AsyncDisposable {
       clearTimeout(timer)
       signal?.removeEventListener('abort', stop)
       this.running.delete(ending)
-      // Tools that still work are told that nobody waits.
+      // Notify tools that still run.
       ending.abort(new StateError('the execution has ended'))
     }
   }
@@ -154,7 +154,8 @@ export class SubprocessSandbox implements AsyncDisposable {
     }
   }
 
-  // Starting is within the timeout: the engine's clock begins later than ours, and is for a daemon that does not hear of the end.
+  // Starting is within the timeout: the engine's clock starts later than this one, and limits a run
+  // whose cancellation the daemon does not receive.
   private limitsOf ({ timeout }: Execution): object {
     return { wallMs: timeout, cpuMs: timeout * PROCESSORS, memoryBytes: this.memoryLimit * MIB, bridgeCalls: 0 }
   }
@@ -178,12 +179,12 @@ export class SubprocessSandbox implements AsyncDisposable {
     return this.running.size > 0
   }
 
-  /** Ends what is running; its answers say so. More can be executed afterwards. */
+  /** Cancels all executions; their results say so. More can be executed afterwards. */
   terminate (): void {
     for (const ending of this.running) ending.abort(new StateError('the execution was terminated'))
   }
 
-  /** Ends what is running, and lets go of the daemon; nothing can be executed afterwards. */
+  /** Cancels all executions, and releases the daemon; nothing can be executed afterwards. */
   async dispose (): Promise<void> {
     this.isDisposed = true
     this.terminate()

@@ -1,4 +1,5 @@
-// JSON Schema, as far as the parameters of tools use it. What is not known is refused when the tool is given, not passed over.
+// JSON Schema, as far as the parameters of tools use it. Unknown keywords are refused when the tool
+// is given, not ignored.
 
 export interface JsonSchema { [keyword: string]: unknown }
 
@@ -9,7 +10,7 @@ const ANNOTATIONS = new Set([
   'title', 'description', 'examples', 'format', 'default', 'deprecated', 'readOnly', 'writeOnly', '$comment', '$schema', '$id', '$defs', 'definitions',
   'contentEncoding', 'contentMediaType'
 ])
-/** A pattern is the host's, the text a guest's: what a slow pattern may cost is bounded by what it looks at. */
+/** A pattern is the host's, the text a guest's: the cost of a slow pattern is bounded by the length of the text. */
 const PATTERN_TEXT_MAX = 4096
 const DEPTH_MAX = 100
 
@@ -42,7 +43,7 @@ function equal (a: unknown, b: unknown): boolean {
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key], b[key]))
 }
 
-/** A keyword that says something of numbers, strings, …: nothing of other values. */
+/** A keyword about numbers, strings, …: it accepts all other values. */
 const about = <T>(is: (value: unknown) => value is T, holds: (value: T, bound: never) => boolean, what: (bound: unknown) => string) =>
   (bound: unknown): Check =>
   (value, path) => !is(value) || holds(value, bound as never) ? undefined : `${path} ${what(bound)}, not ${shown(value).slice(0, 100)}`
@@ -159,7 +160,7 @@ const keywords: Record<string, (bound: unknown, schema: JsonSchema) => Check> = 
   properties: propertiesCheck,
   patternProperties: patternPropertiesCheck,
   additionalProperties: additionalCheck,
-  // `required: true` inside a parameter is an older habit, which says nothing of its value.
+  // `required: true` inside a parameter is an older habit, which does not restrict its value.
   required: (bound) => (value, path) => {
     if (!isObject(value) || !Array.isArray(bound)) return undefined
     const missing = (bound as string[]).find((name) => !Object.hasOwn(value, name) || value[name] === undefined)
@@ -211,7 +212,7 @@ function compile (schema: JsonSchema | boolean): Check {
   }
 }
 
-/** Describes the fault of a value; undefined when it has none. */
+/** Describes the fault of a value; undefined if it has none. */
 export function schemaCheck (schema: JsonSchema, name = 'params'): (value: unknown) => string | undefined {
   const check = compile(schema)
   return (value) => check(value, name, { root: schema, depth: 0 })

@@ -1,10 +1,13 @@
-// Tools: what the code sees, and what must hold before the host hears of a call.
+// Tools: their names in the code, and the checks before the host receives a call.
 import type { Declaration, HostFunction } from '../internal/host.js'
 import { isPlainObject } from '../internal/host.js'
 import { type JsonSchema, schemaCheck } from './schema.js'
 
 export interface Tool {
-  /** Colons and dots reach into objects: `files:read` is `files.read`, `my-files:read-all` in JavaScript `my_files["read-all"]`. */
+  /**
+   * Colons and dots mean nested objects: `files:read` is `files.read`, `my-files:read-all` in
+   * JavaScript `my_files["read-all"]`.
+   */
   name: string
   description?: string
   /** JSON Schema of the parameters, an object. */
@@ -12,17 +15,17 @@ export interface Tool {
 }
 
 export interface ToolContext {
-  /** Aborted when the execution ends before the tool does. */
+  /** Aborted if the execution ends before the tool does. */
   signal: AbortSignal
 }
-// As the origin has it: executors name the parameters that they take.
+// Any, as in the original: executors declare the parameters that they take.
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type ToolExecutor = (name: string, params: any, context: ToolContext) => unknown
 
-/** As a name in code: what cannot stand there becomes an underscore. */
+/** The name as an identifier: invalid characters become underscores. */
 const asIdentifier = (name: string): string => name.replace(/[^\p{ID_Continue}$]/gu, '_').replace(/^(?=\d)/, '_')
 
-/** keepsNames: members of objects may have any name; what is in the global scope must be an identifier. */
+/** keepsNames: members of objects may have any name; names in the global scope must be identifiers. */
 function stepsOf ({ name }: Tool, i: number, keepsNames: boolean): string[] {
   if (typeof name !== 'string' || name === '') throw new TypeError(`tools[${i}].name must be a string that is not empty`)
   const steps = name.split(/[:.]/).map((step, at) => at > 0 && keepsNames ? step : asIdentifier(step))
@@ -34,7 +37,7 @@ function paramNames ({ inputSchema }: Tool): string[] {
   return isPlainObject(inputSchema?.properties) ? Object.keys(inputSchema.properties) : []
 }
 
-/** One object of parameters, from however they were given: one object, keywords, or positions as the schema orders them. */
+/** One object of parameters, from any form: one object, keywords, or positions in the order of the schema. */
 function paramsOf (tool: Tool, given: unknown[]): unknown {
   if (given.length === 0) return {}
   if (given.length === 1 && isPlainObject(given[0])) return given[0]
@@ -62,7 +65,7 @@ function handlerOf (tool: Tool, i: number, execute: ToolExecutor, signal: AbortS
   }
 }
 
-/** What is awaited, or the signal's reason: the work itself goes on, and nobody waits for it. */
+/** The awaited value, or the signal's reason: the work itself goes on unawaited. */
 export async function unlessAborted<T> (work: T | PromiseLike<T>, signal: AbortSignal): Promise<T> {
   let onAbort = (): void => {}
   const aborted = new Promise<never>((_, reject) => {
@@ -93,7 +96,7 @@ function place (members: Members, [first, ...rest]: string[], declaration: Decla
   place(inner.members, rest, declaration, name)
 }
 
-/** Members whose names are no identifiers are reached by an identifier, too, where none of another tool is in the way. */
+/** Members whose names are no identifiers also get an identifier, unless it collides with another tool. */
 function addAliases (members: Members): void {
   for (const [name, declaration] of Object.entries(members)) {
     if (declaration.kind === 'object') addAliases(declaration.members)

@@ -1,4 +1,4 @@
-// A sandbox for the tests of one suite, and what most of them ask it.
+// A sandbox for the tests of one suite, and helpers that most of them use.
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { Cloche } from 'cloche'

@@ -1,4 +1,4 @@
-// Whether the daemon has mounts, by trying one: the reason why not, or undefined.
+// Tries a mount: the reason why the daemon has none, or undefined.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'

@@ -1,4 +1,4 @@
-// A daemon that says what a test has it say: frames on a unix socket.
+// A scripted daemon for tests: frames on a unix socket.
 import { mkdtempSync, rmSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
@@ -53,7 +53,10 @@ class Link {
   }
 }
 
-/** answer(message, link) is called for every request but hello, which it answers itself unless it does not greet. greets: true, or more of that answer. */
+/**
+ * answer(message, link) is called for every request but hello, to which this responds itself unless
+ * it does not greet. greets: true, or further members of that response.
+ */
 export async function startPeer (answer, { greets = true } = {}) {
   const folder = mkdtempSync(path.join(tmpdir(), 'cloche-peer-'))
   const peer = { socket: path.join(folder, 's'), links: [] }

@@ -1,4 +1,4 @@
-// The real daemon. Tests that need it are reported as skipped where there is none, and fail with CLOCHE_MUST_WORK=1.
+// The real daemon. Tests that need it are skipped without one, and fail with CLOCHE_MUST_WORK=1.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findDaemon } from 'cloche'

@@ -1,4 +1,4 @@
-// A daemon of the test's own that listens, for what a private one does not do: several clients, HTTP, previews.
+// A listening daemon for a test, for features that a private one lacks: several clients, HTTP, previews.
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { daemon, until } from './real.mjs'
 
 export async function serve (...args) {
   const folder = mkdtempSync(path.join(tmpdir(), 'cloche-served-'))
-  // A daemon that root starts becomes somebody else, who has to get to what it saves.
+  // A daemon started by root drops to another user, who needs access to its saved files.
   chmodSync(folder, 0o711)
   const socket = path.join(folder, 's')
   const start = async () => {

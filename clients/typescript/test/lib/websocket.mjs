@@ -1,4 +1,4 @@
-// A WebSocket of the test's own: Node 20 has none.
+// A WebSocket for tests: Node 20 has none.
 import { randomBytes } from 'node:crypto'
 import http from 'node:http'
 

@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net'
 import { describe, it } from 'node:test'
 import { METADATA, SPECIAL, parseAddress, parseNetwork, whyBlocked } from '../../dist/safe-fetch/addresses.js'
 
-// An oracle of its own: numbers instead of bytes, and the URL parser instead of ours for the text of IPv6.
+// An independent oracle: numbers instead of bytes, and the URL parser for the text of IPv6.
 const number = (bytes) => bytes.reduce((all, byte) => all << 8n | BigInt(byte), 0n)
 
 function textOf (value, size) {
@@ -26,7 +26,7 @@ function rangeOf (cidr) {
 const ranges = [...METADATA, ...SPECIAL].map(([cidr]) => rangeOf(cidr))
 const isSpecial = (value, size) => ranges.some((range) => range.size === size && range.first <= value && value <= range.last)
 
-// Written down once more, so that a row lost from the table is seen.
+// Listed a second time, so that a row lost from the table is noticed.
 const MUST = [
   '0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24', '192.31.196.0/24',
   '192.52.193.0/24', '192.88.99.0/24', '192.168.0.0/16', '192.175.48.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4',
@@ -59,7 +59,7 @@ describe('addresses', () => {
   })
 
   it('agrees with node:net about a hundred thousand addresses', () => {
-    // One list each: BlockList takes an IPv4 address to be in the IPv6 networks that its mapped form is in.
+    // One list each: BlockList treats an IPv4 address as a member of the IPv6 networks that contain its mapped form.
     const lists = { ipv4: new BlockList(), ipv6: new BlockList() }
     for (const [cidr] of [...METADATA, ...SPECIAL]) {
       const [address, length] = cidr.split('/')

@@ -4,7 +4,7 @@ import { failed, httpServer, jsonOf, make, rawServer, textOf } from './helpers.m
 
 const ok = (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
 
-// The head as lines, and what came behind it.
+// The head as lines, and the bytes after it.
 async function sent (t, init, options) {
   const { port, heads } = await rawServer(t, (socket) => setTimeout(ok, 10, socket))
   await make(options).handler(`http://a.test:${port}/path?q=1`, init)
@@ -168,7 +168,7 @@ describe('responses', () => {
   it('end where they end: what a server adds is read by no one', async (t) => {
     const { port, heads } = await rawServer(t, (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'))
     const { handler } = make()
-    // Refused as broken or cut where it ends, but never the answer to the second.
+    // Refused as broken or cut at its end, but never treated as the response to the second.
     for (let i = 0; i < 2; i++) {
       assert.equal(await handler(`http://a.test:${port}/`).then(textOf, ({ code }) => code === 'ERR_FETCH_BAD_RESPONSE' && 'ok'), 'ok')
     }

@@ -7,14 +7,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createSafeFetch } from '../../dist/safe-fetch/index.js'
 
-// 127.0.0.1 stands for the public internet, all other addresses of 127.0.0.0/8 stay what they are: of the host.
+// 127.0.0.1 stands for the public internet; all other addresses of 127.0.0.0/8 stay private.
 export const PUBLIC = '127.0.0.1'
 export const PRIVATE = '127.0.0.2'
 
 export const allow = () => true
 export const to = (...addresses) => () => addresses.map((address) => ({ address }))
 
-/** A safe fetch whose names are all at 127.0.0.1, unless said otherwise. */
+/** A safe fetch whose names are all at 127.0.0.1, unless the options differ. */
 export function make (options = {}) {
   const rules = options.policy === undefined && options.rules === undefined ? { policy: allow } : {}
   return createSafeFetch({ lookup: to(PUBLIC), allowPrivate: [`${PUBLIC}/32`], ...rules, ...options })
@@ -51,7 +51,7 @@ export async function httpServer (t, handler = (_request, response) => response.
   return { ...await serve(t, server, host), requests }
 }
 
-/** One that speaks bytes: `answer(socket, head)` once the head of a request has come. */
+/** One for raw bytes: `answer(socket, head)` after the head of a request. */
 export async function rawServer (t, answer, host = PUBLIC) {
   const heads = []
   const server = net.createServer((socket) => {
@@ -84,7 +84,7 @@ export async function httpsServer (t, certificate, handler = (_request, response
   return { ...await serve(t, server, host), requests, names }
 }
 
-/** A certificate that signed itself, for these names (`DNS:good.test`, `IP:127.0.0.1`). */
+/** A self-signed certificate for these names (`DNS:good.test`, `IP:127.0.0.1`). */
 export function certificateFor (t, names) {
   const dir = mkdtempSync(join(tmpdir(), 'safe-fetch-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
@@ -94,7 +94,7 @@ export function certificateFor (t, names) {
   return { key: readFileSync(join(dir, 'key'), 'utf8'), cert: readFileSync(join(dir, 'cert'), 'utf8') }
 }
 
-/** A handler that answers with what it was asked. */
+/** A handler that returns the request. */
 export async function echo (request, response) {
   const { method, url, headers } = request
   response.end(JSON.stringify({ method, url, headers, body: (await bytesOf(request)).toString() }))
@@ -113,7 +113,7 @@ export const jsonOf = (response) => JSON.parse(textOf(response))
 export const denied = (message) => ({ name: 'SafeFetchError', code: 'ERR_FETCH_DENIED', ...message === undefined ? {} : { message } })
 export const failed = (code) => ({ name: 'SafeFetchError', code: `ERR_FETCH_${code}` })
 
-/** Waits for a condition that must come true; the runner's own limit ends a wait that is in vain. */
+/** Waits for a condition that must come true; the runner's own limit ends a futile wait. */
 export async function until (condition) {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5))
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PRIVATE, PUBLIC, allow, denied, echo, failed, httpServer, jsonOf, make, textOf } from './helpers.mjs'
 
-// /to/STATUS/URL redirects to URL; anything else tells what came.
+// /to/STATUS/URL redirects to URL; any other path returns the request.
 function redirector (request, response) {
   const [, status, target] = /^\/to\/(\d+)\/(.*)$/.exec(request.url) ?? []
   if (status !== undefined) {
@@ -72,7 +72,7 @@ describe('redirects', () => {
     for (const target of [`http://b.test:${one.port}/x`, `http://a.test:${other.port}/x`, `http://sub.a.test:${one.port}/x`, `//b.test:${one.port}/x`]) {
       assert.deepEqual(await end(target), [undefined, undefined, undefined, '1'], target)
     }
-    // Coming back does not bring them back.
+    // A redirect back to the origin does not restore them.
     assert.deepEqual(
       await end(`http://b.test:${one.port}${via(307, `http://a.test:${one.port}/x`)}`),
       [undefined, undefined, undefined, '1']

@@ -61,7 +61,7 @@ describe('the connection', () => {
 
   it('does not follow a name that is bound anew after the check', async (t) => {
     const inner = await httpServer(t, (_request, response) => response.end('secret'), PRIVATE)
-    // Public at first, of the host's network from then on; the port is that of the inner server.
+    // Public at first, in the host's network from then on; the port is that of the inner server.
     let times = 0
     const lookup = () => [{ address: times++ === 0 ? PUBLIC : PRIVATE }]
     for (const pinDns of [true, false]) {

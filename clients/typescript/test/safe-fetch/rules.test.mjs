@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { createSafeFetch } from '../../dist/safe-fetch/index.js'
 import { allow, denied, httpServer, make, textOf } from './helpers.mjs'
 
-// Answers instead of the network, so that any host and scheme can be tried.
+// Responds instead of the network, so that any host and scheme can be tried.
 const answer = (ctx) => ({ status: 200, headers: {}, body: JSON.stringify(ctx.req.params) })
 const withRules = (rules, options = {}) => make({ rules, middleware: answer, ...options }).handler
 const get = async (rules, url, init) => JSON.parse(textOf(await withRules(rules)(url, init)))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PUBLIC, allow, denied, httpServer, make } from './helpers.mjs'
 
-// What the policy saw of a URL; nothing is sent.
+// The policy's view of a URL; nothing is sent.
 async function seen (url, init) {
   let request
   const { handler } = make({ policy: (given) => { request = given; return false } })

@@ -26,7 +26,7 @@ await prefix.run({ code: '', globals: { bridged: (n: number) => n } })
 await prefix.run({ code: '', globals: { serach: async () => [] } })
 // @ts-expect-error a handler of another type
 await prefix.run({ code: '', globals: { search: async (query: number) => [query] } })
-// @ts-expect-error what the shim gets stays what it was
+// @ts-expect-error the type of the shim's argument stays the same
 await prefix.run({ code: '', globals: { shimmed: async () => 1 } })
 // @ts-expect-error a constant
 await prefix.run({ code: '', globals: { CONFIG: () => 1 } })

@@ -1,4 +1,4 @@
-// Compiled, never run: what users of the other package write.
+// Compiled, never run: code of the other package's users.
 import { Cloche } from 'cloche'
 import {
   type CodeContext, type CodeEvent, type ExecEvent, type ExecutionResult, type FileWatchEvent, getSandbox, type LogEvent, parseSSEStream, type Process,
@@ -59,7 +59,7 @@ for (const one of await sandbox.listCodeContexts()) await sandbox.deleteCodeCont
 // @ts-expect-error no such language
 await sandbox.createCodeContext({ language: 'cobol' })
 
-// The noun of the client itself.
+// The client's own classes.
 const client = await Cloche.connect()
 const box = client.sandbox('mine')
 for await (const { event, about } of box.exec({ command: 'ls', stream: true })) if (event === 'output') console.log(about.stream, about.data.length)
