@@ -1,5 +1,5 @@
 /* The server half of JSON-RPC over a stream socket, for programs with one client: cloche-fs,
- * cloche-sync and cloche-gate. One thread; requests are answered in the order of their arrival, and
+ * cloche-sync and cloche-egress. One thread; requests are answered in the order of their arrival, and
  * only server_run() waits. */
 #ifndef CLOCHE_WIRE_SERVER_H
 #define CLOCHE_WIRE_SERVER_H

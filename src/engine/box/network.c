@@ -16,7 +16,7 @@
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
 #define LOOK_MS 5000  /* between checks of the host's name servers */
-#define START_LOOKS 4 /* the gate must be ready by then: it waits for its box, and may be stopped */
+#define START_LOOKS 4 /* the egress program must be ready by then: it waits for its box, and may be stopped */
 
 enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
 
@@ -27,7 +27,7 @@ struct network {
         struct network_stats stats;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_asking;  /* the keeper was asked to start the gate */
+        int is_asking;  /* the keeper was asked to start the egress program */
         unsigned looks; /* while it is not ready */
         int is_ready;
         int is_stopped, is_ended, is_closed;
@@ -45,7 +45,7 @@ int network_policy_check(const json_t *policy, struct cloche_err *e)
 
 /* -- the host's name servers -------------------------------------------------------------------------------------- */
 
-/* Like resolver(3), ignore an address that the gate could not parse. */
+/* Like resolver(3), ignore an address that the egress program could not parse. */
 static void add_server(char list[SERVERS_BYTES], const char *address)
 {
         struct in6_addr bytes;
@@ -99,7 +99,7 @@ static int renew_servers(struct network *network)
         return 1;
 }
 
-/* -- messages of the gate ----------------------------------------------------------------------------------------- */
+/* -- messages of cloche-egress ------------------------------------------------------------------------------------ */
 
 static void fail(struct network *network, const struct cloche_err *e)
 {
@@ -132,14 +132,14 @@ static void keep_stats(struct network *network, const json_t *params)
 static int take_notification(struct network *network, const struct rpc_message *m, struct cloche_err *e)
 {
         if (!json_is_object(m->params))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s' without parameters", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-egress sent '%.40s' without parameters", m->method);
         if (strcmp(m->method, "stats") == 0)
                 keep_stats(network, m->params);
         else if (strcmp(m->method, "decision") == 0) {
                 if (network->face.on_decision)
                         network->face.on_decision(network->face.data, m->params);
         } else
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate told '%.40s'", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-egress sent the unknown notification '%.40s'", m->method);
         return 0;
 }
 
@@ -153,7 +153,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_ERROR)
                 return err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message);
         if (m->kind != RPC_RESULT)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate asked '%.40s'", m->method);
+                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-egress sent '%.40s', but takes requests only", m->method);
         if (json_integer_value(m->id) == ASK_START) {
                 network->is_ready = 1;
                 if (network->face.on_ready)
@@ -217,7 +217,7 @@ static void on_timer(uv_timer_t *timer)
                 fail(network, &e);
 }
 
-static int serve(struct network *network, struct keeper *keeper, uint32_t box, int gate_fd, struct cloche_err *e)
+static int serve(struct network *network, struct keeper *keeper, uint32_t box, int egress_fd, struct cloche_err *e)
 {
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         int r;
@@ -225,15 +225,15 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
-        r = keeper_serve_later(keeper, box, spec, &gate_fd, 1, on_served, network, e);
+        r = keeper_serve_later(keeper, box, spec, &egress_fd, 1, on_served, network, e);
         network->is_asking = r == 0;
         free(spec);
         return r;
 }
 
-static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_fd, struct cloche_err *e)
+static int open_channel(struct network *network, uv_loop_t *loop, int *ret_egress_fd, struct cloche_err *e)
 {
-        int r = channel_open(&network->channel, FRAME_MAX, ret_gate_fd, e);
+        int r = channel_open(&network->channel, FRAME_MAX, ret_egress_fd, e);
 
         if (r < 0)
                 return r;
@@ -246,11 +246,11 @@ static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_
 static int begin(struct network *network, struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
                  struct cloche_err *e)
 {
-        _cleanup_fd_ int gate_fd = -EBADF;
-        int r = open_channel(network, loop, &gate_fd, e);
+        _cleanup_fd_ int egress_fd = -EBADF;
+        int r = open_channel(network, loop, &egress_fd, e);
 
         if (r == 0)
-                r = serve(network, keeper, box, gate_fd, e);
+                r = serve(network, keeper, box, egress_fd, e);
         renew_servers(network);
         if (r == 0)
                 r = channel_request(&network->channel, ASK_START, "start",

@@ -26,7 +26,7 @@ struct candidate {
 
 struct connection {
         TAILQ_ENTRY(connection) link;
-        struct gate *gate;
+        struct egress *egress;
         enum connection_state state;
         struct end guest, host;
         struct flow out, in; /* from the guest, to the guest */

@@ -76,7 +76,7 @@ static const char *add_allowed(struct connection *c, const struct lookup_result 
 
         for (size_t i = 0; i < result->count; i++) {
                 struct policy_verdict verdict =
-                        policy_leads(c->gate->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
+                        policy_leads(c->egress->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
 
                 if (verdict.allowed)
                         add(c, result->addresses[i]);
@@ -105,7 +105,7 @@ int dial_names(struct connection *c, const struct lookup_result *result)
 int dial_address(struct connection *c)
 {
         char text[ADDRESS_TEXT_MAX];
-        struct policy_verdict verdict = policy_address(c->gate->policy, c->asked, c->port, is_own(c->asked));
+        struct policy_verdict verdict = policy_address(c->egress->policy, c->asked, c->port, is_own(c->asked));
 
         if (verdict.allowed) {
                 c->rule = verdict.rule;

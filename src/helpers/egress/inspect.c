@@ -23,7 +23,7 @@ static void pass(struct connection *c, size_t size)
 /* Check a name used inside the connection. -1: not allowed, reported. */
 static int ask_name(struct connection *c, const char *kind, const char *name, unsigned port)
 {
-        struct policy_verdict verdict = policy_name(c->gate->policy, name, port);
+        struct policy_verdict verdict = policy_name(c->egress->policy, name, port);
 
         connection_report(c, verdict.allowed, kind, name, NULL, verdict.rule, verdict.why);
         if (!verdict.allowed)
@@ -74,7 +74,7 @@ static int ask_address(struct connection *c, uint32_t address, unsigned port)
                                  .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(address)};
         struct policy_verdict verdict =
-                policy_address(c->gate->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
+                policy_address(c->egress->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
         char text[ADDRESS_TEXT_MAX];
 
         address_print(address, text);
@@ -212,7 +212,7 @@ void inspect_answer(struct connection *c)
                 c->in.passed = c->in.size;
                 return;
         }
-        switched = c->in.total > 0 ? 0 : gate_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
+        switched = c->in.total > 0 ? 0 : egress_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
         if (switched < 0 && !c->in.is_ended)
                 return;
         if (c->in.total > 0)

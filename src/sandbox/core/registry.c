@@ -65,7 +65,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         ahead_tidy(s, now_ns);
-        if (s->network_is_over) /* its gate was killed, perhaps for memory */
+        if (s->network_is_over) /* its egress program was killed, perhaps for memory */
                 connections_again(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
             now_ns >= s->save_again_ns)

@@ -470,7 +470,7 @@ ssize_t http_read(struct http *http, const char *bytes, size_t size, const struc
         return (ssize_t)at;
 }
 
-int gate_http_answer(struct http *http, const char *bytes, size_t size)
+int egress_http_answer(struct http *http, const char *bytes, size_t size)
 {
         static const char beginning[] = "HTTP/1.";
         size_t known = size < sizeof(beginning) - 1 ? size : sizeof(beginning) - 1;

@@ -48,7 +48,7 @@ ssize_t http_read(struct http *http, const char *bytes, size_t size, const struc
 
 /* In HTTP_IS_SWITCHING nothing passes until the server has answered. bytes: the start of its
  * answer. 1: switched; 0: refused, requests continue; -1: more bytes are needed. */
-int gate_http_answer(struct http *http, const char *bytes, size_t size);
+int egress_http_answer(struct http *http, const char *bytes, size_t size);
 
 /* HOST or HOST:PORT. 0 or -1. */
 int http_host_parse(const char *text, size_t size, struct http_host *ret);

@@ -17,7 +17,7 @@ void names_init(struct names *names, uint32_t seed)
         names->seed = seed;
 }
 
-void gate_names_done(struct names *names)
+void egress_names_done(struct names *names)
 {
         for (uint32_t i = 0; i < names->count; i++)
                 free(names->rows[i].name);

@@ -27,7 +27,7 @@ struct names {
 
 /* seed: random; otherwise a guest could choose colliding names. */
 void names_init(struct names *names, uint32_t seed);
-void gate_names_done(struct names *names);
+void egress_names_done(struct names *names);
 
 static inline int names_is_pool(uint32_t address)
 {

@@ -1,4 +1,4 @@
-/* Enters what guards cloche-gate and tries what is refused, and beside it what is allowed. Prints what was wrong. */
+/* Enters what guards cloche-egress and tries what is refused, and beside it what is allowed. Prints what was wrong. */
 #include "helpers/egress/control.h"
 #include "jail/filter/filter.h"
 

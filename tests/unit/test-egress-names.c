@@ -92,7 +92,7 @@ static void test_addresses(void)
         names_release(names, first);
         CHECK(names_address(names, "b.test", 100 * SECOND, &again) == 0 && again != other && !names_find(names, first),
               "what was asked for again has a new one");
-        gate_names_done(names);
+        egress_names_done(names);
         free(names);
 }
 

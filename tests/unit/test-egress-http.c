@@ -185,23 +185,23 @@ static void test_switches(void)
                       http.state == HTTP_IS_SWITCHING,
               "an upgrade passes");
         CHECK(http_read(&http, "bytes", 5, &face, &why) == 0, "what follows waits");
-        CHECK(gate_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
-        CHECK(gate_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6,
+        CHECK(egress_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
+        CHECK(egress_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6,
               "then all passes");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
-                      gate_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0,
+                      egress_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0,
               "the server goes on with HTTP");
         CHECK(http_read(&http, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 36, &face, &why) < 0, "and it is read");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
-                      gate_http_answer(&http, "SSH-2.0-x HT", 12) == 0,
+                      egress_http_answer(&http, "SSH-2.0-x HT", 12) == 0,
               "an answer of another kind is none");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, "CONNECT b.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", 40, &face, &why) == 40 &&
                       http.is_tunnel && http.target.port == 443,
               "a tunnel");
-        CHECK(gate_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
+        CHECK(egress_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
 }
 
 static void test_looks(void)
