@@ -40,7 +40,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         struct mount *mount = mount_of(req);
         struct node *directory = node_of(req, ino);
         struct open_listing *open;
-        int r = go_on(permit_node(mount, directory, RULES_LIST));
+        int r = go_on(access_check_node(mount, directory, RULES_LIST));
 
         if (r > 0 && mount->open_handles >= mount->settings.open_files)
                 r = -ENFILE;
@@ -101,7 +101,7 @@ static struct node *look_at(struct mount *mount, const struct open_listing *open
 
         if (overlay_lookup(mount, open->directory, name, known ? &st : NULL, &node) < 0)
                 return NULL;
-        if (permit_veils(mount, node)) {
+        if (access_veils(mount, node)) {
                 overlay_settle(mount, node);
                 return NULL;
         }
@@ -114,7 +114,7 @@ static bool is_shown(struct mount *mount, const struct open_listing *open, const
         struct node *node;
 
         if (!loading_looks(mount->loading))
-                return !permit_veils_name(mount, open->directory, name);
+                return !access_veils_name(mount, open->directory, name);
         node = look_at(mount, open, name);
         if (node)
                 overlay_settle(mount, node);

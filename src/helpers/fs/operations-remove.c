@@ -49,7 +49,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, boo
 {
         struct mount *mount = mount_of(req);
         struct name *name = NULL;
-        enum permit permit = PERMIT_NO;
+        enum access_verdict verdict = ACCESS_NO;
         int r = find(mount, node_of(req, parent), text, &name);
 
         if (r == 0 && (name->node->kind == S_IFDIR) != directory)
@@ -59,15 +59,15 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, boo
         if (r == 0 && directory)
                 r = listing_check_empty(mount, name->node);
         if (r == 0) {
-                permit = permit_node(mount, name->node, RULES_DELETE);
-                r = go_on(permit);
+                verdict = access_check_node(mount, name->node, RULES_DELETE);
+                r = go_on(verdict);
         }
         if (r > 0)
                 r = overlay_own(mount, name->parent);
-        if (r == 0 && permit != PERMIT_DROP)
+        if (r == 0 && verdict != ACCESS_DROP)
                 r = overlay_has_room(mount);
-        if (r == 0 && permit != PERMIT_DROP)
-                take_away(mount, name, permit == PERMIT_VIRTUAL);
+        if (r == 0 && verdict != ACCESS_DROP)
+                take_away(mount, name, verdict == ACCESS_VIRTUAL);
         fuse_reply_err(req, -r);
 }
 
@@ -91,17 +91,17 @@ struct subtree {
         size_t seen, depth;
         size_t from_size, to_size;
         char from[NODE_PATH_MAX], to[NODE_PATH_MAX];
-        enum permit permit;
+        enum access_verdict verdict;
 };
 
 static void judge(struct subtree *t, const char *path, enum rules_action action)
 {
         size_t rule;
 
-        if (permit_path(t->mount, path, action, &rule))
+        if (access_check_path(t->mount, path, action, &rule))
                 return;
         ledger_deny(&t->mount->ledger, path, action, rules_pattern(t->mount->settings.rules, rule));
-        t->permit = permit_worse(t->permit, permit_refusal(t->mount, action));
+        t->verdict = access_worse(t->verdict, access_refusal(t->mount, action));
 }
 
 static int extend(char *path, size_t *size, const char *text)
@@ -132,7 +132,7 @@ static int judge_entry(struct subtree *t, struct node *parent, const char *text,
                 judge(t, t->to, RULES_CREATE);
         }
         /* 0 is DT_UNKNOWN; 4 is DT_DIR. */
-        if (r == 0 && t->permit != PERMIT_NO && (kind == 4 || kind == 0) &&
+        if (r == 0 && t->verdict != ACCESS_NO && (kind == 4 || kind == 0) &&
             overlay_lookup(t->mount, parent, text, NULL, &node) == 0) {
                 if (node->kind == S_IFDIR)
                         r = judge_directory(t, node);
@@ -154,7 +154,7 @@ static int judge_directory(struct subtree *t, struct node *directory)
         t->depth++;
         fd_close(&listing.dir_fd);
         directory->pins++;
-        for (size_t i = 0; r == 0 && i < listing.count && t->permit != PERMIT_NO; i++)
+        for (size_t i = 0; r == 0 && i < listing.count && t->verdict != ACCESS_NO; i++)
                 r = judge_entry(t, directory, listing_name(&listing, i), listing_kind(&listing, i));
         directory->pins--;
         t->depth--;
@@ -163,7 +163,7 @@ static int judge_directory(struct subtree *t, struct node *directory)
 }
 
 static int judge_subtree(struct mount *mount, const struct name *from, const struct node *parent, const char *to,
-                         enum permit *permit)
+                         enum access_verdict *verdict)
 {
         struct subtree *t;
         const char *path;
@@ -175,7 +175,7 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         if (!t)
                 return -ENOMEM;
         t->mount = mount;
-        t->permit = *permit;
+        t->verdict = *verdict;
         path = name_path(from, mount->path);
         t->from_size = path ? strlen(path) : 0;
         memcpy(t->from, path ? path : "", t->from_size);
@@ -183,28 +183,28 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         t->to_size = path ? strlen(path) : 0;
         memcpy(t->to, path ? path : "", t->to_size);
         r = t->from_size && t->to_size ? judge_directory(t, from->node) : -ENAMETOOLONG;
-        *permit = t->permit;
+        *verdict = t->verdict;
         free(t);
         return r;
 }
 
 /* Judge a move of `from` to `text` in parent, over `over` (or NULL). The strictest of all verdicts. */
 static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text,
-                        const struct name *over, enum permit *ret)
+                        const struct name *over, enum access_verdict *ret)
 {
-        enum permit permit = permit_node(mount, from->node, RULES_DELETE);
+        enum access_verdict verdict = access_check_node(mount, from->node, RULES_DELETE);
 
         if (over)
-                permit = permit_worse(permit, permit_node(mount, over->node, RULES_MODIFY));
+                verdict = access_worse(verdict, access_check_node(mount, over->node, RULES_MODIFY));
         else
-                permit = permit_worse(permit,
-                                      permit_name(mount, parent, text,
-                                                  overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
+                verdict = access_worse(verdict, access_check_name(mount, parent, text,
+                                                                  overlay_hides(mount, parent, text) ? RULES_MODIFY
+                                                                                                     : RULES_CREATE));
         /* Placed entries are never synced, nor are their replacements. */
         if (from->node->placed_at || (over && over->placed))
-                permit = permit_worse(permit, PERMIT_VIRTUAL);
-        *ret = permit;
-        if (permit == PERMIT_NO || from->node->kind != S_IFDIR)
+                verdict = access_worse(verdict, ACCESS_VIRTUAL);
+        *ret = verdict;
+        if (verdict == ACCESS_NO || from->node->kind != S_IFDIR)
                 return 0;
         return judge_subtree(mount, from, parent, text, ret);
 }
@@ -266,9 +266,9 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
 }
 
 /* Ensure room for a rename's changes if the verdict permits it. Returns like go_on(). */
-static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum permit permit)
+static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum access_verdict verdict)
 {
-        int r = go_on(permit);
+        int r = go_on(verdict);
 
         if (r <= 0)
                 return r;
@@ -281,14 +281,15 @@ static int prepare_move(struct mount *mount, struct node *parent, struct node *n
 }
 
 /* Each entry leaves its place and replaces the other. */
-static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other, enum permit *ret)
+static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other,
+                          enum access_verdict *ret)
 {
-        enum permit permit = PERMIT_YES, back = PERMIT_YES;
-        int r = judge_rename(mount, one, other->parent, other->bytes, other, &permit);
+        enum access_verdict verdict = ACCESS_YES, back = ACCESS_YES;
+        int r = judge_rename(mount, one, other->parent, other->bytes, other, &verdict);
 
-        if (r == 0 && permit != PERMIT_NO)
+        if (r == 0 && verdict != ACCESS_NO)
                 r = judge_rename(mount, other, one->parent, one->bytes, one, &back);
-        *ret = permit_worse(permit, back);
+        *ret = access_worse(verdict, back);
         return r;
 }
 
@@ -318,7 +319,7 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
                           const char *new_text)
 {
         struct name *one = NULL, *other = NULL;
-        enum permit permit = PERMIT_NO;
+        enum access_verdict verdict = ACCESS_NO;
         int r = find(mount, parent, text, &one);
 
         if (r == 0)
@@ -330,12 +331,12 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
         if (r == 0 && (is_above(one->node, new_parent) || is_above(other->node, parent)))
                 r = -EINVAL;
         if (r == 0)
-                r = judge_exchange(mount, one, other, &permit);
+                r = judge_exchange(mount, one, other, &verdict);
         if (r == 0)
-                r = prepare_move(mount, parent, new_parent, permit);
+                r = prepare_move(mount, parent, new_parent, verdict);
         if (r <= 0)
                 return r;
-        trade(mount, one, other, permit == PERMIT_VIRTUAL);
+        trade(mount, one, other, verdict == ACCESS_VIRTUAL);
         return 0;
 }
 
@@ -343,7 +344,7 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
                        const char *new_text, unsigned flags)
 {
         struct name *from = NULL, *over = NULL;
-        enum permit permit = PERMIT_NO;
+        enum access_verdict verdict = ACCESS_NO;
         int r = flags & ~(unsigned)RENAME_NOREPLACE ? -EINVAL : strlen(new_text) > NODE_NAME_MAX ? -ENAMETOOLONG : 0;
 
         if (flags == RENAME_EXCHANGE)
@@ -368,10 +369,10 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
         if (r == 0)
                 r = check_over(mount, from->node, over, flags);
         if (r == 0)
-                r = judge_rename(mount, from, new_parent, new_text, over, &permit);
+                r = judge_rename(mount, from, new_parent, new_text, over, &verdict);
         if (r == 0)
-                r = prepare_move(mount, parent, new_parent, permit);
-        return r <= 0 ? r : move(mount, from, new_parent, new_text, permit == PERMIT_VIRTUAL);
+                r = prepare_move(mount, parent, new_parent, verdict);
+        return r <= 0 ? r : move(mount, from, new_parent, new_text, verdict == ACCESS_VIRTUAL);
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name,

@@ -34,9 +34,9 @@ fuse_ino_t ino_of(const struct mount *mount, const struct node *node)
         return node == (mount->file ? mount->file : mount->tree.root) ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)node;
 }
 
-int go_on(enum permit permit)
+int go_on(enum access_verdict verdict)
 {
-        return permit == PERMIT_NO ? -EACCES : permit != PERMIT_DROP;
+        return verdict == ACCESS_NO ? -EACCES : verdict != ACCESS_DROP;
 }
 
 /* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
@@ -95,7 +95,7 @@ static void reply_nothing(fuse_req_t req, const struct mount *mount, const struc
 int may_make(struct mount *mount, struct node *parent, const char *name, bool *ret_virtual)
 {
         struct node *there;
-        enum permit permit;
+        enum access_verdict verdict;
         int r;
 
         if (strlen(name) > NODE_NAME_MAX || !node_child_path(parent, name, mount->path))
@@ -112,9 +112,10 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
         if (r != -ENOENT)
                 return r;
         /* The new entry would replace a host entry that the guest cannot see. */
-        permit = permit_name(mount, parent, name, overlay_hides(mount, parent, name) ? RULES_MODIFY : RULES_CREATE);
-        *ret_virtual = permit == PERMIT_VIRTUAL;
-        return go_on(permit);
+        verdict = access_check_name(mount, parent, name,
+                                    overlay_hides(mount, parent, name) ? RULES_MODIFY : RULES_CREATE);
+        *ret_virtual = verdict == ACCESS_VIRTUAL;
+        return go_on(verdict);
 }
 
 struct node *make_node(struct mount *mount, mode_t mode)
@@ -200,7 +201,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         char target[PATH_MAX];
-        int r = go_on(permit_node(mount, node, RULES_READ));
+        int r = go_on(access_check_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = overlay_read_link(mount, node, target, sizeof(target));
@@ -320,7 +321,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         /* A second name must not give access to contents that the first denies. */
         int r = !node->name_count && !node->nameless ? -ENOENT
                 : node->nameless                     ? 1
-                                                     : go_on(permit_node(mount, node, RULES_READ));
+                                                     : go_on(access_check_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = may_make(mount, directory, name, &is_virtual);

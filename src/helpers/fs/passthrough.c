@@ -129,7 +129,7 @@ static void give_back(struct passthrough *p, int32_t id)
  * be moved either (README.md). */
 static bool is_fixed(struct mount *mount, struct node *node)
 {
-        const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = permit_rights(mount, node);
+        const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = access_rights(mount, node);
 
         return mount->settings.on_denied == DENIED_THROW && rights & 1u << RULES_READ && !(rights & changing) &&
                node->name_count == 1 && !node->placed_at && !node_is_changed(node) && node->has_lower &&

@@ -42,7 +42,7 @@ static unsigned compute(struct mount *mount, const struct node *node)
         return rights;
 }
 
-unsigned permit_rights(struct mount *mount, struct node *node)
+unsigned access_rights(struct mount *mount, struct node *node)
 {
         if (node->placed_at)
                 return ~0u;
@@ -55,40 +55,40 @@ unsigned permit_rights(struct mount *mount, struct node *node)
         return node->rights;
 }
 
-bool permit_allows(struct mount *mount, struct node *node, enum rules_action action)
+bool access_allows(struct mount *mount, struct node *node, enum rules_action action)
 {
-        return permit_rights(mount, node) & 1u << action;
+        return access_rights(mount, node) & 1u << action;
 }
 
-bool permit_veils(struct mount *mount, struct node *node)
+bool access_veils(struct mount *mount, struct node *node)
 {
-        return (permit_rights(mount, node) & READING) == 0;
+        return (access_rights(mount, node) & READING) == 0;
 }
 
-bool permit_veils_name(struct mount *mount, const struct node *parent, const char *name)
+bool access_veils_name(struct mount *mount, const struct node *parent, const char *name)
 {
         const struct name *entry = tree_find(&mount->tree, parent, name);
         unsigned rights =
                 decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
 
         if (entry && entry->node)
-                return permit_veils(mount, entry->node);
+                return access_veils(mount, entry->node);
         if (mount->tree.moved && parent->has_lower)
                 rights &= decide(mount, node_child_lower_path(parent, name, mount->lower_path), NULL);
         return (rights & READING) == 0;
 }
 
-enum permit permit_refusal(const struct mount *mount, enum rules_action action)
+enum access_verdict access_refusal(const struct mount *mount, enum rules_action action)
 {
         /* A read cannot be pretended. */
         if (action == RULES_READ || action == RULES_LIST || mount->settings.on_denied == DENIED_THROW)
-                return PERMIT_NO;
-        return mount->settings.on_denied == DENIED_IGNORE ? PERMIT_DROP : PERMIT_VIRTUAL;
+                return ACCESS_NO;
+        return mount->settings.on_denied == DENIED_IGNORE ? ACCESS_DROP : ACCESS_VIRTUAL;
 }
 
-enum permit permit_worse(enum permit a, enum permit b)
+enum access_verdict access_worse(enum access_verdict a, enum access_verdict b)
 {
-        static const int order[] = {[PERMIT_YES] = 0, [PERMIT_VIRTUAL] = 1, [PERMIT_DROP] = 2, [PERMIT_NO] = 3};
+        static const int order[] = {[ACCESS_YES] = 0, [ACCESS_VIRTUAL] = 1, [ACCESS_DROP] = 2, [ACCESS_NO] = 3};
 
         return order[a] > order[b] ? a : b;
 }
@@ -123,30 +123,31 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
         }
 }
 
-enum permit permit_node(struct mount *mount, struct node *node, enum rules_action action)
+enum access_verdict access_check_node(struct mount *mount, struct node *node, enum rules_action action)
 {
-        if (permit_allows(mount, node, action))
-                return PERMIT_YES;
+        if (access_allows(mount, node, action))
+                return ACCESS_YES;
         record_node(mount, node, action);
-        return permit_refusal(mount, action);
+        return access_refusal(mount, action);
 }
 
-bool permit_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
+bool access_check_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
 {
         return decide(mount, path, ret_rule) & 1u << action;
 }
 
-enum permit permit_name(struct mount *mount, const struct node *parent, const char *name, enum rules_action action)
+enum access_verdict access_check_name(struct mount *mount, const struct node *parent, const char *name,
+                                      enum rules_action action)
 {
         const char *path = node_child_path(parent, name, mount->path);
         const struct name *entry = tree_find(&mount->tree, parent, name);
         size_t rule;
 
         if (entry && entry->placed)
-                return PERMIT_VIRTUAL; /* placed by the caller, and so are its replacements */
-        if (permit_path(mount, path, action, &rule))
-                return PERMIT_YES;
+                return ACCESS_VIRTUAL; /* placed by the caller, and so are its replacements */
+        if (access_check_path(mount, path, action, &rule))
+                return ACCESS_YES;
         if (path)
                 record(mount, path, action, rule);
-        return permit_refusal(mount, action);
+        return access_refusal(mount, action);
 }

@@ -124,7 +124,7 @@ static bool is_in_place_of_its_own(struct mount *mount, const struct name *name,
         const struct name *above;
 
         for (above = name->parent->names; above; above = above->parent->names)
-                if (above->placed && !permit_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
+                if (above->placed && !access_check_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
                         return true;
         for (above = name->parent->names; above; above = above->parent->names)
                 if (above->placed)

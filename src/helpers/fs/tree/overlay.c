@@ -181,7 +181,7 @@ void overlay_stat(struct mount *mount, struct node *node, struct stat *ret)
         if (node->kind == S_IFDIR)
                 ret->st_nlink = 1; /* not counted; find(1) and others understand 1 */
         ret->st_blocks = (ret->st_size + 511) / 512;
-        if (!permit_veils(mount, node))
+        if (!access_veils(mount, node))
                 return;
         ret->st_mode = node->kind | (node->kind == S_IFDIR ? 0700 : 0600);
         ret->st_size = ret->st_blocks = 0;
