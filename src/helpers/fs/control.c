@@ -62,12 +62,12 @@ static int prepare_list(struct control *control, size_t after, struct cloche_err
         return 0;
 }
 
-static void add_ledger(json_t *ret, const struct ledger *ledger)
+static void add_denial_log(json_t *ret, const struct denial_log *log)
 {
-        json_object_set_new(ret, "denials", ledger_denials_json(ledger));
-        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)ledger->denials_dropped));
-        json_object_set_new(ret, "warnings", ledger_warnings_json(ledger));
-        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
+        json_object_set_new(ret, "denials", denial_log_denials_json(log));
+        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)log->denials_dropped));
+        json_object_set_new(ret, "warnings", denial_log_warnings_json(log));
+        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)log->warnings_dropped));
 }
 
 /* 0: attached. Otherwise the row goes without contents. */
@@ -131,7 +131,7 @@ static int do_changes(void *argument, const json_t *params, struct server_reply 
         control->listed = end < control->list.count;
         json_object_set_new(ret->result, "more", json_boolean(control->listed));
         if (after == 0)
-                add_ledger(ret->result, &control->mount->ledger);
+                add_denial_log(ret->result, &control->mount->denial_log);
         if (!control->listed)
                 changes_done(&control->list);
         return 0;

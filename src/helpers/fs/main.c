@@ -70,10 +70,10 @@ static void drop_content(void *argument, uint64_t content)
         upper_remove(argument, content);
 }
 
-static void tell_denial(void *argument, const struct denial *denial)
+static void notify_denial(void *argument, const struct denial *denial)
 {
         (void)server_notify(argument, "permissionDenied",
-                            ledger_denial_json(denial)); /* the list of denials has it in any case */
+                            denial_log_denial_json(denial)); /* the list of denials has it in any case */
 }
 
 static int restrict_files(int *ret_abi, struct cloche_err *e)
@@ -112,7 +112,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
         mount.upper.bytes_max = mount.settings.upper_bytes;
         if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) ||
             tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
-            ledger_init(&mount.ledger, mount.settings.denials, mount.settings.warnings) < 0 ||
+            denial_log_init(&mount.denial_log, mount.settings.denials, mount.settings.warnings) < 0 ||
             raise_descriptors(mount.settings.open_files + SPARE_FDS) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "prepare the mount");
         mount.tree.drop_content = drop_content;
@@ -156,8 +156,8 @@ static int configure(struct control *control, const json_t *params, json_t **ret
         if (r < 0)
                 return r;
         mount.tree.root->ino = mount.tree.root->st.st_ino;
-        mount.ledger.tell = tell_denial;
-        mount.ledger.argument = &control->server;
+        mount.denial_log.on_denial = notify_denial;
+        mount.denial_log.argument = &control->server;
         r = points_make(&mount, e);
         if (r < 0)
                 return r;

@@ -19,7 +19,7 @@ struct mount {
         struct directories directories;
         struct upper upper;
         struct tree tree;
-        struct ledger ledger;
+        struct denial_log denial_log;
         struct passthrough passthrough;
         struct loading *loading;
         struct fuse_session *session;

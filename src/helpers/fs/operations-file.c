@@ -102,7 +102,7 @@ static int load(struct mount *mount, struct node *node)
                 return 0;
         if (size > max || mount->loaded_bytes > max - size) {
                 path = node_path(node, mount->path);
-                ledger_warn(&mount->ledger, path ? path : "", "over maxTotalSize with those read before it");
+                denial_log_warn(&mount->denial_log, path ? path : "", "over maxTotalSize with those read before it");
                 return -EFBIG;
         }
         mount->loaded_bytes += size;

@@ -100,7 +100,7 @@ static void judge(struct subtree *t, const char *path, enum rules_action action)
 
         if (access_check_path(t->mount, path, action, &rule))
                 return;
-        ledger_deny(&t->mount->ledger, path, action, rules_pattern(t->mount->settings.rules, rule));
+        denial_log_deny(&t->mount->denial_log, path, action, rules_pattern(t->mount->settings.rules, rule));
         t->verdict = access_worse(t->verdict, access_refusal(t->mount, action));
 }
 

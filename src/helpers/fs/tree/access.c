@@ -95,7 +95,7 @@ enum access_verdict access_worse(enum access_verdict a, enum access_verdict b)
 
 static void record(struct mount *mount, const char *path, enum rules_action action, size_t rule)
 {
-        ledger_deny(&mount->ledger, path, action, rules_pattern(mount->settings.rules, rule));
+        denial_log_deny(&mount->denial_log, path, action, rules_pattern(mount->settings.rules, rule));
 }
 
 /* Record the refusing path of the node and its rule. */

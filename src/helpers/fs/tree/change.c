@@ -208,7 +208,7 @@ static int add_name(struct mount *mount, struct changes *changes, const struct n
         if (!is_syncable(name->node)) {
                 const char *path = name_path(name, mount->path);
 
-                ledger_warn(&mount->ledger, path ? path : "", "a pipe or socket is for the guest alone");
+                denial_log_warn(&mount->denial_log, path ? path : "", "a pipe or socket is for the guest alone");
                 return 0;
         }
         return add_here(mount, changes, name, number);

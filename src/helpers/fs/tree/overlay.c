@@ -35,14 +35,14 @@ static int look(struct mount *mount, struct node *parent, const char *name, cons
         if (!path)
                 return -ENAMETOOLONG;
         if (r == -EXDEV)
-                ledger_warn(&mount->ledger, path, "another file system is mounted there");
+                denial_log_warn(&mount->denial_log, path, "another file system is mounted there");
         /* The host has put something else in the way: the path does not resolve. */
         if (r == -ELOOP || r == -ENOTDIR || r == -EXDEV)
                 r = -ENOENT;
         if (r == 0 && !loading_admits(mount->loading, path, ret, &why)) {
                 r = -ENOENT;
                 if (why)
-                        ledger_warn(&mount->ledger, path, why);
+                        denial_log_warn(&mount->denial_log, path, why);
         }
         return r;
 }
@@ -460,7 +460,7 @@ static int leave_out(struct eager *eager, const char *text, const char *why)
         if (!name)
                 return -ENOMEM;
         name->left_out = true;
-        ledger_warn(&mount->ledger, eager->path, why);
+        denial_log_warn(&mount->denial_log, eager->path, why);
         return 0;
 }
 
@@ -487,7 +487,7 @@ static int load_entry(struct eager *eager, const char *text)
                 st.st_mode = 0; /* removed just now */
         if (!loading_admits(eager->mount->loading, eager->path, &st, &why)) {
                 if (why)
-                        ledger_warn(&eager->mount->ledger, eager->path, why);
+                        denial_log_warn(&eager->mount->denial_log, eager->path, why);
         } else if (S_ISREG(st.st_mode)) {
                 if ((uint64_t)st.st_size > eager->mount->settings.max_total_bytes - eager->total)
                         r = leave_out(eager, text, "over maxTotalSize with those before it");
