@@ -163,7 +163,7 @@ static void test_changes(void)
         struct name *name;
 
         begin(&mount.tree);
-        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a ledger");
+        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a denial log");
         d = lower(&mount.tree, mount.tree.root, "d", S_IFDIR);
         x = lower(&mount.tree, d, "x", S_IFREG);
         e = made(&mount.tree, mount.tree.root, "e", S_IFDIR);
@@ -200,7 +200,7 @@ static void test_origins_and_pages(void)
         size_t end;
 
         begin(&mount.tree);
-        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a ledger");
+        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a denial log");
         a = lower(&mount.tree, mount.tree.root, "a", S_IFREG);
         b = lower(&mount.tree, mount.tree.root, "b", S_IFREG);
         a->st.st_size = 11;
@@ -243,7 +243,7 @@ static void test_denial_log(void)
         char path[32];
         json_t *list;
 
-        CHECK(denial_log_init(&denial_log, 100, 2) == 0, "a ledger");
+        CHECK(denial_log_init(&denial_log, 100, 2) == 0, "a denial log");
         denial_log.on_denial = tell;
         for (int i = 0; i < 1000; i++)
                 denial_log_deny(&denial_log, "a", RULES_MODIFY, "");

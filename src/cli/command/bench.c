@@ -54,7 +54,7 @@ struct bench {
         struct cloche_run_options run;
         cloche_engine *forking, *prepared; /* without spares, with spares */
         cloche_prefix *prefixes[2];
-        struct errand meter;
+        struct privileged_helper meter;
         unsigned templates; /* alive in an engine */
         int has_meter;
         struct spare_memory memory;
@@ -333,7 +333,7 @@ static int measure_memory(struct bench *bench)
 {
         drive(bench->prepared, 20 * PAUSE_MS);
         bench->has_meter = 0;
-        if (errand_do(&bench->meter, &bench->memory, sizeof(bench->memory)) != 0)
+        if (privileged_helper_run(&bench->meter, &bench->memory, sizeof(bench->memory)) != 0)
                 bench->memory = (struct spare_memory){0};
         return 0;
 }
@@ -456,7 +456,7 @@ static int set_up(struct bench *bench)
 /* Create the meter first: it holds nothing of an engine and keeps its privilege. */
 static int work(struct bench *bench)
 {
-        int code = errand_prepare(&bench->meter, memory_of_spares, &bench->templates);
+        int code = privileged_helper_prepare(&bench->meter, memory_of_spares, &bench->templates);
 
         bench->has_meter = code == 0;
         if (code == 0)
@@ -474,7 +474,7 @@ static int work(struct bench *bench)
         cloche_engine_free(bench->prepared);
         cloche_engine_free(bench->forking);
         if (bench->has_meter)
-                errand_cancel(&bench->meter);
+                privileged_helper_cancel(&bench->meter);
         return code;
 }
 

@@ -24,7 +24,7 @@
 struct view {
         struct outcome_mounts mounts;
         const cloche_changeset *set;
-        struct errand *host;
+        struct privileged_helper *host;
         int code;
 };
 
@@ -301,7 +301,7 @@ static int check_mounts(const struct changes_kept *kept, const cloche_changeset 
         return is_same ? 0 : cli_bad("the changes '%s' are damaged: cloche changes drop %s", kept->name, kept->name);
 }
 
-static int show(const struct cli_request *request, const struct changes_kept *kept, struct errand *host)
+static int show(const struct cli_request *request, const struct changes_kept *kept, struct privileged_helper *host)
 {
         cloche_changeset *set = NULL;
         struct cloche_err e = {0};
@@ -326,7 +326,7 @@ static int run(struct cli_request *request)
 {
         struct changes_kept kept;
         struct host_files files;
-        struct errand host = {0};
+        struct privileged_helper host = {0};
         int code;
 
         if (request->json && request->unified)
@@ -337,7 +337,7 @@ static int run(struct cli_request *request)
                 code = host_files_prepare(&host, &files);
         if (code == 0)
                 code = show(request, &kept, &host);
-        errand_cancel(&host);
+        privileged_helper_cancel(&host);
         changes_close(&kept);
         return fflush(stdout) == 0 || code ? code : 1;
 }

@@ -38,7 +38,7 @@ static int try_set_up(struct cli_request *request, const struct cloche_prefix_op
         return code;
 }
 
-/* An errand writes the set-up: this process has dropped its rights after reading guest data. */
+/* A privileged helper writes the set-up: this process has dropped its rights after reading guest data. */
 static int create(struct cli_request *request)
 {
         struct saving saving = {
@@ -56,20 +56,20 @@ static int create(struct cli_request *request)
                         },
                 .force = request->force,
         };
-        struct errand errand;
+        struct privileged_helper helper;
         int code = store_check_name(saving.name);
 
         if (code)
                 return code;
         if (!request->force && store_has(saving.name))
                 return cli_bad("there is a prefix '%s' already (--force replaces it)", saving.name);
-        code = errand_prepare(&errand, save, &saving);
+        code = privileged_helper_prepare(&helper, save, &saving);
         if (code)
                 return code;
         code = try_set_up(request, &saving.prefix);
         if (code == 0)
-                return errand_do(&errand, NULL, 0);
-        errand_cancel(&errand);
+                return privileged_helper_run(&helper, NULL, 0);
+        privileged_helper_cancel(&helper);
         return code;
 }
 

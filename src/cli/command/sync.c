@@ -13,7 +13,7 @@
 
 /* -- the remaining changes ------------------------------------------------------------------------------------ */
 
-/* The errand: update the number of remaining changes; at zero remove the set. */
+/* The privileged helper: update the number of remaining changes; at zero remove the set. */
 static int settle(void *data, int fd)
 {
         const struct changes_kept *kept = data;
@@ -25,7 +25,8 @@ static int settle(void *data, int fd)
 }
 
 /* Remove the written changes from the set, even if others failed. */
-static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const json_t *result, struct errand *errand)
+static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const json_t *result,
+                     struct privileged_helper *helper)
 {
         uint32_t left = 0;
         struct cloche_err e = {0};
@@ -38,9 +39,9 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
                 if (changeset_save_again(set, kept->set_fd, &e) < 0)
                         return cli_fail(&e);
         }
-        if (errand_begin(errand) < 0 || fd_write_full(errand->fd, &left, sizeof(left)) < 0)
+        if (privileged_helper_start(helper) < 0 || fd_write_full(helper->fd, &left, sizeof(left)) < 0)
                 return cli_bad("cannot write what is left of the changes '%s'", kept->name);
-        return errand_end(errand);
+        return privileged_helper_wait(helper);
 }
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
@@ -166,10 +167,10 @@ static int run(struct cli_request *request)
         if (code == 0)
                 code = changes_lock(&kept);
         if (code == 0)
-                code = errand_prepare(&request->keeping, settle, &kept);
+                code = privileged_helper_prepare(&request->keeping, settle, &kept);
         if (code == 0)
                 code = sync_kept(request, &kept);
-        errand_cancel(&request->keeping);
+        privileged_helper_cancel(&request->keeping);
         changes_close(&kept);
         return code;
 }

@@ -32,9 +32,9 @@ struct cli_request {
         const char *prefix;       /* the name of a stored prefix */
         struct terminal terminal; /* for -t */
         int force, cold;
-        int is_strict;         /* every guard is required */
-        int denials;           /* denials are printed as they happen */
-        struct errand keeping; /* the process that keeps unwritten changes, see outcome.h */
+        int is_strict;                    /* every guard is required */
+        int denials;                      /* denials are printed as they happen */
+        struct privileged_helper keeping; /* the process that keeps unwritten changes, see outcome.h */
         int dry_run, unified, all;
         const char *links;               /* for a sync: inside or any; NULL: any */
         const char *on_error, *conflict; /* for a separate sync; NULL: as in the run */

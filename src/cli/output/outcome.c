@@ -231,7 +231,7 @@ static int settle(struct cli_request *request, cloche_changeset *set, const json
         if (left > 0)
                 code = cli_changes_keep(&request->keeping, set, (uint32_t)left, ret->name);
         else
-                errand_cancel(&request->keeping);
+                privileged_helper_cancel(&request->keeping);
         name_mounts(request->mounts.object, &mounts);
         outcome_print_written(out, "cloche: ", &mounts.list, sync);
         outcome_print_problems(out, "cloche: ", &mounts.list, sync);

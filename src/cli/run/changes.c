@@ -347,7 +347,7 @@ static int make_name(char ret[CHANGES_NAME_BYTES])
         return 0;
 }
 
-/* State of a set being kept, shared by the errand and its parent. */
+/* State of a set being kept, shared by the privileged helper and its parent. */
 struct keeping {
         int all_fd, dir_fd, set_fd;
         char name[CHANGES_NAME_BYTES], unfinished[CHANGES_NAME_BYTES + sizeof(UNFINISHED)];
@@ -401,7 +401,7 @@ static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
         return r;
 }
 
-/* The errand: create a directory, send its descriptor, and rename it into place when filled. */
+/* The privileged helper: create a directory, send its descriptor, and rename it into place when filled. */
 static int keep(void *data, int fd)
 {
         struct keeping keeping = {-EBADF, -EBADF, -EBADF, "", ""};
@@ -421,17 +421,18 @@ static int keep(void *data, int fd)
         return r == -EPIPE ? 1 : cli_bad("cannot keep the changes: %s", strerror(-r));
 }
 
-int changes_prepare(struct errand *errand, const json_t *mount)
+int changes_prepare(struct privileged_helper *helper, const json_t *mount)
 {
-        return errand_prepare(errand, keep, (void *)mount);
+        return privileged_helper_prepare(helper, keep, (void *)mount);
 }
 
 /* Receive the directory; the child prints its own errors. */
-static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES], int *ret_fd)
+static int receive_directory(struct privileged_helper *helper, char name[CHANGES_NAME_BYTES], int *ret_fd)
 {
         size_t fd_count = 1;
-        ssize_t size =
-                errand_begin(errand) < 0 ? -1 : fd_receive(errand->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
+        ssize_t size = privileged_helper_start(helper) < 0
+                               ? -1
+                               : fd_receive(helper->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
 
         if (size != CHANGES_NAME_BYTES || fd_count != 1)
                 return -1;
@@ -439,19 +440,19 @@ static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES
         return 0;
 }
 
-int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count,
+int cli_changes_keep(struct privileged_helper *helper, const cloche_changeset *set, uint32_t count,
                      char ret_name[CHANGES_NAME_BYTES])
 {
         _cleanup_fd_ int set_fd = -EBADF;
         char name[CHANGES_NAME_BYTES];
         struct cloche_err e = {0};
-        int code = receive_directory(errand, name, &set_fd), end;
+        int code = receive_directory(helper, name, &set_fd), end;
 
         if (code == 0 && cloche_changeset_save(set, set_fd, &e) < 0)
                 code = cli_bad("cannot keep the changes: %s", e.msg);
-        if (code == 0 && fd_write_full(errand->fd, &count, sizeof(count)) < 0)
+        if (code == 0 && fd_write_full(helper->fd, &count, sizeof(count)) < 0)
                 code = -1;
-        end = errand_end(errand); /* the child has printed the error */
+        end = privileged_helper_wait(helper); /* the child has printed the error */
         if (code == 0 && end == 0)
                 strcpy(ret_name, name);
         return code == 0 && end == 0 ? 0 : 1;

@@ -214,7 +214,7 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
                 code = session_set_up(engine, &stored.prefix, &request->run.prefix);
         if (code == 0)
                 code = run_in(engine, request);
-        errand_cancel(&request->keeping);
+        privileged_helper_cancel(&request->keeping);
         cloche_prefix_free(request->run.prefix);
         cloche_engine_free(engine);
         store_done(&stored);

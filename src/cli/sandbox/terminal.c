@@ -66,7 +66,7 @@ int terminal_prepare(struct terminal *t)
                 t->path[0] = '\0';
         if (tcgetattr(STDIN_FILENO, &t->before) < 0)
                 return cli_bad("cannot read the terminal's mode: %s", strerror(errno)), 1;
-        bad = errand_prepare(&t->keeper, keep, t);
+        bad = privileged_helper_prepare(&t->keeper, keep, t);
         t->is_prepared = bad == 0;
         return bad;
 }
@@ -81,12 +81,12 @@ static int change(struct terminal *t, void (*make)(struct termios *mode))
         t->is_prepared = 0;
         mode = t->before;
         make(&mode);
-        if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
+        if (privileged_helper_start(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
                 t->is_changed = 1;
                 return 0;
         }
         cli_bad("cannot set the terminal's mode: %s", strerror(errno));
-        errand_cancel(&t->keeper);
+        privileged_helper_cancel(&t->keeper);
         return 1;
 }
 
@@ -109,12 +109,12 @@ int terminal_hide(struct terminal *t)
 void terminal_restore(struct terminal *t)
 {
         if (t->is_prepared)
-                errand_cancel(&t->keeper);
+                privileged_helper_cancel(&t->keeper);
         t->is_prepared = 0;
         if (!t->is_changed)
                 return;
         t->is_changed = 0;
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
         (void)fd_write_full(t->keeper.fd, ".", 1);
-        (void)errand_end(&t->keeper);
+        (void)privileged_helper_wait(&t->keeper);
 }
