@@ -144,7 +144,7 @@ static int say_display(struct displays *d, const struct daemon_told *told, FILE 
         return code;
 }
 
-int displays_show(struct displays *d, const struct daemon_told *told, struct outlet *out)
+int displays_show(struct displays *d, const struct daemon_told *told, struct output_queue *out)
 {
         char *text = NULL;
         size_t size = 0;
@@ -155,7 +155,7 @@ int displays_show(struct displays *d, const struct daemon_told *told, struct out
         if (said && out->last && out->last != '\n')
                 fputc('\n', said);
         code = said ? say_display(d, told, said) : 1;
-        if (!said || fclose(said) != 0 || outlet_put(out, STDOUT_FILENO, text, size) < 0)
+        if (!said || fclose(said) != 0 || output_queue_put(out, STDOUT_FILENO, text, size) < 0)
                 code = code ? code : (cli_bad("no memory for a display"), 1);
         free(text);
         return code;

@@ -37,10 +37,10 @@ void questions_forget(struct questions *q)
 /* -- prompts -------------------------------------------------------------------------------------------------- */
 
 /* Show the oldest request's prompt. */
-static int show_prompt(struct questions *q, struct outlet *out, struct cloche_err *e)
+static int show_prompt(struct questions *q, struct output_queue *out, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0), *prompt = json_object_get(about, "prompt");
-        int r = about ? outlet_put(out, STDOUT_FILENO, json_string_value(prompt), json_string_length(prompt)) : 0;
+        int r = about ? output_queue_put(out, STDOUT_FILENO, json_string_value(prompt), json_string_length(prompt)) : 0;
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "hold a prompt");
@@ -52,8 +52,8 @@ static int show_prompt(struct questions *q, struct outlet *out, struct cloche_er
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
 /* Answer the oldest request; line NULL: end of file. */
-static int answer(struct questions *q, const char *line, size_t size, struct outlet *out, struct daemon_client *client,
-                  struct cloche_err *e)
+static int answer(struct questions *q, const char *line, size_t size, struct output_queue *out,
+                  struct daemon_client *client, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0);
         json_t *value = line ? json_stringn(line, size) : NULL;
@@ -74,7 +74,7 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
 }
 
 /* Answer as many requests as there are lines. */
-static int answer_all(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+static int answer_all(struct questions *q, struct output_queue *out, struct daemon_client *client, struct cloche_err *e)
 {
         int r = 0;
 
@@ -93,7 +93,7 @@ static int answer_all(struct questions *q, struct outlet *out, struct daemon_cli
         return r;
 }
 
-int questions_take(struct questions *q, const json_t *about, struct outlet *out, struct daemon_client *client,
+int questions_take(struct questions *q, const json_t *about, struct output_queue *out, struct daemon_client *client,
                    struct cloche_err *e)
 {
         int r = 0;
@@ -109,7 +109,7 @@ int questions_take(struct questions *q, const json_t *about, struct outlet *out,
         return r == 0 ? answer_all(q, out, client, e) : r;
 }
 
-int questions_read(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+int questions_read(struct questions *q, struct output_queue *out, struct daemon_client *client, struct cloche_err *e)
 {
         char *room = buf_reserve(&q->typed, PIECE_BYTES);
         ssize_t n = room ? read(STDIN_FILENO, room, PIECE_BYTES) : -1;

@@ -77,7 +77,7 @@ static int on_signal(struct follow *f, struct cloche_err *e)
         f->ended_by = (int)info.ssi_signo;
         signals_note(f->ended_by);
         if (f->is_over)
-                outlet_done(&f->out);
+                output_queue_done(&f->out);
         return f->is_over ? 0 : cancel(f, e);
 }
 
@@ -127,7 +127,7 @@ static int keep_output(struct follow *f, const struct daemon_told *told, struct 
 
         if (r < 0)
                 return r;
-        r = outlet_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
+        r = output_queue_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "hold output") : 0;
 }
 
@@ -146,7 +146,7 @@ static int hold(struct follow *f, struct cloche_err *e)
 static int write_output(struct follow *f, struct cloche_err *e)
 {
         /* The descriptor is polled for errors only, so the reader has gone. */
-        int r = outlet_fd(&f->out) >= 0 ? outlet_write(&f->out) : -EPIPE;
+        int r = output_queue_fd(&f->out) >= 0 ? output_queue_write(&f->out) : -EPIPE;
 
         if (r == 0)
                 return 0;
@@ -249,13 +249,13 @@ static int turn(struct follow *f, struct cloche_err *e)
 {
         int asks = f->questions && questions_are_open(f->questions) && !f->is_over;
         int wants_input = asks || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
-        int has_output = outlet_fd(&f->out) >= 0;
+        int has_output = output_queue_fd(&f->out) >= 0;
         short events = daemon_events(f);
         struct pollfd polled[POLLED] = {
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
                 [DAEMON] = {.fd = events ? f->client->fd : -1, .events = events},
                 [INPUT] = {.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN},
-                [OUTPUT] = {.fd = has_output                      ? outlet_fd(&f->out)
+                [OUTPUT] = {.fd = has_output                      ? output_queue_fd(&f->out)
                                   : f->ends_unread && !f->cancels ? STDOUT_FILENO
                                                                   : -1,
                             .events = has_output ? POLLOUT : 0},
@@ -284,7 +284,7 @@ static int loop(struct follow *f, struct cloche_err *e)
 
         while (r == 0) {
                 r = take_all(f, e);
-                if (r == 0 && f->is_over && outlet_fd(&f->out) < 0)
+                if (r == 0 && f->is_over && output_queue_fd(&f->out) < 0)
                         return 0;
                 if (r == 0 && f->is_leaving && !f->input_id && !f->client->out.size)
                         return 0;
@@ -320,12 +320,12 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
         if (f->waits_for)
                 progress_begin(f->waits_for);
         f->signal_fd = signal_fd;
-        outlet_begin(&f->out);
+        output_queue_init(&f->out);
         r = loop(f, &e);
         progress_end();
         if (f->questions)
                 questions_forget(f->questions);
-        outlet_done(&f->out);
+        output_queue_done(&f->out);
         *ret = f->result;
         sigprocmask(SIG_SETMASK, &before, NULL);
         if (r == 0)

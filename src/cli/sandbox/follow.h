@@ -33,7 +33,7 @@ struct follow {
         int has_begun, interrupts; /* for a cell */
         int ended_by;              /* the signal that cancelled it; 0: none */
         int code;                  /* exit code that overrides the answer's; 0: none */
-        struct outlet out;
+        struct output_queue out;
         int is_held;
         json_t *result;
         uint64_t deadline_ns; /* timeout of a cancel; 0: none */
