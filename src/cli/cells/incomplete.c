@@ -169,7 +169,7 @@ static void scan(struct scan *s)
         }
 }
 
-int unfinished(const char *language, const char *code, size_t size)
+int is_incomplete(const char *language, const char *code, size_t size)
 {
         struct scan s = {.at = code, .end = code + size, .begins = 1};
         size_t line = size;

@@ -47,7 +47,7 @@ static int list(struct cli_request *request)
                 changes_close(&kept);
                 code = bad ? 1 : code;
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         if (code == 0 || count)
                 say_rows(rows, request->json, print_row);
         json_decref(rows);

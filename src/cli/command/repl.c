@@ -116,7 +116,7 @@ static int take_line(struct repl *r, const char *line, size_t size)
         whole = r->typed.size - (r->typed.data[r->typed.size - 1] == '\n');
         if (is_blank(&r->typed))
                 buf_consume(&r->typed, r->typed.size);
-        else if (!unfinished(r->place.language, r->typed.data, whole))
+        else if (!is_incomplete(r->place.language, r->typed.data, whole))
                 return run_typed(r);
         return 0;
 }
@@ -144,9 +144,10 @@ static int type_cells(struct repl *r, struct prompt *prompt)
 
 static int converse(struct repl *r)
 {
-        char state[HOME_PATH_BYTES], file[HOME_PATH_BYTES + 40];
-        int has_history = home_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
-                          home_make_directories(state) == 0;
+        char state[XDG_PATH_BYTES], file[XDG_PATH_BYTES + 40];
+        int has_history =
+                cli_xdg_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
+                cli_xdg_make_directories(state) == 0;
         struct prompt *prompt;
         int code;
 

@@ -50,7 +50,7 @@ static void offer_names(int (*list)(char ***ret, size_t *ret_count), const char 
         if (list(&names, &count) == 0)
                 for (size_t i = 0; i < count; i++)
                         offer(names[i], strlen(names[i]), typed, summary);
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
 }
 
 static void offer_prefixes(const char *typed)

@@ -21,12 +21,12 @@
 #define FORMAT 1
 #define ABOUT "about.json"
 #define ABOUT_BYTES_MAX (1u << 20)
-#define UNFINISHED ".new-" /* prefix of the name until complete */
-#define DEPTH_MAX 4        /* NAME/set/0/1 */
+#define INCOMPLETE_PREFIX ".new-" /* prefix of the name until complete */
+#define DEPTH_MAX 4               /* NAME/set/0/1 */
 
 static int find_directory(char *ret, size_t size)
 {
-        return home_find("XDG_STATE_HOME", ".local/state", "cloche/changes", "changes", ret, size);
+        return cli_xdg_find("XDG_STATE_HOME", ".local/state", "cloche/changes", "changes", ret, size);
 }
 
 static int is_name(const char *name)
@@ -46,7 +46,7 @@ static int unknown(const char *name)
 /* The directory of all sets; -1: a line was printed, -ENOENT: none yet. */
 static int open_all(int *ret_fd)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         *ret_fd = -EBADF;
@@ -121,7 +121,7 @@ int cli_changes_drop_all(void)
 
                 code = bad ? bad : code;
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         return code;
 }
 
@@ -129,12 +129,12 @@ int cli_changes_drop_all(void)
 
 int changes_names(char ***ret, size_t *ret_count)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         *ret = NULL;
         *ret_count = 0;
-        return bad ? bad : home_names(directory, is_name, ret, ret_count);
+        return bad ? bad : cli_xdg_list(directory, is_name, ret, ret_count);
 }
 
 static int is_file(const json_t *mount)
@@ -237,7 +237,7 @@ static int open_newest(int all_fd, struct changes_kept *ret)
                 if (i == 1)
                         bad = none_here(names[count - 1]);
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         free(here);
         return bad;
 }
@@ -350,7 +350,7 @@ static int make_name(char ret[CHANGES_NAME_BYTES])
 /* State of a set being kept, shared by the privileged helper and its parent. */
 struct keeping {
         int all_fd, dir_fd, set_fd;
-        char name[CHANGES_NAME_BYTES], unfinished[CHANGES_NAME_BYTES + sizeof(UNFINISHED)];
+        char name[CHANGES_NAME_BYTES], incomplete[CHANGES_NAME_BYTES + sizeof(INCOMPLETE_PREFIX)];
 };
 
 /* Owned by the engine's user, but reached through its descriptor only: the directories above it are
@@ -367,25 +367,25 @@ static int make_set(struct keeping *keeping)
 
 static int make_directory(struct keeping *keeping)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         if (bad == 0)
-                bad = home_make_directories(directory);
+                bad = cli_xdg_make_directories(directory);
         if (bad == 0)
                 bad = open_all(&keeping->all_fd);
         if (bad)
                 return bad;
         if (make_name(keeping->name) < 0)
                 return cli_bad("cannot make a name for the changes");
-        snprintf(keeping->unfinished, sizeof(keeping->unfinished), UNFINISHED "%s", keeping->name);
-        if (mkdirat(keeping->all_fd, keeping->unfinished, 0700) < 0)
-                return cli_bad("cannot make '%s/%s': %s", directory, keeping->unfinished, strerror(errno));
-        keeping->dir_fd = openat(keeping->all_fd, keeping->unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        snprintf(keeping->incomplete, sizeof(keeping->incomplete), INCOMPLETE_PREFIX "%s", keeping->name);
+        if (mkdirat(keeping->all_fd, keeping->incomplete, 0700) < 0)
+                return cli_bad("cannot make '%s/%s': %s", directory, keeping->incomplete, strerror(errno));
+        keeping->dir_fd = openat(keeping->all_fd, keeping->incomplete, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (keeping->dir_fd >= 0 && make_set(keeping) == 0)
                 return 0;
-        bad = cli_bad("cannot make '%s/%s/set': %s", directory, keeping->unfinished, strerror(errno));
-        remove_tree(keeping->all_fd, keeping->unfinished, DEPTH_MAX);
+        bad = cli_bad("cannot make '%s/%s/set': %s", directory, keeping->incomplete, strerror(errno));
+        remove_tree(keeping->all_fd, keeping->incomplete, DEPTH_MAX);
         return bad;
 }
 
@@ -396,7 +396,7 @@ static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
         int r = write_about(keeping->dir_fd, about);
 
         json_decref(about);
-        if (r == 0 && renameat(keeping->all_fd, keeping->unfinished, keeping->all_fd, keeping->name) < 0)
+        if (r == 0 && renameat(keeping->all_fd, keeping->incomplete, keeping->all_fd, keeping->name) < 0)
                 r = -errno;
         return r;
 }
@@ -417,7 +417,7 @@ static int keep(void *data, int fd)
                 r = finish(&keeping, data, count);
         if (r == 0)
                 return 0;
-        remove_tree(keeping.all_fd, keeping.unfinished, DEPTH_MAX);
+        remove_tree(keeping.all_fd, keeping.incomplete, DEPTH_MAX);
         return r == -EPIPE ? 1 : cli_bad("cannot keep the changes: %s", strerror(-r));
 }
 

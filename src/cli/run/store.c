@@ -16,7 +16,7 @@
 #define NAME_BYTES_MAX 64
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 #define VERSION 2 /* 1: no kinds of files, all are regular */
-#define PATH_BYTES HOME_PATH_BYTES
+#define PATH_BYTES XDG_PATH_BYTES
 
 /* -- names ---------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ int store_check_name(const char *name)
 
 static int find_directory(char *ret, size_t size)
 {
-        return home_find("XDG_DATA_HOME", ".local/share", "cloche/prefixes", "prefixes", ret, size);
+        return cli_xdg_find("XDG_DATA_HOME", ".local/share", "cloche/prefixes", "prefixes", ret, size);
 }
 
 static int find_file(const char *name, char *ret, size_t size)
@@ -68,7 +68,7 @@ int store_names(char ***ret, size_t *ret_count)
 
         *ret = NULL;
         *ret_count = 0;
-        return bad ? bad : home_names(directory, is_name, ret, ret_count);
+        return bad ? bad : cli_xdg_list(directory, is_name, ret, ret_count);
 }
 
 int store_drop(const char *name)
@@ -310,7 +310,7 @@ int cli_store_save(const char *name, const struct cloche_prefix_options *prefix,
         if (bad == 0)
                 bad = find_directory(directory, sizeof(directory));
         if (bad == 0)
-                bad = home_make_directories(directory);
+                bad = cli_xdg_make_directories(directory);
         if (bad)
                 return bad;
         snprintf(beside, sizeof(beside), "%s/.new-%d", directory, (int)getpid());
