@@ -78,17 +78,17 @@ static int is_first_word_of_any(const char *word)
         return 0;
 }
 
-/* Suggest for the word at `place` (0, 1) of one- or two-word names; for the second, the first must match. */
-static struct suggest suggest_command(int place, char **words)
+/* Suggest for the word at `index` (0, 1) of one- or two-word names; for the second, the first must match. */
+static struct suggest suggest_command(int index, char **words)
 {
-        struct suggest s = suggest_for(words[place], strlen(words[place]));
+        struct suggest s = suggest_for(words[index], strlen(words[index]));
 
         for (size_t i = 0; i < OPERATIONS; i++) {
                 const char *name = operations[i].name;
 
-                if (place && !is_first_word(&operations[i], words[0]))
+                if (index && !is_first_word(&operations[i], words[0]))
                         continue;
-                name += place ? strlen(words[0]) + 1 : 0;
+                name += index ? strlen(words[0]) + 1 : 0;
                 suggest_candidate(&s, name, strcspn(name, " "));
         }
         return s;
@@ -129,16 +129,16 @@ static const struct {
 /* The command meant by another program's habit, or NULL. */
 static const struct cli_operation *by_habit(int count, char **words)
 {
-        int place = is_first_word_of_any(words[0]) && count > 1;
+        int index = is_first_word_of_any(words[0]) && count > 1;
 
         for (size_t i = 0; i < OPERATIONS; i++) {
                 const char *name = operations[i].name;
 
-                if (place && !is_first_word(&operations[i], words[0]))
+                if (index && !is_first_word(&operations[i], words[0]))
                         continue;
-                name += place ? strlen(words[0]) + 1 : 0;
+                name += index ? strlen(words[0]) + 1 : 0;
                 for (size_t k = 0; k < sizeof(habits) / sizeof(habits[0]); k++)
-                        if (strcmp(words[place], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
+                        if (strcmp(words[index], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
                                 return &operations[i];
         }
         return NULL;

@@ -16,7 +16,7 @@ struct run {
         struct notebook notebook;
         struct notebook_outputs outputs;
         struct daemon_client client;
-        struct place place;
+        struct cells_target target;
         size_t failed; /* number of cells */
 };
 
@@ -71,11 +71,11 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
 
 static int run_cell(struct run *run, size_t number, json_t *cell, const char *source, size_t size)
 {
-        struct cells cells = {.sandbox = run->place.sandbox,
-                              .context = run->place.context,
+        struct cells cells = {.sandbox = run->target.sandbox,
+                              .context = run->target.context,
                               .timeout_ms = run->request->run.limits.wall_ms};
         struct follow follow = {.client = &run->client,
-                                .sandbox = run->place.sandbox,
+                                .sandbox = run->target.sandbox,
                                 .on_event = tell,
                                 .takes_output = 1,
                                 .data = run};
@@ -160,10 +160,10 @@ static int run_notebook(struct run *run, const char *language)
         if (code)
                 return code;
         notebook_outputs_begin(&run->outputs);
-        code = place_open(&run->place, &run->client, run->request->sandbox.sandbox, NULL, language);
+        code = cells_target_open(&run->target, &run->client, run->request->sandbox.sandbox, NULL, language);
         if (code == 0)
                 code = run_and_write(run);
-        bad = place_close(&run->place);
+        bad = cells_target_close(&run->target);
         notebook_outputs_done(&run->outputs);
         daemon_close(&run->client);
         return code ? code : bad;

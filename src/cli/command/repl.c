@@ -20,7 +20,7 @@
 struct repl {
         const struct cli_request *request;
         struct daemon_client client;
-        struct place place;
+        struct cells_target target;
         struct questions questions;
         struct cells cells;
         struct buf typed; /* the cell so far */
@@ -70,8 +70,8 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
         if (!text)
                 return -1;
         code_of = follow_request(&follow, "context.complete",
-                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context,
-                                           "code", text),
+                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->target.sandbox, "context",
+                                           r->target.context, "code", text),
                                  &answer);
         if (code_of == 0)
                 code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
@@ -116,7 +116,7 @@ static int take_line(struct repl *r, const char *line, size_t size)
         whole = r->typed.size - (r->typed.data[r->typed.size - 1] == '\n');
         if (is_blank(&r->typed))
                 buf_consume(&r->typed, r->typed.size);
-        else if (!is_incomplete(r->place.language, r->typed.data, whole))
+        else if (!is_incomplete(r->target.language, r->typed.data, whole))
                 return run_typed(r);
         return 0;
 }
@@ -151,12 +151,12 @@ static int converse(struct repl *r)
         struct prompt *prompt;
         int code;
 
-        snprintf(file, sizeof(file), "%s/history-%s", state, r->place.language);
+        snprintf(file, sizeof(file), "%s/history-%s", state, r->target.language);
         prompt = prompt_new(has_history ? file : NULL, complete_line, r);
         if (!prompt)
                 return cli_bad("no memory for a prompt"), 1;
-        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->place.language,
-               r->place.sandbox, r->place.context);
+        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->target.language,
+               r->target.sandbox, r->target.context);
         fflush(stdout);
         code = type_cells(r, prompt);
         prompt_free(prompt);
@@ -187,16 +187,16 @@ static int work(struct repl *r, int is_terminal)
 {
         const char *directory = r->request->sandbox.displays;
 
-        questions_begin(&r->questions, r->place.sandbox);
+        questions_begin(&r->questions, r->target.sandbox);
         r->cells = (struct cells){
                 .client = &r->client,
-                .sandbox = r->place.sandbox,
-                .context = r->place.context,
+                .sandbox = r->target.sandbox,
+                .context = r->target.context,
                 .timeout_ms = r->request->run.limits.wall_ms,
                 .restart = 1,
                 .interrupts = is_terminal,
                 .questions = is_terminal ? &r->questions : NULL,
-                .displays = {.sandbox = r->place.sandbox,
+                .displays = {.sandbox = r->target.sandbox,
                              .directory = directory,
                              .saves = directory     ? DISPLAYS_ALL
                                       : is_terminal ? DISPLAYS_PICTURES
@@ -214,12 +214,12 @@ static int repl(struct cli_request *request)
                 return code;
         if (request->sandbox.sandbox)
                 sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
-        code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context,
-                          request->positional[0]);
+        code = cells_target_open(&r.target, &r.client, request->sandbox.sandbox, request->sandbox.context,
+                                 request->positional[0]);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
         questions_done(&r.questions);
-        bad = place_close(&r.place);
+        bad = cells_target_close(&r.target);
         daemon_close(&r.client);
         buf_done(&r.typed);
         return code ? code : bad;

@@ -210,12 +210,12 @@ static const struct cli_option *option_with_value(const struct cli_command *comm
         return NULL;
 }
 
-/* Complete the positional word at that place, by the usage; the last one may repeat. */
-static void offer_positional(const struct cli_operation *operation, int place, const char *typed)
+/* Complete the positional word at that index, by the usage; the last one may repeat. */
+static void offer_positional(const struct cli_operation *operation, int index, const char *typed)
 {
         const char *word = operation->usage;
 
-        while (place-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
+        while (index-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
                 word += strcspn(word, " ") + strspn(word + strcspn(word, " "), " ");
         offer_value(word, strcspn(word, " "), typed);
 }
@@ -223,14 +223,14 @@ static void offer_positional(const struct cli_operation *operation, int place, c
 static void complete_operation(const struct cli_operation *operation, int count, char **words)
 {
         const char *typed = words[count - 1];
-        int place = 0;
+        int index = 0;
 
         for (int i = 0; i < count - 1; i++) {
                 const struct cli_option *option = option_with_value(operation->command, words[i]);
 
                 if (strcmp(words[i], "--") == 0)
                         return;
-                if (!option && place == 0 && words[i][0] != '-' &&
+                if (!option && index == 0 && words[i][0] != '-' &&
                     strncmp(operation->usage, "SANDBOX", strlen("SANDBOX")) == 0)
                         typed_sandbox = words[i];
                 if (option && strcmp(option->name, "--sandbox") == 0)
@@ -240,13 +240,13 @@ static void complete_operation(const struct cli_operation *operation, int count,
                         offer_words_of(option, typed);
                         return;
                 }
-                place += words[i][0] != '-';
+                index += words[i][0] != '-';
                 i += option != NULL;
         }
         if (typed[0] == '-')
                 offer_options(operation->command, typed);
         else
-                offer_positional(operation, place, typed);
+                offer_positional(operation, index, typed);
 }
 
 /* Complete the next word of two-word names, without duplicates. */

@@ -153,7 +153,7 @@ static void on_stream(uv_poll_t *poll, int status, int events)
                 end_stream(stream);
 }
 
-static void take_stream(struct resolver *resolver, size_t place, int fd)
+static void take_stream(struct resolver *resolver, size_t slot, int fd)
 {
         struct resolver_stream *stream = calloc(1, sizeof(*stream));
 
@@ -166,7 +166,7 @@ static void take_stream(struct resolver *resolver, size_t place, int fd)
                 free(stream);
                 return;
         }
-        resolver->streams[place] = stream;
+        resolver->streams[slot] = stream;
         end_watch(&stream->end, UV_READABLE);
 }
 

@@ -49,11 +49,11 @@ static uint32_t find(const struct names *names, const char *name)
 
 static void unlink_row(struct names *names, uint32_t index)
 {
-        uint32_t *place = &names->heads[hash(names, names->rows[index].name)];
+        uint32_t *link = &names->heads[hash(names, names->rows[index].name)];
 
-        while (*place != index)
-                place = &names->rows[*place].next;
-        *place = names->rows[index].next;
+        while (*link != index)
+                link = &names->rows[*link].next;
+        *link = names->rows[index].next;
 }
 
 /* The row to evict, or 0. */
