@@ -147,12 +147,12 @@ static int do_contents(void *argument, const json_t *params, struct server_reply
         return 0;
 }
 
-static int do_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         const char *kind = json_string_value(json_object_get(params, "kind"));
         _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? server_take_fd(&control->server) : -EBADF;
-        int r = place(control->mount, params, fd, e);
+        int r = seed_entry(control->mount, params, fd, e);
 
         (void)ret;
         return r;
@@ -291,7 +291,7 @@ static const struct server_method methods[] = {
         {"thaw", SERVER_AFTER, do_thaw},
         {"usage", SERVER_AFTER, do_usage},
         {"contents", SERVER_AFTER, do_contents},
-        {"place", SERVER_AFTER, do_place},
+        {"place", SERVER_AFTER, handle_place},
         {NULL, SERVER_ALWAYS, NULL},
 };
 

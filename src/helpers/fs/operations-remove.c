@@ -127,7 +127,7 @@ static int judge_entry(struct subtree *t, struct node *parent, const char *text,
         if (r == 0) {
                 const struct name *name = tree_find(&t->mount->tree, parent, text);
 
-                if (!name || (!name->placed && !(name->node && name->node->placed_at)))
+                if (!name || (!name->is_seed && !(name->node && name->node->seeded_at)))
                         judge(t, t->from, RULES_DELETE);
                 judge(t, t->to, RULES_CREATE);
         }
@@ -201,7 +201,7 @@ static int judge_rename(struct mount *mount, const struct name *from, struct nod
                                                                   overlay_hides(mount, parent, text) ? RULES_MODIFY
                                                                                                      : RULES_CREATE));
         /* Placed entries are never synced, nor are their replacements. */
-        if (from->node->placed_at || (over && over->placed))
+        if (from->node->seeded_at || (over && over->is_seed))
                 verdict = access_worse(verdict, ACCESS_VIRTUAL);
         *ret = verdict;
         if (verdict == ACCESS_NO || from->node->kind != S_IFDIR)

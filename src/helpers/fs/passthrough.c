@@ -132,7 +132,7 @@ static bool is_fixed(struct mount *mount, struct node *node)
         const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = access_rights(mount, node);
 
         return mount->settings.on_denied == DENIED_THROW && rights & 1u << RULES_READ && !(rights & changing) &&
-               node->name_count == 1 && !node->placed_at && !node_is_changed(node) && node->has_lower &&
+               node->name_count == 1 && !node->seeded_at && !node_is_changed(node) && node->has_lower &&
                !node->making && node_is_at_home(node);
 }
 

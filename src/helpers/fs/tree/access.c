@@ -31,7 +31,7 @@ static unsigned compute(struct mount *mount, const struct node *node)
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                if (!name->placed)
+                if (!name->is_seed)
                         rights &= decide(mount, path, NULL);
         }
         if (node == mount->tree.root)
@@ -44,9 +44,9 @@ static unsigned compute(struct mount *mount, const struct node *node)
 
 unsigned access_rights(struct mount *mount, struct node *node)
 {
-        if (node->placed_at)
+        if (node->seeded_at)
                 return ~0u;
-        if (mount->settings.all_alike && !(node->names && node->names->placed))
+        if (mount->settings.all_alike && !(node->names && node->names->is_seed))
                 return decide(mount, "", NULL);
         if (node->rights_epoch != mount->tree.epoch && (node->names || node == mount->tree.root)) {
                 node->rights = compute(mount, node);
@@ -106,7 +106,7 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                if (path && !name->placed && !(decide(mount, path, &rule) & 1u << action)) {
+                if (path && !name->is_seed && !(decide(mount, path, &rule) & 1u << action)) {
                         record(mount, path, action, rule);
                         return;
                 }
@@ -143,7 +143,7 @@ enum access_verdict access_check_name(struct mount *mount, const struct node *pa
         const struct name *entry = tree_find(&mount->tree, parent, name);
         size_t rule;
 
-        if (entry && entry->placed)
+        if (entry && entry->is_seed)
                 return ACCESS_VIRTUAL; /* placed by the caller, and so are its replacements */
         if (access_check_path(mount, path, action, &rule))
                 return ACCESS_YES;

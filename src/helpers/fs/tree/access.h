@@ -12,7 +12,7 @@ enum access_verdict {
 };
 
 /* Check a node by its present path; with several names all must allow it. Contents whose host path
- * denies reading or listing stay unreadable wherever they are moved. Placed entries are free. */
+ * denies reading or listing stay unreadable wherever they are moved. Seeds are free. */
 enum access_verdict access_check_node(struct mount *mount, struct node *node, enum rules_action action);
 /* Check a name, existing or not. */
 enum access_verdict access_check_name(struct mount *mount, const struct node *parent, const char *name,

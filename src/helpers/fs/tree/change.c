@@ -108,15 +108,15 @@ static const struct lower_identity *host_had(const struct name *name)
         return name->covered;
 }
 
-/* True if it is placed and unchanged since. */
-static bool is_as_placed(const struct name *name)
+/* True if it is a seed and unchanged since. */
+static bool is_unchanged_seed(const struct name *name)
 {
         const struct node *node = name->node;
 
-        return node->placed_at == name && !node->written && !node->set && node->name_count == 1;
+        return node->seeded_at == name && !node->written && !node->set && node->name_count == 1;
 }
 
-/* True if the name stays in the guest because a placed directory above it may not be created on the
+/* True if the name stays in the guest because a seeded directory above it may not be created on the
  * host. Otherwise those directories are marked for the sync: they follow with their first synced
  * entry. */
 static bool is_in_place_of_its_own(struct mount *mount, const struct name *name, uint64_t number)
@@ -124,10 +124,11 @@ static bool is_in_place_of_its_own(struct mount *mount, const struct name *name,
         const struct name *above;
 
         for (above = name->parent->names; above; above = above->parent->names)
-                if (above->placed && !access_check_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
+                if (above->is_seed &&
+                    !access_check_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
                         return true;
         for (above = name->parent->names; above; above = above->parent->names)
-                if (above->placed)
+                if (above->is_seed)
                         above->node->listed = number;
         return false;
 }
@@ -178,11 +179,11 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
 {
         const struct node *node = name->node;
         bool replaces = name->left_out || takes_its_place(name);
-        bool is_virtual = name_is_in_virtual(name) || node->placed_at;
+        bool is_virtual = name_is_in_virtual(name) || node->seeded_at;
         bool made = !node->has_lower, home = name_is_home(name, node);
         struct change *row;
 
-        if (!is_virtual && mount->placed)
+        if (!is_virtual && mount->has_seeds)
                 is_virtual = is_in_place_of_its_own(mount, name, number);
         /* For several names, the name given first has the contents; the others are links to it. */
         if (!home && name->same_next)
@@ -203,7 +204,7 @@ static int add_name(struct mount *mount, struct changes *changes, const struct n
 {
         if (add_gone(mount, changes, name) < 0)
                 return -1;
-        if (!name->node || !node_is_changed(name->node) || is_as_placed(name))
+        if (!name->node || !node_is_changed(name->node) || is_unchanged_seed(name))
                 return 0;
         if (!is_syncable(name->node)) {
                 const char *path = name_path(name, mount->path);
@@ -214,12 +215,12 @@ static int add_name(struct mount *mount, struct changes *changes, const struct n
         return add_here(mount, changes, name, number);
 }
 
-/* Add rows for placed names: a directory with synced contents, and entries that the guest removed. */
-static int add_placed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
+/* Add rows for seeds: a directory with synced contents, and entries that the guest removed. */
+static int add_seed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         static const struct node nothing = {.kind = S_IFREG};
 
-        if (name->node && name->node->placed_at == name && name->node->listed == number)
+        if (name->node && name->node->seeded_at == name && name->node->listed == number)
                 return add(changes, CHANGE_CREATED, name_path(name, mount->path), name->node, false) ? 0 : -1;
         if (name->node || (name->parent != mount->tree.root && !name->parent->names))
                 return 0;
@@ -233,9 +234,9 @@ static int collect(struct mount *mount, struct changes *changes, uint64_t number
                 for (const struct name *name = mount->tree.table[i]; name; name = name->hash_next)
                         if (add_name(mount, changes, name, number) < 0)
                                 return -1;
-        for (size_t i = 0; mount->placed && i < mount->tree.table_size; i++)
+        for (size_t i = 0; mount->has_seeds && i < mount->tree.table_size; i++)
                 for (const struct name *name = mount->tree.table[i]; name; name = name->hash_next)
-                        if (name->placed && add_placed(mount, changes, name, number) < 0)
+                        if (name->is_seed && add_seed(mount, changes, name, number) < 0)
                                 return -1;
         return 0;
 }

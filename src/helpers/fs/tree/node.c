@@ -312,7 +312,7 @@ void tree_drop(struct name *name)
 
 void tree_settle_name(struct tree *tree, struct name *name)
 {
-        if (!name->node && !name->gone && !name->left_out && !name->placed)
+        if (!name->node && !name->gone && !name->left_out && !name->is_seed)
                 free_name(tree, name);
 }
 

@@ -288,7 +288,7 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         int r;
 
         if (node->content) {
-                node->written = true; /* placed contents were not written until now */
+                node->written = true; /* contents of a seed were not written until now */
                 return 0;
         }
         r = overlay_own(mount, node);
