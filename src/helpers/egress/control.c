@@ -9,7 +9,7 @@
 
 /* -- requests ----------------------------------------------------------------------------------------------------- */
 
-static int do_policy(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_policy(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct egress *egress = argument;
         struct policy *policy, *old = egress->policy;
@@ -25,7 +25,7 @@ static int do_policy(void *argument, const json_t *params, struct server_reply *
         return 0;
 }
 
-static int do_servers(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_servers(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         const char *servers = json_string_value(json_object_get(params, "servers"));
         struct egress *egress = argument;
@@ -36,13 +36,13 @@ static int do_servers(void *argument, const json_t *params, struct server_reply 
 }
 
 /* No guest bytes are read before this request. */
-static int do_start(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_start(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct egress *egress = argument;
-        int r = do_servers(egress, params, ret, e);
+        int r = handle_servers(egress, params, ret, e);
 
         if (r == 0)
-                r = do_policy(egress, params, ret, e);
+                r = handle_policy(egress, params, ret, e);
         if (r == 0)
                 r = guard_enter(json_object_get(params, "optional"), &ret->result, e);
         if (r == 0)
@@ -51,9 +51,9 @@ static int do_start(void *argument, const json_t *params, struct server_reply *r
 }
 
 static const struct server_method methods[] = {
-        {"start", SERVER_OPENS, do_start},
-        {"policy", SERVER_AFTER, do_policy},
-        {"servers", SERVER_AFTER, do_servers},
+        {"start", SERVER_OPENS, handle_start},
+        {"policy", SERVER_AFTER, handle_policy},
+        {"servers", SERVER_AFTER, handle_servers},
         {NULL, SERVER_ALWAYS, NULL},
 };
 

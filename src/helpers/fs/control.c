@@ -105,7 +105,7 @@ static void attach_page(const struct control *control, json_t *rows, size_t from
                 json_array_remove(rows, json_array_size(rows) - 1);
 }
 
-static int do_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
@@ -137,7 +137,7 @@ static int do_changes(void *argument, const json_t *params, struct server_reply 
         return 0;
 }
 
-static int do_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -158,7 +158,7 @@ static int handle_place(void *argument, const json_t *params, struct server_repl
         return r;
 }
 
-static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         struct node *node;
@@ -197,7 +197,7 @@ static struct node *find_gone(struct mount *mount, const char *path)
         return node;
 }
 
-static int do_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         char *path = path_from_json(json_object_get(params, "path"));
@@ -226,7 +226,7 @@ static int do_origin(void *argument, const json_t *params, struct server_reply *
         return 0;
 }
 
-static int do_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -236,7 +236,7 @@ static int do_freeze(void *argument, const json_t *params, struct server_reply *
         return 0;
 }
 
-static int do_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -246,7 +246,7 @@ static int do_thaw(void *argument, const json_t *params, struct server_reply *re
         return 0;
 }
 
-static int do_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         const struct mount *mount = control->mount;
@@ -262,7 +262,7 @@ static int do_usage(void *argument, const json_t *params, struct server_reply *r
         return 0;
 }
 
-static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
 
@@ -270,7 +270,7 @@ static int do_configure(void *argument, const json_t *params, struct server_repl
 }
 
 /* Check for an unfinished sync. Its journal is read by cloche-sync only. */
-static int do_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -282,15 +282,15 @@ static int do_journal(void *argument, const json_t *params, struct server_reply 
 }
 
 static const struct server_method methods[] = {
-        {"journal", SERVER_ALWAYS, do_journal},
-        {"configure", SERVER_OPENS, do_configure},
-        {"changes", SERVER_AFTER, do_changes},
-        {"open", SERVER_AFTER, do_open},
-        {"origin", SERVER_AFTER, do_origin},
-        {"freeze", SERVER_AFTER, do_freeze},
-        {"thaw", SERVER_AFTER, do_thaw},
-        {"usage", SERVER_AFTER, do_usage},
-        {"contents", SERVER_AFTER, do_contents},
+        {"journal", SERVER_ALWAYS, handle_journal},
+        {"configure", SERVER_OPENS, handle_configure},
+        {"changes", SERVER_AFTER, handle_changes},
+        {"open", SERVER_AFTER, handle_open},
+        {"origin", SERVER_AFTER, handle_origin},
+        {"freeze", SERVER_AFTER, handle_freeze},
+        {"thaw", SERVER_AFTER, handle_thaw},
+        {"usage", SERVER_AFTER, handle_usage},
+        {"contents", SERVER_AFTER, handle_contents},
         {"place", SERVER_AFTER, handle_place},
         {NULL, SERVER_ALWAYS, NULL},
 };
