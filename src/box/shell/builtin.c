@@ -21,12 +21,12 @@
 /* Returns whether the engine is still there. */
 static int answer(struct shell_answer *a)
 {
-        _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? report_environment() : -EBADF;
+        _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? export_environment() : -EBADF;
 
-        report_state(a);
+        export_state(a);
         if (environment_fd >= 0)
                 a->flags |= SHELL_ENVIRONMENT;
-        return fd_send(own_fd(OWN_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
+        return fd_send(fds_get(FDS_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
 }
 
 static void fork_copy(struct request *request, struct shell_answer *a)
@@ -54,7 +54,7 @@ static void serve_all(void)
         struct request request;
         int goes_on = answer(&ready);
 
-        while (goes_on && request_receive(own_fd(OWN_SOCKET), &request))
+        while (goes_on && request_receive(fds_get(FDS_SOCKET), &request))
                 goes_on = serve_request(&request);
 }
 
@@ -85,19 +85,19 @@ static int take_descriptors(void)
         null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null_fd < 0)
                 return fail("/dev/null", -errno);
-        own_keep(OWN_NULL, null_fd);
-        own_keep(OWN_SOCKET, SOCKET_FD);
+        fds_keep(FDS_NULL, null_fd);
+        fds_keep(FDS_SOCKET, SOCKET_FD);
         close(PROGRAM_FD);
         return 0;
 }
 
 static int start(void)
 {
-        int r = own_start();
+        int r = fds_start();
 
         if (r < 0)
                 return fail("start", r);
-        if (report_start() < 0 || take_descriptors() < 0)
+        if (export_start() < 0 || take_descriptors() < 0)
                 return -1;
         if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return fail("PR_SET_CHILD_SUBREAPER", -errno);
@@ -117,9 +117,9 @@ static int serve(WORD_LIST *words)
         if (!loadable_fits() || start() < 0)
                 return EXECUTION_FAILURE;
         is_serving = 1;
-        live_become_top_level();
-        loadable_look_plain();
-        live_begin();
+        hooks_become_top_level();
+        loadable_hide_traces();
+        hooks_start();
         command_close();
         serve_all();
         exit_shell(last_command_exit_value & 0xff);

@@ -59,7 +59,7 @@ static void tell_directory(struct shell_answer *answer)
         snprintf(answer->cwd, sizeof(answer->cwd), "%s", directory ? directory : "");
 }
 
-void report_state(struct shell_answer *answer)
+void export_state(struct shell_answer *answer)
 {
         tell_directory(answer);
         if (has_children())
@@ -109,7 +109,7 @@ static void mark_as_told(void)
         next = was;
 }
 
-int report_environment(void)
+int export_environment(void)
 {
         int fd;
 
@@ -121,7 +121,7 @@ int report_environment(void)
         return fd;
 }
 
-int report_start(void)
+int export_start(void)
 {
         if (access(CHILDREN, R_OK) < 0) {
                 builtin_error("%s: %s", CHILDREN, strerror(errno));

@@ -5,27 +5,27 @@
 #include <pthread.h>
 
 static struct {
-        int fds[OWN_COUNT];
+        int fds[FDS_COUNT];
         pid_t shell_pid;
 } own = {.fds = {-EBADF, -EBADF, -EBADF, -EBADF}};
 
-void own_keep(enum own_fd which, int fd)
+void fds_keep(enum fds_kept which, int fd)
 {
         fd_close(&own.fds[which]);
         own.fds[which] = fd < 0 ? -EBADF : loadable_move_up(fd);
 }
 
-int own_fd(enum own_fd which)
+int fds_get(enum fds_kept which)
 {
         return own.fds[which];
 }
 
-void own_drop(enum own_fd which)
+void fds_drop(enum fds_kept which)
 {
         fd_close(&own.fds[which]);
 }
 
-int own_is_shell(void)
+int fds_is_shell(void)
 {
         return getpid() == own.shell_pid;
 }
@@ -33,12 +33,12 @@ int own_is_shell(void)
 /* A subshell that never executes a program would hold the session's socket open. */
 static void in_fork(void)
 {
-        for (int i = 0; i < OWN_COUNT; i++)
+        for (int i = 0; i < FDS_COUNT; i++)
                 fd_close(&own.fds[i]);
         interrupt_forget();
 }
 
-int own_start(void)
+int fds_start(void)
 {
         own.shell_pid = getpid();
         return -pthread_atfork(NULL, NULL, in_fork);

@@ -58,13 +58,13 @@ static void take_signals(void)
 {
         struct signalfd_siginfo info;
 
-        while (read(own_fd(OWN_SIGNALS), &info, sizeof(info)) == (ssize_t)sizeof(info))
+        while (read(fds_get(FDS_SIGNALS), &info, sizeof(info)) == (ssize_t)sizeof(info))
                 pass_on(&info);
 }
 
 static void *watch(void *unused)
 {
-        struct pollfd polled = {.fd = own_fd(OWN_SIGNALS), .events = POLLIN};
+        struct pollfd polled = {.fd = fds_get(FDS_SIGNALS), .events = POLLIN};
 
         while ((poll(&polled, 1, -1) > 0 && !(polled.revents & ~POLLIN)) || errno == EINTR) {
                 pthread_mutex_lock(&state.lock);
@@ -106,7 +106,7 @@ static void on_signal(int number)
  * programs would inherit that. */
 static void on_pipe(int number)
 {
-        if (!own_is_shell()) {
+        if (!fds_is_shell()) {
                 signal(number, SIG_DFL);
                 raise(number);
         } else if (state.is_running) {
@@ -118,7 +118,7 @@ static void on_pipe(int number)
  * abandoned command. */
 static void on_stray_sigint(int number)
 {
-        if (!own_is_shell()) {
+        if (!fds_is_shell()) {
                 signal(number, SIG_DFL);
                 raise(number);
         } else if (state.is_running) {
@@ -199,7 +199,7 @@ static int kill_and_heed(WORD_LIST *words)
 {
         const int status = shells_kill(words);
 
-        if (own_is_shell()) {
+        if (fds_is_shell()) {
                 pthread_mutex_lock(&state.lock);
                 take_signals();
                 pthread_mutex_unlock(&state.lock);
@@ -246,7 +246,7 @@ int interrupt_start(void)
         fd = signalfd(-1, &sigint, SFD_CLOEXEC | SFD_NONBLOCK);
         if (fd < 0)
                 return -errno;
-        own_keep(OWN_SIGNALS, fd);
+        fds_keep(FDS_SIGNALS, fd);
         replace_kill();
         /* bash installs these handlers when it first needs them (a trap on EXIT, `read -t`), and
          * would replace ours. So they come first. */

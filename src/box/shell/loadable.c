@@ -52,7 +52,7 @@ long loadable_array_size(const ARRAY *array)
         return ((const struct array_of_5_2 *)array)->num_elements;
 }
 
-void loadable_look_plain(void)
+void loadable_hide_traces(void)
 {
         want_pending_command = 0;
         unbind_variable("BASH_EXECUTION_STRING");
