@@ -59,7 +59,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
         cells->is_lost = !follow.is_over;
         cells->ends_line = !follow.out.last || follow.out.last == '\n';
         if (exit_code == 0)
-                cells_say_error(answer);
+                cells_print_error(answer);
         if (exit_code == 0)
                 exit_code = cells_exit_code(answer);
         if (ret)
@@ -78,13 +78,14 @@ int cells_exit_code(const json_t *answer)
         return strcmp(sandbox_text(answer, "status"), "ok") != 0;
 }
 
-static void say_line(const json_t *line)
+static void print_line(const json_t *line)
 {
-        say_bytes(stderr, json_string_value(line) ? json_string_value(line) : "", json_string_length(line), SAY_TEXT);
+        print_bytes(stderr, json_string_value(line) ? json_string_value(line) : "", json_string_length(line),
+                    PRINT_TEXT);
         fputc('\n', stderr);
 }
 
-void cells_say_error(const json_t *answer)
+void cells_print_error(const json_t *answer)
 {
         const json_t *error = json_object_get(answer, "error"), *traceback = json_object_get(error, "traceback"), *line;
         size_t i;
@@ -92,10 +93,10 @@ void cells_say_error(const json_t *answer)
         if (!json_is_object(error))
                 return;
         json_array_foreach (traceback, i, line)
-                say_line(line);
+                print_line(line);
         if (json_array_size(traceback))
                 return;
-        say_name(stderr, sandbox_text(error, "name"));
+        print_name(stderr, sandbox_text(error, "name"));
         fputs(": ", stderr);
-        say_line(json_object_get(error, "message"));
+        print_line(json_object_get(error, "message"));
 }

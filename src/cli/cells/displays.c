@@ -96,7 +96,7 @@ static int is_named(const struct displays *d, const char *mime)
         return strcmp(mime, "text/plain") != 0 && !strstr(mime, "json") && d->saves == DISPLAYS_NAMED;
 }
 
-static void say_named(const struct displays *d, const json_t *data, FILE *said)
+static void print_named(const struct displays *d, const json_t *data, FILE *said)
 {
         const char *mime, *before = "[";
         json_t *value;
@@ -104,25 +104,25 @@ static void say_named(const struct displays *d, const json_t *data, FILE *said)
         json_object_foreach ((json_t *)data, mime, value)
                 if (is_named(d, mime)) {
                         fputs(before, said);
-                        say_name(said, mime);
+                        print_name(said, mime);
                         before = ", ";
                 }
         if (*before == ',')
                 fputs("]\n", said);
 }
 
-static void say_stored(const struct displays *d, const json_t *stored, FILE *said)
+static void print_stored(const struct displays *d, const json_t *stored, FILE *said)
 {
         if (!json_is_object(stored))
                 return;
-        say_name(said, sandbox_text(stored, "mime"));
+        print_name(said, sandbox_text(stored, "mime"));
         fprintf(said, ": %lld bytes in %s:", (long long)json_integer_value(json_object_get(stored, "bytes")),
                 d->sandbox);
-        say_path(said, json_object_get(stored, "path"));
+        print_path(said, json_object_get(stored, "path"));
         fputc('\n', said);
 }
 
-static int say_display(struct displays *d, const struct daemon_told *told, FILE *said)
+static int print_display(struct displays *d, const struct daemon_told *told, FILE *said)
 {
         const json_t *data = json_object_get(told->body, "data"), *text = json_object_get(data, "text/plain");
         const char *mime;
@@ -130,17 +130,17 @@ static int say_display(struct displays *d, const struct daemon_told *told, FILE 
         int code = 0;
 
         if (json_is_string(text)) {
-                say_bytes(said, json_string_value(text), json_string_length(text), SAY_TEXT);
+                print_bytes(said, json_string_value(text), json_string_length(text), PRINT_TEXT);
                 fputc('\n', said);
         }
-        say_named(d, data, said);
+        print_named(d, data, said);
         json_object_foreach ((json_t *)data, mime, value) {
                 const struct form *form = find_form(mime);
 
                 if (code == 0 && is_saved(d, form))
                         code = save(d, told, value, form, said);
         }
-        say_stored(d, json_object_get(json_object_get(told->body, "metadata"), "stored"), said);
+        print_stored(d, json_object_get(json_object_get(told->body, "metadata"), "stored"), said);
         return code;
 }
 
@@ -154,7 +154,7 @@ int displays_show(struct displays *d, const struct daemon_told *told, struct out
         /* Begin a new line after any output. */
         if (said && out->last && out->last != '\n')
                 fputc('\n', said);
-        code = said ? say_display(d, told, said) : 1;
+        code = said ? print_display(d, told, said) : 1;
         if (!said || fclose(said) != 0 || output_queue_put(out, STDOUT_FILENO, text, size) < 0)
                 code = code ? code : (cli_bad("no memory for a display"), 1);
         free(text);

@@ -19,14 +19,14 @@ static void print_row(const json_t *of)
 {
         const json_t *mounts = json_object_get(of, "mounts"), *mount;
         json_int_t count = json_integer_value(json_object_get(of, "count"));
-        char age[SAY_AGE_BYTES];
+        char age[OUTPUT_AGE_BYTES];
         size_t i;
 
         printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count,
-               count == 1 ? " " : "s", say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+               count == 1 ? " " : "s", output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
         json_array_foreach (mounts, i, mount) {
                 fputs(i ? ", " : "  ", stdout);
-                say_path(stdout, json_object_get(mount, "source"));
+                print_path(stdout, json_object_get(mount, "source"));
         }
         putchar('\n');
 }
@@ -49,7 +49,7 @@ static int list(struct cli_request *request)
         }
         cli_xdg_list_free(names, count);
         if (code == 0 || count)
-                say_rows(rows, request->json, print_row);
+                print_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }

@@ -23,14 +23,14 @@ static void print_more(const char *before, const json_t *text)
         if (!json_is_string(text))
                 return;
         printf("%s%s ", before[0] ? "  " : " ", before);
-        say_name(stdout, json_string_value(text));
+        print_name(stdout, json_string_value(text));
 }
 
 static void print_context(const json_t *context)
 {
         const char *name = sandbox_text(context, "context");
 
-        say_name(stdout, name);
+        print_name(stdout, name);
         printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s",
                (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "", sandbox_text(context, "language"),
                sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
@@ -51,11 +51,11 @@ static void print_checkpoint(const json_t *checkpoint)
 
 static void print_variable(const json_t *variable)
 {
-        say_name(stdout, sandbox_text(variable, "name"));
+        print_name(stdout, sandbox_text(variable, "name"));
         printf("  ");
-        say_name(stdout, sandbox_text(variable, "type"));
+        print_name(stdout, sandbox_text(variable, "type"));
         printf("  ");
-        say_name(stdout, sandbox_text(variable, "summary"));
+        print_name(stdout, sandbox_text(variable, "summary"));
         putchar('\n');
 }
 
@@ -113,7 +113,7 @@ static int ask_rows(struct cli_request *request, const char *method, json_t *par
         int code = ask(request, method, params, &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, name), request->json, print);
+                print_rows(json_object_get(answer, name), request->json, print);
         json_decref(answer);
         return code;
 }

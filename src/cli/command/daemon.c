@@ -55,7 +55,7 @@ static int start(struct cli_request *request)
 
 /* -- status --------------------------------------------------------------------------------------------------- */
 
-static void print_rows(const char *path, const json_t *missing, const json_t *stats)
+static void print_status_rows(const char *path, const json_t *missing, const json_t *stats)
 {
         printf("%-20s %s\n%-20s ", "socket", path, "missing guards");
         sandbox_print_missing(stdout, missing);
@@ -66,12 +66,12 @@ static void print_rows(const char *path, const json_t *missing, const json_t *st
 static int print_status(const struct cli_request *request, const char *path, struct daemon_client *client)
 {
         json_t *stats = NULL, *whole;
-        int code = sandbox_ask(client, "stats", json_object(), &stats);
+        int code = sandbox_request(client, "stats", json_object(), &stats);
 
         if (code)
                 return 1;
         if (!request->json) {
-                print_rows(path, client->missing, stats);
+                print_status_rows(path, client->missing, stats);
                 json_decref(stats);
                 return 0;
         }

@@ -50,18 +50,18 @@ static char letter_of(const json_t *change)
         return '?';
 }
 
-static void print_path(FILE *out, const char *source, const char *below)
+static void print_full_path(FILE *out, const char *source, const char *below)
 {
-        say_name(out, source);
+        print_name(out, source);
         fputc('/', out);
-        say_name(out, below);
+        print_name(out, below);
 }
 
 static void print_json_path(FILE *out, const char *source, const json_t *below)
 {
-        char *bytes = say_path_bytes(below);
+        char *bytes = output_path_bytes(below);
 
-        print_path(out, source, bytes);
+        print_full_path(out, source, bytes);
         free(bytes);
 }
 
@@ -86,7 +86,7 @@ static void print_line(const char *source, const json_t *change)
                 putchar('/');
         if (target && letter_of(change) != 'D') {
                 fputs(" -> ", stdout);
-                say_path(stdout, target);
+                print_path(stdout, target);
         }
         if (json_is_false(json_object_get(change, "content")))
                 printf(" (mode %04o, times)", (unsigned)json_integer_value(json_object_get(change, "mode")) & 07777);
@@ -104,8 +104,8 @@ static char *host_path(const struct changeset_row *row, const char *path)
         json_t *change;
 
         json_array_foreach (row->changes, k, change) {
-                char *to = say_path_bytes(json_object_get(change, "path")),
-                     *from = say_path_bytes(json_object_get(change, "from"));
+                char *to = output_path_bytes(json_object_get(change, "path")),
+                     *from = output_path_bytes(json_object_get(change, "from"));
                 size_t size = to ? strlen(to) : 0;
 
                 if (from && size > best_size && strncmp(path, to, size) == 0 &&
@@ -143,7 +143,7 @@ static char *label(char before, const char *source, const char *path, int is_the
                 return NULL;
         if (is_there) {
                 fprintf(out, "%c", before);
-                print_path(out, source, path);
+                print_full_path(out, source, path);
         } else {
                 fputs("/dev/null", out);
         }
@@ -183,7 +183,7 @@ static void copy_escaped(int fd)
         ssize_t size;
 
         while (in && (size = getline(&line, &room, in)) > 0)
-                say_bytes(stdout, line, (size_t)size, SAY_TEXT);
+                print_bytes(stdout, line, (size_t)size, PRINT_TEXT);
         free(line);
         if (in)
                 fclose(in);
@@ -239,7 +239,7 @@ static void print_unreadable(int error)
 static int show_contents(const struct view *view, size_t mount, const json_t *change)
 {
         const struct changeset_row *row = &view->set->rows[mount];
-        char *path = say_path_bytes(json_object_get(change, "path"));
+        char *path = output_path_bytes(json_object_get(change, "path"));
         _cleanup_fd_ int new_fd = changeset_open_contents(row, change);
         _cleanup_fd_ int old_fd = -EBADF;
         int bad = 0;

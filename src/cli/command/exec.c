@@ -56,7 +56,7 @@ static int exit_code(const json_t *ended)
 }
 
 /* As of calls and runs. */
-static void say_late(const struct cli_request *request, const json_t *ended)
+static void print_late(const struct cli_request *request, const json_t *ended)
 {
         uint64_t timeout_ms = request->run.limits.wall_ms;
 
@@ -68,14 +68,14 @@ static void say_late(const struct cli_request *request, const json_t *ended)
 /* -- without standard input ----------------------------------------------------------------------------------- */
 
 /* Say what the daemon has to add to a command that failed: for want of a connection, who can allow it. */
-static void say_warnings(const json_t *ended)
+static void print_warnings(const json_t *ended)
 {
         const json_t *warning;
         size_t i;
 
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);
-                say_name(stderr, json_string_value(warning));
+                print_name(stderr, json_string_value(warning));
                 fputc('\n', stderr);
         }
 }
@@ -98,9 +98,9 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
                 sandbox_print_json(ended);
         }
         if (code == 0 && !request->json)
-                say_warnings(ended);
+                print_warnings(ended);
         if (code == 0)
-                say_late(request, ended);
+                print_late(request, ended);
         if (code == 0)
                 code = exit_code(ended);
         json_decref(ended);
@@ -109,12 +109,12 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
 
 /* -- with standard input: a process --------------------------------------------------------------------------- */
 
-static void say_left(const struct cli_request *request, const char *process)
+static void print_left(const struct cli_request *request, const char *process)
 {
         fprintf(stderr, "\r\ncloche: it goes on as ");
-        say_name(stderr, process);
+        print_name(stderr, process);
         fprintf(stderr, " (cloche shell %s --process ", request->positional[0]);
-        say_name(stderr, process);
+        print_name(stderr, process);
         fprintf(stderr, " takes it up again)\n");
 }
 
@@ -136,9 +136,9 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
                                       json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), &ended);
         terminal_restore(&terminal);
         if (code == 0 && !ended)
-                say_left(request, process);
+                print_left(request, process);
         if (code == 0 && ended)
-                say_late(request, ended);
+                print_late(request, ended);
         if (code == 0 && ended)
                 code = exit_code(ended);
         /* No other client uses this process. */

@@ -14,7 +14,7 @@ static void print_exposed(const json_t *port)
                json_is_true(json_object_get(port, "open")) ? "open" : "closed", sandbox_text(port, "token"));
         if (*sandbox_text(port, "name")) {
                 fputs("  ", stdout);
-                say_name(stdout, sandbox_text(port, "name"));
+                print_name(stdout, sandbox_text(port, "name"));
         }
         printf("%s%s\n", *url ? "  " : "", url);
 }
@@ -33,8 +33,8 @@ static int list_ports(struct cli_request *request)
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
         if (code == 0 && !request->json) {
-                say_rows(json_object_get(answer, "exposed"), 0, print_exposed);
-                say_rows(json_object_get(answer, "open"), 0, print_open);
+                print_rows(json_object_get(answer, "exposed"), 0, print_exposed);
+                print_rows(json_object_get(answer, "open"), 0, print_open);
         }
         json_decref(answer);
         return code;
@@ -113,12 +113,12 @@ static void print_decision(const json_t *of)
         const char *host = sandbox_text(of, "host"), *address = sandbox_text(of, "address");
 
         printf("%s  %-7s %-4s ", sandbox_text(of, "time"), sandbox_text(of, "verdict"), sandbox_text(of, "kind"));
-        say_name(stdout, *host ? host : address);
+        print_name(stdout, *host ? host : address);
         printf(":%lld", (long long)json_integer_value(json_object_get(of, "port")));
         if (*host && *address)
                 printf(" (%s)", address);
         fputs("  ", stdout);
-        say_name(stdout, sandbox_text(of, "why"));
+        print_name(stdout, sandbox_text(of, "why"));
         if (*sandbox_text(of, "rule"))
                 printf(" [%s]", sandbox_text(of, "rule"));
         putchar('\n');
@@ -130,7 +130,7 @@ static int print_log(struct cli_request *request)
         int code = sandbox_ask_once(request, "network.log", sandbox_params(request), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "decisions"), request->json, print_decision);
+                print_rows(json_object_get(answer, "decisions"), request->json, print_decision);
         json_decref(answer);
         return code;
 }

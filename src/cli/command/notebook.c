@@ -22,18 +22,18 @@ struct run {
 
 /* -- progress ------------------------------------------------------------------------------------------------- */
 
-static void say_progress(const struct run *run, size_t number, const char *what)
+static void print_progress(const struct run *run, size_t number, const char *what)
 {
         if (isatty(STDERR_FILENO) && !run->request->json)
                 fprintf(stderr, "cell %zu of %zu: %s\n", number + 1, json_array_size(run->notebook.cells), what);
 }
 
-static void say_error(size_t number, const json_t *answer)
+static void print_error(size_t number, const json_t *answer)
 {
         fprintf(stderr, "cloche: cell %zu failed: ", number + 1);
-        say_name(stderr, sandbox_text(json_object_get(answer, "error"), "name"));
+        print_name(stderr, sandbox_text(json_object_get(answer, "error"), "name"));
         fputs(": ", stderr);
-        say_name(stderr, sandbox_text(json_object_get(answer, "error"), "message"));
+        print_name(stderr, sandbox_text(json_object_get(answer, "error"), "message"));
         fputc('\n', stderr);
 }
 
@@ -61,7 +61,7 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
 
         if (code == 0 || notebook_has_tag(cell, "raises-exception"))
                 return 0;
-        say_error(number, answer);
+        print_error(number, answer);
         run->failed++;
         /* No cell can run after the interpreter has exited. */
         if (run->request->sandbox.allow_errors && !json_is_true(json_object_get(answer, "ended")))
@@ -84,7 +84,7 @@ static int run_cell(struct run *run, size_t number, json_t *cell, const char *so
 
         json_object_set_new(params, "stream", json_true());
         json_object_set_new(params, "outputBytes", json_integer(1));
-        say_progress(run, number, "running");
+        print_progress(run, number, "running");
         notebook_outputs_cell(&run->outputs, cell);
         code = follow_request(&follow, "context.run", params, &answer);
         notebook_outputs_end(&run->outputs, answer);
@@ -129,7 +129,7 @@ static int run_cells(struct run *run)
         return code ? code : run->failed > 0;
 }
 
-static void say_outcome(const struct run *run, const char *path, int code)
+static void print_outcome(const struct run *run, const char *path, int code)
 {
         json_t *said;
 
@@ -149,7 +149,7 @@ static int run_and_write(struct run *run)
         int code = run_cells(run), bad = notebook_write(&run->notebook, output);
 
         code = code ? code : bad;
-        say_outcome(run, output, code);
+        print_outcome(run, output, code);
         return code;
 }
 

@@ -86,12 +86,12 @@ static json_t *row(const char *name, const struct stored *stored)
 
 static void print_row(const json_t *of)
 {
-        char age[SAY_AGE_BYTES];
+        char age[OUTPUT_AGE_BYTES];
 
         printf("%-24s %-12s %12lld bytes %9s old\n", json_string_value(json_object_get(of, "name")),
                json_string_value(json_object_get(of, "language")),
                (long long)json_integer_value(json_object_get(of, "bytes")),
-               say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+               output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
 }
 
 static int list(struct cli_request *request)
@@ -114,7 +114,7 @@ static int list(struct cli_request *request)
         }
         free(names);
         if (code == 0 || count)
-                say_rows(rows, request->json, print_row);
+                print_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }

@@ -37,7 +37,7 @@ static void print_row(const json_t *process)
                (long long)json_integer_value(json_object_get(process, "pid")));
         print_status(process);
         printf(" %-12s %s  ", sandbox_text(process, "session"), sandbox_text(process, "startedAt"));
-        say_path(stdout, json_object_get(process, "command"));
+        print_path(stdout, json_object_get(process, "command"));
         putchar('\n');
 }
 
@@ -47,7 +47,7 @@ static int ps(struct cli_request *request)
         int code = sandbox_ask_once(request, "process.list", sandbox_params(request), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "processes"), request->json, print_row);
+                print_rows(json_object_get(answer, "processes"), request->json, print_row);
         json_decref(answer);
         return code;
 }

@@ -23,7 +23,7 @@ static void tell(const cloche_result *result)
                          cloche_result_error_type(result), cloche_result_error_message(result));
 
         if (n > 0)
-                (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
+                (void)print_at_once(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
 static int is_own_status(const cloche_result *result)
@@ -43,7 +43,7 @@ static int tell_more(const struct cli_request *request, const cloche_result *res
         if (out) {
                 is_lost = outcome_print_notes(out, result, request->denials);
                 if (fclose(out) == 0)
-                        (void)say_now(text, size, PATIENCE_MS);
+                        (void)print_at_once(text, size, PATIENCE_MS);
         }
         free(text);
         return is_lost;
@@ -67,7 +67,7 @@ static int report(struct cli_request *request, cloche_result *result)
         bad |= tell_more(request, result);
         if (!is_quiet(result))
                 tell(result);
-        (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
+        (void)print_at_once(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))
                 code = 1;
         outcome_done(&outcome);

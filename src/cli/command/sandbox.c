@@ -10,7 +10,7 @@
 
 static void print_text(const char *text)
 {
-        say_bytes(stdout, text, strlen(text), SAY_NAME);
+        print_bytes(stdout, text, strlen(text), PRINT_NAME);
 }
 
 static int ends_with(const char *name, const char *end)
@@ -112,7 +112,7 @@ static int list(struct cli_request *request)
         int code = sandbox_ask_once(request, "sandbox.list", json_object(), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
+                print_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
         json_decref(answer);
         return code;
 }

@@ -46,7 +46,8 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
 
-static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before, const char *member)
+static void print_plan_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before,
+                            const char *member)
 {
         const json_t *row;
         size_t i;
@@ -56,7 +57,7 @@ static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, 
 
                 fputs(before, stdout);
                 if (word) {
-                        say_path(stdout, word);
+                        print_path(stdout, word);
                         fputc(' ', stdout);
                 }
                 outcome_print_path(stdout, mounts, path ? path : row);
@@ -66,9 +67,9 @@ static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, 
 
 static void print_plan(const struct outcome_mounts *mounts, const json_t *plan)
 {
-        print_rows(mounts, json_object_get(plan, "steps"), "would ", "action");
-        print_rows(mounts, json_object_get(plan, "denied"), "denied ", "operation");
-        print_rows(mounts, json_object_get(plan, "conflicts"), "conflict ", NULL);
+        print_plan_rows(mounts, json_object_get(plan, "steps"), "would ", "action");
+        print_plan_rows(mounts, json_object_get(plan, "denied"), "denied ", "operation");
+        print_plan_rows(mounts, json_object_get(plan, "conflicts"), "conflict ", NULL);
 }
 
 static void print_result(const struct changes_kept *kept, const struct outcome_mounts *mounts, const json_t *result)

@@ -73,9 +73,9 @@ static int git(struct cli_request *request)
         if (code == 0 && request->json) {
                 sandbox_print_json(done);
         } else if (code == 0) {
-                say_name(stdout, sandbox_text(done, "dir"));
+                print_name(stdout, sandbox_text(done, "dir"));
                 printf("  %s  ", sandbox_text(done, "commit"));
-                say_name(stdout, sandbox_text(done, "branch"));
+                print_name(stdout, sandbox_text(done, "branch"));
                 putchar('\n');
         }
         json_decref(done);
@@ -92,10 +92,10 @@ static void print_change(const char *event, const json_t *about)
         }
         printf("%-7s ", sandbox_text(about, "type"));
         if (json_object_get(about, "from")) {
-                say_path(stdout, json_object_get(about, "from"));
+                print_path(stdout, json_object_get(about, "from"));
                 fputs(" -> ", stdout);
         }
-        say_path(stdout, json_object_get(about, "path"));
+        print_path(stdout, json_object_get(about, "path"));
         printf("%s\n", json_is_true(json_object_get(about, "isDirectory")) ? "/" : "");
 }
 
@@ -112,9 +112,9 @@ static void print_event(const char *event, const json_t *about)
                                      : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 
                 fputs("  ", stdout);
-                say_name(stdout, name);
+                print_name(stdout, name);
                 putchar(' ');
-                say_name(stdout, text ? text : json_string_value(value));
+                print_name(stdout, text ? text : json_string_value(value));
                 free(text);
         }
         putchar('\n');

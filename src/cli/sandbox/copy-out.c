@@ -145,7 +145,7 @@ static int stays_within(const char *path, const char *target)
 
 static int make_link(const struct out *out, const char *path, const json_t *entry, struct cloche_err *e)
 {
-        char *target = say_path_bytes(json_object_get(entry, "target"));
+        char *target = output_path_bytes(json_object_get(entry, "target"));
         const char *last;
         _cleanup_fd_ int parent_fd = target ? open_parent(out, path, &last, e) : -EBADF;
         int r = parent_fd < 0 ? parent_fd : 0;

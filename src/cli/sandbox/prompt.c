@@ -113,7 +113,7 @@ static void show_matches(const struct prompt_matches *m)
 {
         putchar('\n');
         for (size_t i = 0; i < m->count && i < SHOWN_MATCHES; i++) {
-                say_name(stdout, m->texts[i]);
+                print_name(stdout, m->texts[i]);
                 fputs("  ", stdout);
         }
         printf("%s\n", m->count > SHOWN_MATCHES ? "…" : "");

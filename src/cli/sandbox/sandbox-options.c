@@ -29,7 +29,7 @@ void sandbox_words_done(struct sandbox_words *words)
 static void print_line(const char *text, const char *after)
 {
         fputs("cloche: ", stderr);
-        say_bytes(stderr, text, strlen(text), SAY_TEXT);
+        print_bytes(stderr, text, strlen(text), PRINT_TEXT);
         fprintf(stderr, "%s\n", after);
 }
 
@@ -40,7 +40,7 @@ void sandbox_print_missing(FILE *out, const json_t *missing)
 
         json_array_foreach (missing, i, name) {
                 fputs(i ? ", " : "", out);
-                say_name(out, json_string_value(name));
+                print_name(out, json_string_value(name));
         }
 }
 
@@ -309,7 +309,7 @@ const char *sandbox_text(const json_t *object, const char *name)
 
 void sandbox_make_text(json_t *answer, const char *name)
 {
-        char *bytes = say_path_bytes(json_object_get(answer, name));
+        char *bytes = output_path_bytes(json_object_get(answer, name));
         json_t *text = bytes ? json_string(bytes) : NULL;
 
         if (text)
