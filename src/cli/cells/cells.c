@@ -26,12 +26,12 @@ json_t *cells_params(const struct cells *cells, const char *code, size_t size)
         return params;
 }
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
         struct cells *cells = data;
 
-        if (strcmp(told->event, "display") == 0)
-                return displays_show(&cells->displays, told, &cells->follow->out);
+        if (strcmp(message->event, "display") == 0)
+                return displays_show(&cells->displays, message, &cells->follow->out);
         return 0;
 }
 
@@ -41,7 +41,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
                 .client = cells->client,
                 .sandbox = cells->sandbox,
                 .waits_for = "starting the interpreter",
-                .on_event = tell,
+                .on_event = on_event,
                 .data = cells,
                 .questions = cells->questions,
                 .context = cells->interrupts ? cells->context : NULL,

@@ -52,7 +52,7 @@ static int open_file(struct displays *d, const char *extension, char path[4200])
         return fd;
 }
 
-static int save(struct displays *d, const struct daemon_told *told, const json_t *value, const struct form *form,
+static int save(struct displays *d, const struct daemon_message *message, const json_t *value, const struct form *form,
                 FILE *said)
 {
         struct cloche_err e = {0};
@@ -62,7 +62,7 @@ static int save(struct displays *d, const struct daemon_told *told, const json_t
         size_t size;
         int r;
 
-        if (daemon_bytes(told, value, form->mime, &data, &size, &e) < 0)
+        if (daemon_bytes(message, value, form->mime, &data, &size, &e) < 0)
                 return sandbox_fail(&e);
         r = find_directory(d);
         if (r)
@@ -122,9 +122,9 @@ static void print_stored(const struct displays *d, const json_t *stored, FILE *s
         fputc('\n', said);
 }
 
-static int print_display(struct displays *d, const struct daemon_told *told, FILE *said)
+static int print_display(struct displays *d, const struct daemon_message *message, FILE *said)
 {
-        const json_t *data = json_object_get(told->body, "data"), *text = json_object_get(data, "text/plain");
+        const json_t *data = json_object_get(message->body, "data"), *text = json_object_get(data, "text/plain");
         const char *mime;
         json_t *value;
         int code = 0;
@@ -138,13 +138,13 @@ static int print_display(struct displays *d, const struct daemon_told *told, FIL
                 const struct form *form = find_form(mime);
 
                 if (code == 0 && is_saved(d, form))
-                        code = save(d, told, value, form, said);
+                        code = save(d, message, value, form, said);
         }
-        print_stored(d, json_object_get(json_object_get(told->body, "metadata"), "stored"), said);
+        print_stored(d, json_object_get(json_object_get(message->body, "metadata"), "stored"), said);
         return code;
 }
 
-int displays_show(struct displays *d, const struct daemon_told *told, struct output_queue *out)
+int displays_show(struct displays *d, const struct daemon_message *message, struct output_queue *out)
 {
         char *text = NULL;
         size_t size = 0;
@@ -154,7 +154,7 @@ int displays_show(struct displays *d, const struct daemon_told *told, struct out
         /* Begin a new line after any output. */
         if (said && out->last && out->last != '\n')
                 fputc('\n', said);
-        code = said ? print_display(d, told, said) : 1;
+        code = said ? print_display(d, message, said) : 1;
         if (!said || fclose(said) != 0 || output_queue_put(out, STDOUT_FILENO, text, size) < 0)
                 code = code ? code : (cli_bad("no memory for a display"), 1);
         free(text);

@@ -91,12 +91,12 @@ static int begin(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
         return 0;
 }
 
-static int take_output(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+static int take_output(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        const char *stream = strcmp(sandbox_text(told->body, "stream"), "stderr") == 0 ? "stderr" : "stdout";
+        const char *stream = strcmp(sandbox_text(message->body, "stream"), "stderr") == 0 ? "stderr" : "stdout";
         const void *data;
         size_t size;
-        int r = daemon_bytes(told, json_object_get(told->body, "data"), "output", &data, &size, e);
+        int r = daemon_bytes(message, json_object_get(message->body, "data"), "output", &data, &size, e);
 
         if (r == 0)
                 r = begin(o, size, e);
@@ -250,15 +250,15 @@ static size_t weight(const json_t *value)
         return sum;
 }
 
-static int take_display(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+static int take_display(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        const char *id = sandbox_text(told->body, "displayId");
-        int is_update = json_is_true(json_object_get(told->body, "isUpdate"));
+        const char *id = sandbox_text(message->body, "displayId");
+        int is_update = json_is_true(json_object_get(message->body, "isUpdate"));
         json_t *display;
-        int r = is_update ? 0 : begin(o, told->attachments_size + weight(told->body), e);
+        int r = is_update ? 0 : begin(o, message->attachments_size + weight(message->body), e);
 
         if (r == 0)
-                r = daemon_text_form(told, &display, e);
+                r = daemon_text_form(message, &display, e);
         if (r < 0)
                 return r;
         if (is_update) {
@@ -273,18 +273,18 @@ static int take_display(struct notebook_outputs *o, const struct daemon_told *to
 
 /* -- a cell --------------------------------------------------------------------------------------------------- */
 
-int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        if (strcmp(told->event, "begin") == 0) {
-                o->count = json_integer_value(json_object_get(told->body, "executionCount"));
+        if (strcmp(message->event, "begin") == 0) {
+                o->count = json_integer_value(json_object_get(message->body, "executionCount"));
                 json_object_set_new(o->cell, "execution_count", json_integer(o->count));
         }
-        if (strcmp(told->event, "output") == 0)
-                return take_output(o, told, e);
-        if (strcmp(told->event, "display") == 0)
-                return take_display(o, told, e);
-        if (strcmp(told->event, "clear") == 0) {
-                o->clears = json_is_true(json_object_get(told->body, "wait"));
+        if (strcmp(message->event, "output") == 0)
+                return take_output(o, message, e);
+        if (strcmp(message->event, "display") == 0)
+                return take_display(o, message, e);
+        if (strcmp(message->event, "clear") == 0) {
+                o->clears = json_is_true(json_object_get(message->body, "wait"));
                 if (!o->clears)
                         clear(o);
         }

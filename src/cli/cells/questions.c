@@ -68,7 +68,7 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
                 out->last = '\n'; /* the terminal has echoed it */
         if (line && !value)
                 cli_bad("the line is no text in UTF-8: the code is told that there is no input");
-        r = daemon_ask(client, "context.input", params, NULL, 0, &id, e);
+        r = daemon_request(client, "context.input", params, NULL, 0, &id, e);
         json_array_remove(q->open, 0);
         return r == 0 ? show_prompt(q, out, e) : r;
 }

@@ -18,8 +18,8 @@ static void let_signals_by(const sigset_t *before)
 }
 
 /* A cancelled creation may have succeeded; the answer's name allows its deletion. */
-static int ask(struct cells_target *target, const char *method, json_t *params, const char *what, char **ret,
-               json_t **made)
+static int request(struct cells_target *target, const char *method, json_t *params, const char *what, char **ret,
+                   json_t **made)
 {
         struct follow follow = {.client = target->client, .waits_for = "starting the interpreter"};
         int code = follow_request(&follow, method, params, made);
@@ -32,7 +32,7 @@ static int ask(struct cells_target *target, const char *method, json_t *params, 
 static int make_sandbox(struct cells_target *target)
 {
         json_t *made = NULL;
-        int code = ask(target, "sandbox.create", json_object(), "sandbox", &target->sandbox, &made);
+        int code = request(target, "sandbox.create", json_object(), "sandbox", &target->sandbox, &made);
 
         target->owns_sandbox = target->sandbox != NULL;
         json_decref(made);
@@ -42,10 +42,10 @@ static int make_sandbox(struct cells_target *target)
 static int make_context(struct cells_target *target, const char *context, const char *language)
 {
         json_t *made = NULL;
-        int code = ask(target, "context.create",
-                       json_pack("{s:s, s:s*, s:s*}", "sandbox", target->sandbox, "context", context, "language",
-                                 language),
-                       "context", &target->context, &made);
+        int code = request(target, "context.create",
+                           json_pack("{s:s, s:s*, s:s*}", "sandbox", target->sandbox, "context", context, "language",
+                                     language),
+                           "context", &target->context, &made);
 
         target->owns_context = target->context && !context;
         target->language = strdup(sandbox_text(made, "language"));
@@ -79,12 +79,12 @@ int cells_target_close(struct cells_target *target)
         int code = 0;
 
         if (target->owns_sandbox)
-                code = sandbox_ask(target->client, "sandbox.delete", json_pack("{s:s}", "sandbox", target->sandbox),
-                                   NULL);
+                code = sandbox_request(target->client, "sandbox.delete", json_pack("{s:s}", "sandbox", target->sandbox),
+                                       NULL);
         else if (target->owns_context)
-                code = sandbox_ask(target->client, "context.delete",
-                                   json_pack("{s:s, s:s}", "sandbox", target->sandbox, "context", target->context),
-                                   NULL);
+                code = sandbox_request(target->client, "context.delete",
+                                       json_pack("{s:s, s:s}", "sandbox", target->sandbox, "context", target->context),
+                                       NULL);
         let_signals_by(&target->signals);
         free(target->sandbox);
         free(target->context);

@@ -59,7 +59,7 @@ static int run(struct cli_request *request)
                 code = sandbox_open(request, &client);
         if (code)
                 return code;
-        sandbox_tell_lost(&client, request, request->positional[0]);
+        sandbox_print_lost(&client, request, request->positional[0]);
         questions_begin(&questions, request->positional[0]);
         code = request->json ? run_json(&cells, cells_params(&cells, request->code, request->code_size))
                              : cells_run(&cells, request->code, request->code_size, NULL);

@@ -76,7 +76,7 @@ static void print_nothing(const json_t *answer)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static int ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+static int request_for(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -85,17 +85,18 @@ static int ask(const struct cli_request *request, const char *method, json_t *pa
                 json_decref(params);
                 return code;
         }
-        sandbox_tell_lost(&client, request, request->positional[0]);
-        code = sandbox_ask(&client, method, params, ret);
+        sandbox_print_lost(&client, request, request->positional[0]);
+        code = sandbox_request(&client, method, params, ret);
         daemon_close(&client);
         return code;
 }
 
 /* Send one request and print the whole answer. params is stolen. */
-static int ask_one(struct cli_request *request, const char *method, json_t *params, void (*print)(const json_t *answer))
+static int request_for_each(struct cli_request *request, const char *method, json_t *params,
+                            void (*print)(const json_t *answer))
 {
         json_t *answer = NULL;
-        int code = ask(request, method, params, &answer);
+        int code = request_for(request, method, params, &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
@@ -106,11 +107,11 @@ static int ask_one(struct cli_request *request, const char *method, json_t *para
 }
 
 /* The same for an answer that holds rows under a name. */
-static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
-                    void (*print)(const json_t *row))
+static int request_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
+                        void (*print)(const json_t *row))
 {
         json_t *answer = NULL;
-        int code = ask(request, method, params, &answer);
+        int code = request_for(request, method, params, &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, name), request->json, print);
@@ -130,7 +131,7 @@ static int check_name(const struct cli_request *request)
                        name, box, name, name);
 }
 
-static int ask_create(struct cli_request *request)
+static int request_create(struct cli_request *request)
 {
         json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context",
                                    request->positional[1], "language", request->sandbox.language, "cwd",
@@ -141,39 +142,39 @@ static int ask_create(struct cli_request *request)
                 json_object_set_new(params, "forkable", json_true());
         if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
                 json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
-        return ask_one(request, "context.create", params, print_context_name);
+        return request_for_each(request, "context.create", params, print_context_name);
 }
 
 static int create(struct cli_request *request)
 {
         int code = check_name(request);
 
-        return code ? code : ask_create(request);
+        return code ? code : request_create(request);
 }
 
 static int list(struct cli_request *request)
 {
-        return ask_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
+        return request_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
 }
 
 static int get(struct cli_request *request)
 {
-        return ask_one(request, "context.get", context_params(request), print_context);
+        return request_for_each(request, "context.get", context_params(request), print_context);
 }
 
 static int restart(struct cli_request *request)
 {
-        return ask_one(request, "context.restart", context_params(request), print_nothing);
+        return request_for_each(request, "context.restart", context_params(request), print_nothing);
 }
 
 static int interrupt(struct cli_request *request)
 {
-        return ask_one(request, "context.interrupt", context_params(request), print_nothing);
+        return request_for_each(request, "context.interrupt", context_params(request), print_nothing);
 }
 
 static int describe(struct cli_request *request)
 {
-        return ask_rows(request, "context.describe", context_params(request), "variables", print_variable);
+        return request_rows(request, "context.describe", context_params(request), "variables", print_variable);
 }
 
 static int fork_context(struct cli_request *request)
@@ -184,7 +185,7 @@ static int fork_context(struct cli_request *request)
                 json_object_set_new(params, "count", json_integer((json_int_t)request->sandbox.count));
         if (params && request->sandbox.forkable)
                 json_object_set_new(params, "forkable", json_true());
-        return ask_rows(request, "context.fork", params, "contexts", print_context_name);
+        return request_rows(request, "context.fork", params, "contexts", print_context_name);
 }
 
 static json_t *checkpoint_params(const struct cli_request *request)
@@ -199,17 +200,17 @@ static int checkpoint(struct cli_request *request)
 
         if (params && request->sandbox.no_files)
                 json_object_set_new(params, "files", json_false());
-        return ask_one(request, "context.checkpoint", params, print_checkpoint_name);
+        return request_for_each(request, "context.checkpoint", params, print_checkpoint_name);
 }
 
 static int checkpoints(struct cli_request *request)
 {
-        return ask_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
+        return request_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
 }
 
 static int rollback(struct cli_request *request)
 {
-        return ask_one(request, "context.rollback", checkpoint_params(request), print_nothing);
+        return request_for_each(request, "context.rollback", checkpoint_params(request), print_nothing);
 }
 
 /* Try all names from that word on; params builds the request for each. */
@@ -221,9 +222,9 @@ static int each(struct cli_request *request, const char *method, int first,
 
         if (code)
                 return code;
-        sandbox_tell_lost(&client, request, request->positional[0]);
+        sandbox_print_lost(&client, request, request->positional[0]);
         for (int i = first; i < request->positional_count; i++) {
-                int bad = sandbox_ask(&client, method, params(request, request->positional[i]), NULL);
+                int bad = sandbox_request(&client, method, params(request, request->positional[i]), NULL);
 
                 code = bad ? bad : code;
         }

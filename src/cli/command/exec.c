@@ -143,8 +143,8 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
                 code = exit_code(ended);
         /* No other client uses this process. */
         if (ended)
-                (void)sandbox_ask(client, "process.cleanup",
-                                  json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
+                (void)sandbox_request(client, "process.cleanup",
+                                      json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
         json_decref(ended);
         return code;
 }
@@ -153,7 +153,7 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
 static int run_process(struct cli_request *request, struct daemon_client *client, json_t *command)
 {
         json_t *started = NULL;
-        int code = sandbox_ask(client, "process.start", process_params(request, command), &started);
+        int code = sandbox_request(client, "process.start", process_params(request, command), &started);
 
         if (code == 0)
                 code = follow_process(request, client, sandbox_text(started, "process"));
@@ -193,10 +193,10 @@ static int take_up(struct cli_request *request, struct daemon_client *client)
         int code;
 
         terminal_size(&cols, &rows);
-        code = sandbox_ask(client, "process.resize",
-                           json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
-                                     "cols", (json_int_t)cols, "rows", (json_int_t)rows),
-                           NULL);
+        code = sandbox_request(client, "process.resize",
+                               json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
+                                         "cols", (json_int_t)cols, "rows", (json_int_t)rows),
+                               NULL);
         return code ? code : follow_process(request, client, process);
 }
 
@@ -236,8 +236,8 @@ static int start(struct cli_request *request)
                 return code;
         code = sandbox_session(&client, request);
         if (code == 0)
-                code = sandbox_ask(&client, "process.start", process_params(request, sandbox_command(request)),
-                                   &started);
+                code = sandbox_request(&client, "process.start", process_params(request, sandbox_command(request)),
+                                       &started);
         daemon_close(&client);
         if (code == 0 && request->json)
                 sandbox_print_json(started);

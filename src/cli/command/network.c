@@ -28,7 +28,7 @@ static void print_open(const json_t *port)
 static int list_ports(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "port.list", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "port.list", sandbox_params(request), &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
@@ -45,7 +45,7 @@ static int expose(struct cli_request *request)
         json_t *params = json_pack("{s:s, s:I, s:s*}", "sandbox", request->positional[0], "port",
                                    (json_int_t)request->sandbox.expose, "name", request->sandbox.word);
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "port.expose", params, &answer);
+        int code = sandbox_request_once(request, "port.expose", params, &answer);
         const char *url = sandbox_text(answer, "url");
 
         if (code == 0 && request->json)
@@ -60,7 +60,7 @@ static int unexpose(struct cli_request *request)
 {
         json_t *answer = NULL, *params = json_pack("{s:s, s:I}", "sandbox", request->positional[0], "port",
                                                    (json_int_t)request->sandbox.unexpose);
-        int code = sandbox_ask_once(request, "port.unexpose", params, &answer);
+        int code = sandbox_request_once(request, "port.unexpose", params, &answer);
         int was = json_is_true(json_object_get(answer, "exposed"));
 
         if (code == 0 && request->json)
@@ -127,7 +127,7 @@ static void print_decision(const json_t *of)
 static int print_log(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "network.log", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "network.log", sandbox_params(request), &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, "decisions"), request->json, print_decision);
@@ -151,7 +151,7 @@ static int net(struct cli_request *request)
         }
         if (policy)
                 json_object_set_new(params, "network", policy);
-        code = sandbox_ask_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
+        code = sandbox_request_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
         if (code == 0)
                 print_policy(sandbox, request->json);
         json_decref(sandbox);

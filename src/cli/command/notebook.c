@@ -39,12 +39,12 @@ static void print_error(size_t number, const json_t *answer)
 
 /* -- a cell --------------------------------------------------------------------------------------------------- */
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
         struct run *run = data;
         struct cloche_err e = {0};
 
-        return notebook_outputs_take(&run->outputs, told, &e) < 0 ? sandbox_fail(&e) : 0;
+        return notebook_outputs_take(&run->outputs, message, &e) < 0 ? sandbox_fail(&e) : 0;
 }
 
 static int is_blank(const char *text, size_t size)
@@ -76,7 +76,7 @@ static int run_cell(struct run *run, size_t number, json_t *cell, const char *so
                               .timeout_ms = run->request->run.limits.wall_ms};
         struct follow follow = {.client = &run->client,
                                 .sandbox = run->target.sandbox,
-                                .on_event = tell,
+                                .on_event = on_event,
                                 .takes_output = 1,
                                 .data = run};
         json_t *params = cells_params(&cells, source, size), *answer = NULL;

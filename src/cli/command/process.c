@@ -44,7 +44,7 @@ static void print_row(const json_t *process)
 static int ps(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "process.list", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "process.list", sandbox_params(request), &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, "processes"), request->json, print_row);
@@ -54,12 +54,12 @@ static int ps(struct cli_request *request)
 
 /* -- logs ----------------------------------------------------------------------------------------------------- */
 
-static json_int_t number(const struct daemon_told *told, const char *stream, const char *what)
+static json_int_t number(const struct daemon_message *message, const char *stream, const char *what)
 {
         char name[40];
 
         snprintf(name, sizeof(name), "%s%s", stream, what);
-        return json_integer_value(json_object_get(told->body, name));
+        return json_integer_value(json_object_get(message->body, name));
 }
 
 /* Print one page of one stream. 1: more pages remain. */
@@ -67,25 +67,25 @@ static int print_page(struct daemon_client *client, const struct cli_request *re
                       json_int_t *offset, struct cloche_err *e)
 {
         json_t *params = process_params(request);
-        struct daemon_told told;
+        struct daemon_message message;
         const void *data;
         size_t size;
         int r;
 
         if (params)
                 json_object_update_new(params, json_pack("{s:I, s:i}", "offset", *offset, "limit", PAGE_BYTES));
-        r = daemon_call(client, "process.logs", params, NULL, 0, &told, e);
+        r = daemon_call(client, "process.logs", params, NULL, 0, &message, e);
         if (r < 0)
                 return r;
-        if (*offset == 0 && number(&told, stream, "Dropped") > 0)
-                cli_bad("%lld bytes of %s were not kept", (long long)number(&told, stream, "Dropped"), stream);
-        r = daemon_bytes(&told, json_object_get(told.body, stream), stream, &data, &size, e);
+        if (*offset == 0 && number(&message, stream, "Dropped") > 0)
+                cli_bad("%lld bytes of %s were not kept", (long long)number(&message, stream, "Dropped"), stream);
+        r = daemon_bytes(&message, json_object_get(message.body, stream), stream, &data, &size, e);
         if (r == 0 && fd_write_full(fd, data, size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "write output");
-        *offset = number(&told, stream, "Next");
+        *offset = number(&message, stream, "Next");
         if (r == 0)
-                r = size > 0 && *offset < number(&told, stream, "Total");
-        daemon_told_done(&told);
+                r = size > 0 && *offset < number(&message, stream, "Total");
+        daemon_message_done(&message);
         return r;
 }
 
@@ -109,7 +109,7 @@ static int follow(struct cli_request *request, struct daemon_client *client)
         json_int_t id;
         int code;
 
-        if (daemon_ask(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
+        if (daemon_request(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
                 return sandbox_fail(&e);
         code = follow_run(&f, id, &ended);
         json_decref(ended);
@@ -143,7 +143,7 @@ static int kill_process(struct cli_request *request)
 
         if (params && request->sandbox.signal)
                 json_object_set_new(params, "signal", json_string(request->sandbox.signal));
-        code = sandbox_ask_once(request, "process.kill", params, &process);
+        code = sandbox_request_once(request, "process.kill", params, &process);
         if (code == 0 && request->json)
                 sandbox_print_json(process);
         json_decref(process);

@@ -213,7 +213,7 @@ static int repl(struct cli_request *request)
         if (code)
                 return code;
         if (request->sandbox.sandbox)
-                sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
+                sandbox_print_lost(&r.client, request, request->sandbox.sandbox);
         code = cells_target_open(&r.target, &r.client, request->sandbox.sandbox, request->sandbox.context,
                                  request->positional[0]);
         if (code == 0)

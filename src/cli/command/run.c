@@ -16,7 +16,7 @@
 #define PATIENCE_MS 1000
 #define UNREAD (128 + SIGPIPE)
 
-static void tell(const cloche_result *result)
+static void print_result(const cloche_result *result)
 {
         char line[PIPE_BUF];
         int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
@@ -33,7 +33,7 @@ static int is_own_status(const cloche_result *result)
 }
 
 /* Print warnings, and connections that network rules refused. 1: output was lost. */
-static int tell_more(const struct cli_request *request, const cloche_result *result)
+static int print_notices(const struct cli_request *request, const cloche_result *result)
 {
         char *text = NULL;
         size_t size = 0;
@@ -64,9 +64,9 @@ static int report(struct cli_request *request, cloche_result *result)
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        bad |= tell_more(request, result);
+        bad |= print_notices(request, result);
         if (!is_quiet(result))
-                tell(result);
+                print_result(result);
         (void)print_at_once(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))
                 code = 1;
@@ -89,7 +89,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
         return code;
 }
 
-static void unlimited_unless_said(uint64_t *limit)
+static void unlimited_unless_given(uint64_t *limit)
 {
         *limit = *limit ? *limit : CLOCHE_UNLIMITED;
 }
@@ -123,8 +123,8 @@ static int prepare_terminal(struct cli_request *request)
         if (bad == 0)
                 bad = terminal_prepare(&request->terminal);
         terminal_size(&request->run.cols, &request->run.rows);
-        unlimited_unless_said(&request->run.limits.wall_ms);
-        unlimited_unless_said(&request->run.limits.cpu_ms);
+        unlimited_unless_given(&request->run.limits.wall_ms);
+        unlimited_unless_given(&request->run.limits.cpu_ms);
         return bad;
 }
 

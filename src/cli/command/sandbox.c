@@ -97,7 +97,7 @@ static int create(struct cli_request *request)
         int code = sandbox_check_network(request);
 
         if (code == 0)
-                code = sandbox_ask_once(request, "sandbox.create", said(request), &made);
+                code = sandbox_request_once(request, "sandbox.create", said(request), &made);
         if (code == 0 && request->json)
                 sandbox_print_json(made);
         else if (code == 0)
@@ -109,7 +109,7 @@ static int create(struct cli_request *request)
 static int list(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "sandbox.list", json_object(), &answer);
+        int code = sandbox_request_once(request, "sandbox.list", json_object(), &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
@@ -120,7 +120,7 @@ static int list(struct cli_request *request)
 static int get(struct cli_request *request)
 {
         json_t *sandbox = NULL;
-        int code = sandbox_ask_once(request, "sandbox.get", sandbox_params(request), &sandbox);
+        int code = sandbox_request_once(request, "sandbox.get", sandbox_params(request), &sandbox);
 
         if (code == 0)
                 print_one(sandbox, request->json);
@@ -137,7 +137,7 @@ static int set(struct cli_request *request)
                 json_decref(params);
                 return cli_bad("expected what is to be changed (cloche help sandbox set lists it)");
         }
-        code = sandbox_ask_once(request, "sandbox.update", params, &sandbox);
+        code = sandbox_request_once(request, "sandbox.update", params, &sandbox);
         if (code == 0 && request->json)
                 sandbox_print_json(sandbox);
         json_decref(sandbox);
@@ -153,7 +153,7 @@ static int each(struct cli_request *request, const char *method)
         if (code)
                 return code;
         for (int i = 0; i < request->positional_count; i++) {
-                int bad = sandbox_ask(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
+                int bad = sandbox_request(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
 
                 code = bad ? bad : code;
         }

@@ -73,16 +73,16 @@ static void give_up(int number)
 static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows,
                        const char *name, const char *about, const char *typed)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         struct cloche_err e;
         const json_t *row;
         size_t i;
 
-        if (daemon_call(client, method, params, NULL, 0, &told, &e) < 0)
+        if (daemon_call(client, method, params, NULL, 0, &message, &e) < 0)
                 return;
-        json_array_foreach (json_object_get(told.body, rows), i, row)
+        json_array_foreach (json_object_get(message.body, rows), i, row)
                 offer(sandbox_text(row, name), strlen(sandbox_text(row, name)), typed, sandbox_text(row, about));
-        daemon_told_done(&told);
+        daemon_message_done(&message);
 }
 
 /* Uses a short timeout: the user is typing. */
@@ -118,14 +118,14 @@ static void offer_sandboxes(const char *typed)
 /* A request for contexts would create or start a sandbox, so only running ones are queried. */
 static int is_running(struct daemon_client *client, const char *sandbox)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         struct cloche_err e;
         int runs;
 
-        if (daemon_call(client, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &e) < 0)
+        if (daemon_call(client, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &message, &e) < 0)
                 return 0;
-        runs = strcmp(sandbox_text(told.body, "state"), "running") == 0;
-        daemon_told_done(&told);
+        runs = strcmp(sandbox_text(message.body, "state"), "running") == 0;
+        daemon_message_done(&message);
         return runs;
 }
 

@@ -28,7 +28,7 @@ struct cli_request {
         char *texts[CLI_TEXTS_MAX]; /* values read from files, owned */
         size_t text_count;
         json_t *languages; /* NULL: not fetched */
-        struct mounts_said mounts;
+        struct mounts_options mounts;
         const char *prefix;       /* the name of a stored prefix */
         struct terminal terminal; /* for -t */
         int force, cold;

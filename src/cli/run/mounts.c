@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int make(struct mounts_said *mounts)
+static int make(struct mounts_options *mounts)
 {
         if (!mounts->object)
                 mounts->object = json_pack("{s:{}, s:{s:[]}}", "dirs", "permissions", "rules");
@@ -90,7 +90,7 @@ static int split(const char *value, char **ret_target, char **ret_source, char *
         return 0;
 }
 
-int mounts_add(struct mounts_said *mounts, const char *value)
+int mounts_add(struct mounts_options *mounts, const char *value)
 {
         char *target = NULL, *source = NULL, *rules = NULL, *path = NULL;
         json_t *dir = NULL, *file = NULL, *dirs;
@@ -131,7 +131,7 @@ static int add_action(json_t *rule, const char *word, size_t size)
         return json_array_append_new(json_object_get(rule, is_denied ? "deny" : "allow"), action);
 }
 
-int mounts_add_rule(struct mounts_said *mounts, const char *value)
+int mounts_add_rule(struct mounts_options *mounts, const char *value)
 {
         const char *equals = strrchr(value, '=');
         json_t *rule = NULL;
@@ -157,7 +157,7 @@ int mounts_add_rule(struct mounts_said *mounts, const char *value)
         return bad;
 }
 
-int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option,
+int mounts_set(struct mounts_options *mounts, const char *section, const char *member, const char *option,
                const char *value)
 {
         json_t *at;
@@ -192,7 +192,7 @@ static void prepend_rules(json_t *object)
         }
 }
 
-int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run)
+int mounts_bind(struct mounts_options *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run)
 {
         if (!mounts->object)
                 return 0;
@@ -208,7 +208,7 @@ int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine
         return 0;
 }
 
-void mounts_done(struct mounts_said *mounts)
+void mounts_done(struct mounts_options *mounts)
 {
         json_decref(mounts->object);
         for (size_t i = 0; i < MOUNTS_MAX; i++)

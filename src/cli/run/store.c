@@ -216,7 +216,7 @@ void store_done(struct stored *stored)
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
 
-static json_t *limits_said(const struct cloche_limits *limits)
+static json_t *limits_given(const struct cloche_limits *limits)
 {
         json_t *said = json_object();
 
@@ -249,7 +249,7 @@ static char *head_of(const struct cloche_prefix_options *prefix)
                                                        "bytes", (json_int_t)size_of(&prefix->files[i])));
         head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language,
                          "filename", prefix->filename, "build", prefix->build, "codeBytes",
-                         (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
+                         (json_int_t)prefix->code_size, "limits", limits_given(&prefix->limits), "files", files);
         text = head && json_array_size(files) == prefix->file_count ? json_dumps(head, JSON_COMPACT) : NULL;
         json_decref(head);
         return text;

@@ -29,22 +29,22 @@ struct out {
 static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name,
                        struct cloche_err *e)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         const void *data;
         size_t size;
-        int r = copy_ask(copy, "file.read", inside,
-                         json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0,
-                         &told, e);
+        int r = copy_request(copy, "file.read", inside,
+                             json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0,
+                             &message, e);
 
         if (r < 0)
                 return r;
-        r = daemon_bytes(&told, json_object_get(told.body, "content"), "content", &data, &size, e);
+        r = daemon_bytes(&message, json_object_get(message.body, "content"), "content", &data, &size, e);
         if (r == 0 && (r = fd_write_full(fd, data, size)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, -r, "cannot write '%s'", name);
         *offset += r == 0 ? size : 0;
         if (r == 0)
-                r = size > 0 && *offset < (uint64_t)json_integer_value(json_object_get(told.body, "total"));
-        daemon_told_done(&told);
+                r = size > 0 && *offset < (uint64_t)json_integer_value(json_object_get(message.body, "total"));
+        daemon_message_done(&message);
         return r;
 }
 
@@ -245,14 +245,14 @@ static int fetch_page(const struct out *out, const char *after, char **ret_next,
         json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after",
                                  after),
                *page = NULL, *entry;
-        struct daemon_told told;
+        struct daemon_message message;
         size_t i;
-        int r = copy_ask(out->copy, "file.list", out->inside, more, NULL, 0, &told, e);
+        int r = copy_request(out->copy, "file.list", out->inside, more, NULL, 0, &message, e);
 
         if (r < 0)
                 return r;
-        r = daemon_text_form(&told, &page, e);
-        daemon_told_done(&told);
+        r = daemon_text_form(&message, &page, e);
+        daemon_message_done(&message);
         json_array_foreach (json_object_get(page, "entries"), i, entry) {
                 struct cloche_err passed = {0};
 

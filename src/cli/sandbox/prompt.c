@@ -197,7 +197,8 @@ static void set_up(struct prompt *p)
 }
 
 struct prompt *prompt_new(const char *file,
-                          int (*ask)(void *data, const char *line, size_t size, struct prompt_matches *ret), void *data)
+                          int (*find_matches)(void *data, const char *line, size_t size, struct prompt_matches *ret),
+                          void *data)
 {
         struct prompt *p = calloc(1, sizeof(*p));
 
@@ -206,7 +207,7 @@ struct prompt *prompt_new(const char *file,
         /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = ask,
+        *p = (struct prompt){.complete = complete,
                              .data = data,
                              .file = file ? strdup(file) : NULL,
                              .signal_fd = signals_open()};

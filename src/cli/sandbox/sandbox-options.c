@@ -114,52 +114,52 @@ static const char *what_of(const char *method)
         return "waiting for the daemon";
 }
 
-int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
+int sandbox_request(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
 {
         struct cloche_err e = {0};
-        struct daemon_told told = {0};
+        struct daemon_message message = {0};
         int r;
 
         progress_begin(what_of(method));
-        r = daemon_call(c, method, params, NULL, 0, &told, &e);
+        r = daemon_call(c, method, params, NULL, 0, &message, &e);
         progress_end();
         if (r == 0 && ret)
-                r = daemon_text_form(&told, ret, &e);
-        daemon_told_done(&told);
+                r = daemon_text_form(&message, ret, &e);
+        daemon_message_done(&message);
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
+void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
 {
         struct cloche_err ignored = {0};
-        struct daemon_told told = {0};
+        struct daemon_message message = {0};
         const json_t *lost;
 
         if (request->json ||
-            daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
+            daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &message, &ignored) < 0)
                 return;
-        lost = json_object_get(told.body, "lost");
+        lost = json_object_get(message.body, "lost");
         if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
                 cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without "
                         "saving it (printed once)",
                         sandbox, sandbox_text(lost, "from"), sandbox_text(lost, "to"));
-        daemon_told_done(&told);
+        daemon_message_done(&message);
 }
 
 int sandbox_session(struct daemon_client *c, const struct cli_request *request)
 {
         json_t *params = sandbox_params(request);
 
-        sandbox_tell_lost(c, request, request->positional[0]);
+        sandbox_print_lost(c, request, request->positional[0]);
         if (!request->sandbox.session) {
                 json_decref(params);
                 return 0;
         }
         json_object_set_new(params, "session", json_string(request->sandbox.session));
-        return sandbox_ask(c, "session.create", params, NULL);
+        return sandbox_request(c, "session.create", params, NULL);
 }
 
-int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+int sandbox_request_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -168,7 +168,7 @@ int sandbox_ask_once(const struct cli_request *request, const char *method, json
                 json_decref(params);
                 return code;
         }
-        code = sandbox_ask(&client, method, params, ret);
+        code = sandbox_request(&client, method, params, ret);
         daemon_close(&client);
         return code;
 }

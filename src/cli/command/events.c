@@ -120,25 +120,25 @@ static void print_event(const char *event, const json_t *about)
         putchar('\n');
 }
 
-struct teller {
+struct event_printer {
         int json;
         void (*print)(const char *event, const json_t *about);
 };
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
-        const struct teller *teller = data;
+        const struct event_printer *event_printer = data;
         struct cloche_err e = {0};
         json_t *about, *line;
 
-        if (daemon_text_form(told, &about, &e) < 0)
+        if (daemon_text_form(message, &about, &e) < 0)
                 return sandbox_fail(&e);
-        if (teller->json) {
-                line = json_pack("{s:s, s:O}", "event", told->event, "about", about);
+        if (event_printer->json) {
+                line = json_pack("{s:s, s:O}", "event", message->event, "about", about);
                 sandbox_print_json(line);
                 json_decref(line);
         } else {
-                teller->print(told->event, about);
+                event_printer->print(message->event, about);
         }
         json_decref(about);
         if (fflush(stdout) == 0 && !ferror(stdout))
@@ -148,8 +148,8 @@ static int tell(void *data, const struct daemon_told *told)
 
 static int watch(struct cli_request *request)
 {
-        struct teller teller = {request->json, print_change};
-        struct follow f = {.on_event = tell, .data = &teller};
+        struct event_printer event_printer = {request->json, print_change};
+        struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
         json_t *params = json_pack("{s:s, s:s}", "sandbox", request->positional[0], "path", request->positional[1]);
         int code = follow_once(request, &f, "file.watch", params, &ended);
@@ -160,8 +160,8 @@ static int watch(struct cli_request *request)
 
 static int events(struct cli_request *request)
 {
-        struct teller teller = {request->json, print_event};
-        struct follow f = {.on_event = tell, .data = &teller};
+        struct event_printer event_printer = {request->json, print_event};
+        struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
         int code = follow_once(request, &f, "sandbox.events", sandbox_params(request), &ended);
 
@@ -170,7 +170,7 @@ static int events(struct cli_request *request)
 }
 
 static const struct cli_option *const git_tables[] = {options_git, options_timeout, options_json, options_daemon, NULL};
-static const struct cli_option *const tell_tables[] = {options_json, options_daemon, NULL};
+static const struct cli_option *const event_tables[] = {options_json, options_daemon, NULL};
 
 const struct cli_command command_git = {
         .tables = git_tables,
@@ -181,7 +181,7 @@ const struct cli_command command_git = {
 };
 
 const struct cli_command command_watch = {
-        .tables = tell_tables,
+        .tables = event_tables,
         .run = watch,
         .expected = "a sandbox and a path",
         .positional_min = 2,
@@ -189,7 +189,7 @@ const struct cli_command command_watch = {
 };
 
 const struct cli_command command_events = {
-        .tables = tell_tables,
+        .tables = event_tables,
         .run = events,
         .expected = "a sandbox",
         .positional_min = 1,
