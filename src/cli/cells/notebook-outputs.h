@@ -15,7 +15,7 @@ struct notebook_outputs {
         struct buf printed;
 };
 
-void notebook_outputs_begin(struct notebook_outputs *o);
+void notebook_outputs_init(struct notebook_outputs *o);
 void notebook_outputs_done(struct notebook_outputs *o);
 
 /* Start a cell; its old outputs are removed. */

@@ -110,7 +110,7 @@ void notebook_done(struct notebook *n)
 int notebook_language(const struct notebook *n, const char **ret)
 {
         static const struct {
-                const char *said, *is;
+                const char *written, *is;
         } rows[] = {
                 {"python", "python"},
                 {"python3", "python"},
@@ -127,24 +127,24 @@ int notebook_language(const struct notebook *n, const char **ret)
         };
         const json_t *metadata = json_object_get(n->root, "metadata"),
                      *kernel = json_object_get(metadata, "kernelspec");
-        const json_t *said = json_object_get(kernel, "language");
+        const json_t *written = json_object_get(kernel, "language");
 
-        if (!json_is_string(said))
-                said = json_object_get(json_object_get(metadata, "language_info"), "name");
-        if (!json_is_string(said))
-                said = json_object_get(kernel, "name");
-        if (!json_is_string(said))
+        if (!json_is_string(written))
+                written = json_object_get(json_object_get(metadata, "language_info"), "name");
+        if (!json_is_string(written))
+                written = json_object_get(kernel, "name");
+        if (!json_is_string(written))
                 return cli_bad("%s: metadata: neither kernelspec nor language_info says its language (--language "
                                "LANGUAGE does)",
                                n->path);
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (strcasecmp(rows[i].said, json_string_value(said)) == 0) {
+                if (strcasecmp(rows[i].written, json_string_value(written)) == 0) {
                         *ret = rows[i].is;
                         return 0;
                 }
         return cli_bad("%s: metadata: its language '%.60s' is none of python, javascript, typescript, bash, ruby, php "
                        "(--language LANGUAGE says another)",
-                       n->path, json_string_value(said));
+                       n->path, json_string_value(written));
 }
 
 int notebook_is_code(const json_t *cell)

@@ -11,14 +11,14 @@
 #define OPEN_MAX 1000
 #define PIECE_BYTES 65536
 
-void questions_begin(struct questions *q, const char *sandbox)
+void questions_init(struct questions *q, const char *sandbox)
 {
         *q = (struct questions){.sandbox = sandbox, .typed = BUF_INIT(LINE_BYTES_MAX + PIECE_BYTES)};
 }
 
 void questions_done(struct questions *q)
 {
-        questions_forget(q);
+        questions_drop(q);
         json_decref(q->open);
         buf_done(&q->typed);
 }
@@ -28,7 +28,7 @@ int questions_are_open(const struct questions *q)
         return json_array_size(q->open) > 0;
 }
 
-void questions_forget(struct questions *q)
+void questions_drop(struct questions *q)
 {
         terminal_restore(&q->terminal);
         json_array_clear(q->open);

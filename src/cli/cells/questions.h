@@ -14,7 +14,7 @@ struct questions {
         struct terminal terminal; /* while a password is typed */
 };
 
-void questions_begin(struct questions *q, const char *sandbox);
+void questions_init(struct questions *q, const char *sandbox);
 void questions_done(struct questions *q);
 
 int questions_are_open(const struct questions *q);
@@ -25,6 +25,6 @@ CLOCHE_MUST_CHECK int questions_take(struct questions *q, const json_t *about, s
 CLOCHE_MUST_CHECK int questions_read(struct questions *q, struct output_queue *out, struct daemon_client *client,
                                      struct cloche_err *e);
 /* The cell has ended: drop its requests. */
-void questions_forget(struct questions *q);
+void questions_drop(struct questions *q);
 
 #endif

@@ -127,7 +127,7 @@ static const struct cli_option *const tables[] = {
         options_files, options_mounts, options_run_network, options_limits, options_box,  NULL,
 };
 
-const struct cli_command command_call = {
+const struct cli_handler command_call = {
         .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",

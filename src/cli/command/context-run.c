@@ -8,15 +8,15 @@
 /* Checks that need no daemon. */
 static int check(const struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (said->context && said->language)
+        if (options->context && options->language)
                 return cli_bad("--language is for the default contexts: one that --context names has its own");
-        if (request->json && said->input)
+        if (request->json && options->input)
                 return cli_bad("--json is for code without -i");
-        if (request->json && said->displays)
+        if (request->json && options->displays)
                 return cli_bad("--save-displays: with --json they are in the answer");
-        if (said->input && request->is_code_stdin)
+        if (options->input && request->is_code_stdin)
                 return cli_bad("-i: standard input is the code already");
         return 0;
 }
@@ -60,7 +60,7 @@ static int run(struct cli_request *request)
         if (code)
                 return code;
         sandbox_print_lost(&client, request, request->positional[0]);
-        questions_begin(&questions, request->positional[0]);
+        questions_init(&questions, request->positional[0]);
         code = request->json ? run_json(&cells, cells_params(&cells, request->code, request->code_size))
                              : cells_run(&cells, request->code, request->code_size, NULL);
         questions_done(&questions);
@@ -73,7 +73,7 @@ static const struct cli_option *const tables[] = {
         options_displays, options_json,    options_daemon,   NULL,
 };
 
-const struct cli_command command_context_run = {
+const struct cli_handler command_context_run = {
         .tables = tables,
         .run = run,
         .expected = "a sandbox",

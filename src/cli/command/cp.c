@@ -114,7 +114,7 @@ int copy_stat(struct copy *copy, const char *inside, json_t **ret, struct cloche
         return 0;
 }
 
-void copy_passed_over(struct copy *copy, const struct cloche_err *e)
+void copy_skip(struct copy *copy, const struct cloche_err *e)
 {
         int code = sandbox_fail(e);
 
@@ -155,7 +155,7 @@ static int cp(struct cli_request *request)
         if (code)
                 return code;
         sandbox_print_lost(&copy.client, request, copy.sandbox);
-        progress_begin("copying");
+        progress_start("copying");
         code = from ? cli_copy_out(&copy, from, target) : cli_copy_in(&copy, source, to);
         progress_end();
         daemon_close(&copy.client);
@@ -166,7 +166,7 @@ static int cp(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_standard, options_daemon, NULL};
 
-const struct cli_command command_cp = {
+const struct cli_handler command_cp = {
         .tables = tables,
         .run = cp,
         .expected = "a source and a target",

@@ -142,14 +142,14 @@ static int end_listener(int fd, struct cloche_err *e)
 }
 
 /* 1: *ret_fd is a connection to the daemon; 0: none. */
-static int find_to_stop(const char *said, int *ret_fd, struct cloche_err *e)
+static int find_to_stop(const char *socket, int *ret_fd, struct cloche_err *e)
 {
         char path[DAEMON_SOCKET_BYTES];
         int r;
 
-        if (!daemon_is_named(said))
+        if (!daemon_is_named(socket))
                 return daemon_find_own(path, ret_fd, e);
-        r = daemon_locate(said, LOCATE_ONLY, path, e);
+        r = daemon_locate(socket, LOCATE_ONLY, path, e);
         if (r == 1)
                 *ret_fd = daemon_connect(path, e);
         return r == 1 && *ret_fd < 0 ? -(int)e->code : r;
@@ -174,6 +174,6 @@ static const struct cli_option *const stop_tables[] = {options_socket, NULL};
 static const struct cli_option *const no_tables[] = {NULL};
 static const struct cli_option *const status_tables[] = {options_json, options_socket, NULL};
 
-const struct cli_command command_daemon_start = {.tables = no_tables, .run = start};
-const struct cli_command command_daemon_status = {.tables = status_tables, .run = status};
-const struct cli_command command_daemon_stop = {.tables = stop_tables, .run = stop};
+const struct cli_handler command_daemon_start = {.tables = no_tables, .run = start};
+const struct cli_handler command_daemon_status = {.tables = status_tables, .run = status};
+const struct cli_handler command_daemon_stop = {.tables = stop_tables, .run = stop};

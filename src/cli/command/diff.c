@@ -344,7 +344,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_diff, options_json, NULL};
 
-const struct cli_command command_diff = {
+const struct cli_handler command_diff = {
         .tables = tables,
         .run = run,
         .positional_max = 1,

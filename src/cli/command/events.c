@@ -43,14 +43,14 @@ static int read_password(const char *path, char ret[PASSWORD_BYTES])
 
 static json_t *git_params(const struct cli_request *request, const char *password)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
         const char *const *words = request->positional;
         json_t *params = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*}", "sandbox", words[0], "url", words[1],
-                                   "dir", words[2], "branch", said->branch, "username", said->username, "password",
-                                   password, "session", said->session);
+                                   "dir", words[2], "branch", options->branch, "username", options->username,
+                                   "password", password, "session", options->session);
 
-        if (params && said->depth)
-                json_object_set_new(params, "depth", json_integer((json_int_t)said->depth));
+        if (params && options->depth)
+                json_object_set_new(params, "depth", json_integer((json_int_t)options->depth));
         if (params && request->run.limits.wall_ms)
                 json_object_set_new(params, "timeoutMs",
                                     json_integer(request->run.limits.wall_ms == CLOCHE_UNLIMITED
@@ -172,7 +172,7 @@ static int events(struct cli_request *request)
 static const struct cli_option *const git_tables[] = {options_git, options_timeout, options_json, options_daemon, NULL};
 static const struct cli_option *const event_tables[] = {options_json, options_daemon, NULL};
 
-const struct cli_command command_git = {
+const struct cli_handler command_git = {
         .tables = git_tables,
         .run = git,
         .expected = "a sandbox and a URL",
@@ -180,7 +180,7 @@ const struct cli_command command_git = {
         .positional_max = 3,
 };
 
-const struct cli_command command_watch = {
+const struct cli_handler command_watch = {
         .tables = event_tables,
         .run = watch,
         .expected = "a sandbox and a path",
@@ -188,7 +188,7 @@ const struct cli_command command_watch = {
         .positional_max = 2,
 };
 
-const struct cli_command command_events = {
+const struct cli_handler command_events = {
         .tables = event_tables,
         .run = events,
         .expected = "a sandbox",

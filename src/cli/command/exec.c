@@ -256,7 +256,7 @@ static const struct cli_option *const start_tables[] = {
 static const struct cli_option *const shell_tables[] = {options_session, options_env,    options_timeout,
                                                         options_attach,  options_daemon, NULL};
 
-const struct cli_command command_exec = {
+const struct cli_handler command_exec = {
         .tables = exec_tables,
         .run = exec,
         .expected = "a sandbox",
@@ -265,7 +265,7 @@ const struct cli_command command_exec = {
         .takes_rest = 1,
 };
 
-const struct cli_command command_start = {
+const struct cli_handler command_start = {
         .tables = start_tables,
         .run = start,
         .expected = "a sandbox",
@@ -274,7 +274,7 @@ const struct cli_command command_start = {
         .takes_rest = 1,
 };
 
-const struct cli_command command_shell = {
+const struct cli_handler command_shell = {
         .tables = shell_tables,
         .run = shell,
         .expected = "a sandbox",

@@ -74,13 +74,13 @@ static int unexpose(struct cli_request *request)
 
 static int ports(struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (said->expose && said->unexpose)
+        if (options->expose && options->unexpose)
                 return cli_bad("--expose and --unexpose are two requests");
-        if (said->word && !said->expose)
+        if (options->word && !options->expose)
                 return cli_bad("--name: expected --expose PORT");
-        return said->expose ? expose(request) : said->unexpose ? unexpose(request) : list_ports(request);
+        return options->expose ? expose(request) : options->unexpose ? unexpose(request) : list_ports(request);
 }
 
 /* -- net ------------------------------------------------------------------------------------------------------ */
@@ -161,7 +161,7 @@ static int net(struct cli_request *request)
 static const struct cli_option *const ports_tables[] = {options_ports, options_json, options_daemon, NULL};
 static const struct cli_option *const net_tables[] = {options_network, options_json, options_daemon, NULL};
 
-const struct cli_command command_ports = {
+const struct cli_handler command_ports = {
         .tables = ports_tables,
         .run = ports,
         .expected = "a sandbox",
@@ -169,7 +169,7 @@ const struct cli_command command_ports = {
         .positional_max = 1,
 };
 
-const struct cli_command command_net = {
+const struct cli_handler command_net = {
         .tables = net_tables,
         .run = net,
         .expected = "a sandbox",

@@ -131,15 +131,15 @@ static int run_cells(struct run *run)
 
 static void print_outcome(const struct run *run, const char *path, int code)
 {
-        json_t *said;
+        json_t *summary;
 
         if (!run->request->json)
                 return;
-        said = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells",
-                         (json_int_t)json_array_size(run->notebook.cells), "failed", (json_int_t)run->failed,
-                         "exitCode", code);
-        sandbox_print_json(said);
-        json_decref(said);
+        summary = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells",
+                            (json_int_t)json_array_size(run->notebook.cells), "failed", (json_int_t)run->failed,
+                            "exitCode", code);
+        sandbox_print_json(summary);
+        json_decref(summary);
 }
 
 /* Write the outputs so far, whether the cells succeeded or not. */
@@ -159,7 +159,7 @@ static int run_notebook(struct run *run, const char *language)
 
         if (code)
                 return code;
-        notebook_outputs_begin(&run->outputs);
+        notebook_outputs_init(&run->outputs);
         code = cells_target_open(&run->target, &run->client, run->request->sandbox.sandbox, NULL, language);
         if (code == 0)
                 code = run_and_write(run);
@@ -190,7 +190,7 @@ static const struct cli_option *const tables[] = {
         options_notebook, options_choice, options_language, options_cell_timeout, options_json, options_daemon, NULL,
 };
 
-const struct cli_command command_notebook_run = {
+const struct cli_handler command_notebook_run = {
         .tables = tables,
         .run = notebook_run,
         .expected = "a notebook",

@@ -137,7 +137,7 @@ static const struct cli_option *const create_tables[] = {
 static const struct cli_option *const list_tables[] = {options_json, NULL};
 static const struct cli_option *const drop_tables[] = {NULL};
 
-const struct cli_command command_prefix_create = {
+const struct cli_handler command_prefix_create = {
         .tables = create_tables,
         .run = create,
         .expected = "a name and a language, or a file of one",
@@ -147,12 +147,12 @@ const struct cli_command command_prefix_create = {
         .language_word = 2,
 };
 
-const struct cli_command command_prefix_list = {
+const struct cli_handler command_prefix_list = {
         .tables = list_tables,
         .run = list,
 };
 
-const struct cli_command command_prefix_drop = {
+const struct cli_handler command_prefix_drop = {
         .tables = drop_tables,
         .run = drop,
         .expected = "a name",

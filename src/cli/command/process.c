@@ -154,7 +154,7 @@ static const struct cli_option *const ps_tables[] = {options_json, options_daemo
 static const struct cli_option *const logs_tables[] = {options_follow, options_daemon, NULL};
 static const struct cli_option *const kill_tables[] = {options_signal, options_json, options_daemon, NULL};
 
-const struct cli_command command_ps = {
+const struct cli_handler command_ps = {
         .tables = ps_tables,
         .run = ps,
         .expected = "a sandbox",
@@ -162,7 +162,7 @@ const struct cli_command command_ps = {
         .positional_max = 1,
 };
 
-const struct cli_command command_logs = {
+const struct cli_handler command_logs = {
         .tables = logs_tables,
         .run = logs,
         .expected = "a sandbox and a process",
@@ -170,7 +170,7 @@ const struct cli_command command_logs = {
         .positional_max = 2,
 };
 
-const struct cli_command command_kill = {
+const struct cli_handler command_kill = {
         .tables = kill_tables,
         .run = kill_process,
         .expected = "a sandbox and a process",

@@ -187,7 +187,7 @@ static int work(struct repl *r, int is_terminal)
 {
         const char *directory = r->request->sandbox.displays;
 
-        questions_begin(&r->questions, r->target.sandbox);
+        questions_init(&r->questions, r->target.sandbox);
         r->cells = (struct cells){
                 .client = &r->client,
                 .sandbox = r->target.sandbox,
@@ -228,4 +228,4 @@ static int repl(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_choice,   options_prompt, options_cell_timeout,
                                                   options_displays, options_daemon, NULL};
 
-const struct cli_command command_repl = {.tables = tables, .run = repl, .positional_max = 1};
+const struct cli_handler command_repl = {.tables = tables, .run = repl, .positional_max = 1};

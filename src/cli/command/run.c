@@ -150,7 +150,7 @@ static const struct cli_option *const tables[] = {
         options_run_network, options_prefix, options_limits,   options_box,   NULL,
 };
 
-const struct cli_command command_run = {
+const struct cli_handler command_run = {
         .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",

@@ -79,9 +79,9 @@ static void print_row(const json_t *of)
 /* -- commands ------------------------------------------------------------------------------------------------- */
 
 /* The parameters given by options. */
-static json_t *said(const struct cli_request *request)
+static json_t *given_params(const struct cli_request *request)
 {
-        const struct sandbox_words *words = &request->sandbox;
+        const struct sandbox_options *words = &request->sandbox;
         json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits",
                                    sandbox_limits(request), "env", sandbox_env(request), "network",
                                    sandbox_network(request), "labels", words->labels);
@@ -97,7 +97,7 @@ static int create(struct cli_request *request)
         int code = sandbox_check_network(request);
 
         if (code == 0)
-                code = sandbox_request_once(request, "sandbox.create", said(request), &made);
+                code = sandbox_request_once(request, "sandbox.create", given_params(request), &made);
         if (code == 0 && request->json)
                 sandbox_print_json(made);
         else if (code == 0)
@@ -130,7 +130,7 @@ static int get(struct cli_request *request)
 
 static int set(struct cli_request *request)
 {
-        json_t *params = said(request), *sandbox = NULL;
+        json_t *params = given_params(request), *sandbox = NULL;
         int code;
 
         if (json_object_size(params) == 1) {
@@ -183,37 +183,37 @@ static const struct cli_option *const create_tables[] = {
 static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
 
-const struct cli_command command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
-const struct cli_command command_sandbox_ls = {.tables = show_tables, .run = list};
-const struct cli_command command_sandbox_get = {
+const struct cli_handler command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
+const struct cli_handler command_sandbox_ls = {.tables = show_tables, .run = list};
+const struct cli_handler command_sandbox_get = {
         .tables = show_tables,
         .run = get,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
-const struct cli_command command_sandbox_set = {
+const struct cli_handler command_sandbox_set = {
         .tables = create_tables,
         .run = set,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
-const struct cli_command command_sandbox_stop = {
+const struct cli_handler command_sandbox_stop = {
         .tables = each_tables,
         .run = stop,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
-const struct cli_command command_sandbox_save = {
+const struct cli_handler command_sandbox_save = {
         .tables = each_tables,
         .run = save,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
-const struct cli_command command_sandbox_rm = {
+const struct cli_handler command_sandbox_rm = {
         .tables = each_tables,
         .run = drop,
         .expected = "sandboxes",

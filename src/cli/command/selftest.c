@@ -277,7 +277,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_json, options_box, NULL};
 
-const struct cli_command command_selftest = {
+const struct cli_handler command_selftest = {
         .tables = tables,
         .run = run,
 };

@@ -178,7 +178,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_sync, options_json, NULL};
 
-const struct cli_command command_sync = {
+const struct cli_handler command_sync = {
         .tables = tables,
         .run = run,
         .positional_max = 1,

@@ -81,7 +81,7 @@ int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, 
         catch_signals();
         if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
-        progress_begin("starting the engine");
+        progress_start("starting the engine");
         r = cloche_engine_new(&own, ret, e);
         progress_end();
         return r;
@@ -141,7 +141,7 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
         int r;
 
         session_end_by_signal(1);
-        progress_begin("running the set-up that runs are forked from");
+        progress_start("running the set-up that runs are forked from");
         r = cloche_prefix_new(engine, opt, ret, &failure, &e);
         progress_end();
         session_end_by_signal(0);

@@ -218,15 +218,15 @@ void store_done(struct stored *stored)
 
 static json_t *limits_given(const struct cloche_limits *limits)
 {
-        json_t *said = json_object();
+        json_t *object = json_object();
 
 #define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
         if (limits->field)                                  \
-                json_object_set_new(said, json,             \
+                json_object_set_new(object, json,           \
                                     json_integer(limits->field == CLOCHE_UNLIMITED ? 0 : (json_int_t)limits->field));
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
-        return said;
+        return object;
 }
 
 static size_t size_of(const struct cloche_file *file)

@@ -195,7 +195,7 @@ static void send_below(struct in *in, int dir_fd, const char *entry, const char 
         if (r == 0)
                 send_entry(in, dir_fd, entry, below_name, below_path);
         else
-                copy_passed_over(in->copy, &e);
+                copy_skip(in->copy, &e);
         free(below_name);
         free(below_path);
 }
@@ -259,7 +259,7 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
         else
                 r = send_opened(in, dir_fd, entry, name, path, 0, &e);
         if (r < 0)
-                copy_passed_over(in->copy, &e);
+                copy_skip(in->copy, &e);
 }
 
 /* -- the command ---------------------------------------------------------------------------------------------- */

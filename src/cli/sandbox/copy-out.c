@@ -259,7 +259,7 @@ static int fetch_page(const struct out *out, const char *after, char **ret_next,
                 if (copy_is_cancelled())
                         break;
                 if (fetch_entry(out, entry, &passed) < 0)
-                        copy_passed_over(out->copy, &passed);
+                        copy_skip(out->copy, &passed);
         }
         *ret_next = json_is_string(json_object_get(page, "next")) ? strdup(sandbox_text(page, "next")) : NULL;
         if (r == 0 && json_object_get(page, "next") && !*ret_next)

@@ -35,6 +35,6 @@ int copy_is_cancelled(void);
 /* Wait until fd is readable or the copy is cancelled. */
 void copy_wait(int fd);
 /* Report an error and continue; it counts for the exit code. */
-void copy_passed_over(struct copy *copy, const struct cloche_err *e);
+void copy_skip(struct copy *copy, const struct cloche_err *e);
 
 #endif

@@ -318,13 +318,13 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
                 return sandbox_fail(&e);
         f->id = id;
         if (f->waits_for)
-                progress_begin(f->waits_for);
+                progress_start(f->waits_for);
         f->signal_fd = signal_fd;
         output_queue_init(&f->out);
         r = loop(f, &e);
         progress_end();
         if (f->questions)
-                questions_forget(f->questions);
+                questions_drop(f->questions);
         output_queue_done(&f->out);
         *ret = f->result;
         sigprocmask(SIG_SETMASK, &before, NULL);

@@ -207,7 +207,7 @@ struct prompt *prompt_new(const char *file,
         /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = complete,
+        *p = (struct prompt){.complete = find_matches,
                              .data = data,
                              .file = file ? strdup(file) : NULL,
                              .signal_fd = signals_open()};

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sandbox_words_begin(struct sandbox_words *words)
+void sandbox_options_init(struct sandbox_options *words)
 {
         words->idle_ms = UINT64_MAX;
 }
 
-void sandbox_words_done(struct sandbox_words *words)
+void sandbox_options_done(struct sandbox_options *words)
 {
         json_decref(words->allow);
         json_decref(words->deny);
@@ -79,7 +79,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         struct cloche_err e = {0};
         int code, r;
 
-        progress_begin("starting the daemon");
+        progress_start("starting the daemon");
         r = open_found(request, ret, &e);
         progress_end();
         if (r < 0) {
@@ -120,7 +120,7 @@ int sandbox_request(struct daemon_client *c, const char *method, json_t *params,
         struct daemon_message message = {0};
         int r;
 
-        progress_begin(what_of(method));
+        progress_start(what_of(method));
         r = daemon_call(c, method, params, NULL, 0, &message, &e);
         progress_end();
         if (r == 0 && ret)
@@ -256,12 +256,12 @@ int sandbox_check_network(const struct cli_request *request)
 
 json_t *sandbox_network(const struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (!said->allow && !said->deny && !said->none)
+        if (!options->allow && !options->deny && !options->none)
                 return NULL;
-        return json_pack("{s:o, s:o}", "allow", said->allow ? json_incref(said->allow) : json_array(), "deny",
-                         said->deny ? json_incref(said->deny) : json_array());
+        return json_pack("{s:o, s:o}", "allow", options->allow ? json_incref(options->allow) : json_array(), "deny",
+                         options->deny ? json_incref(options->deny) : json_array());
 }
 
 /* 'it'\''s' */

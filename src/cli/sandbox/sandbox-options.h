@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-struct sandbox_words {
+struct sandbox_options {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
                 *password_file;                                       /* NULL: not given */
         const char *sandbox, *context, *language, *displays, *output; /* NULL: not given */
@@ -24,8 +24,8 @@ extern const struct cli_option options_choice[], options_context[], options_prom
         options_context_create[], options_cell[], options_displays[], options_fork[], options_checkpoint[],
         options_notebook[];
 
-void sandbox_words_begin(struct sandbox_words *words);
-void sandbox_words_done(struct sandbox_words *words);
+void sandbox_options_init(struct sandbox_options *words);
+void sandbox_options_done(struct sandbox_options *words);
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 

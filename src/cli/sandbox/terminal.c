@@ -20,9 +20,9 @@ int terminal_check(const char *command)
                        command);
 }
 
-static unsigned cells(unsigned said, unsigned otherwise)
+static unsigned cells(unsigned reported, unsigned otherwise)
 {
-        return said == 0 ? otherwise : said > SIZE_MAX_CELLS ? SIZE_MAX_CELLS : said;
+        return reported == 0 ? otherwise : reported > SIZE_MAX_CELLS ? SIZE_MAX_CELLS : reported;
 }
 
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows)
