@@ -24,7 +24,7 @@
 static void on_guest(uv_poll_t *poll, int status, int events);
 static void on_host(uv_poll_t *poll, int status, int events);
 static void on_connecting(uv_poll_t *poll, int status, int events);
-static void accept_again(struct egress *egress);
+static void resume_accepting(struct egress *egress);
 
 /* -- ending ------------------------------------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static void end(struct connection *c, int is_cut)
         if (c->state == CONNECTION_OVER)
                 return;
         c->state = CONNECTION_OVER;
-        lookup_forget(c->lookup);
+        lookup_detach(c->lookup);
         end_close(&c->guest, is_cut);
         end_close(&c->host, is_cut);
         egress->bytes_out += c->out.total;
@@ -56,11 +56,11 @@ static void end(struct connection *c, int is_cut)
         flow_done(&c->out);
         flow_done(&c->in);
         if (c->name[0])
-                names_release(&egress->names, c->asked);
+                names_release(&egress->names, c->requested);
         TAILQ_REMOVE(&egress->connections, c, link);
         TAILQ_INSERT_TAIL(&egress->ended, c, link);
         egress->count--;
-        accept_again(egress);
+        resume_accepting(egress);
 }
 
 static void bury_ended(struct egress *egress)
@@ -82,7 +82,7 @@ static void watch(struct connection *c)
         end_watch(&c->host, (flow_has_room(&c->in) ? UV_READABLE : 0) | (c->out.passed > 0 ? UV_WRITABLE : 0));
 }
 
-static void look_whether_held(struct connection *c)
+static void check_held(struct connection *c)
 {
         if (flow_held_size(&c->out) == 0 || c->http.state == HTTP_IS_SWITCHING)
                 c->held_ns = 0;
@@ -104,7 +104,7 @@ static void move(struct connection *c)
                 end(c, 1);
                 return;
         }
-        look_whether_held(c);
+        check_held(c);
         if (c->out.is_closed && c->in.is_closed)
                 end(c, 0);
         else
@@ -199,7 +199,7 @@ static void on_connecting(uv_poll_t *poll, int status, int events)
         try_next(c, error);
 }
 
-static void begin_connecting(struct connection *c)
+static void start_connecting(struct connection *c)
 {
         c->state = CONNECTION_CONNECTING;
         try_next(c, 0);
@@ -213,17 +213,17 @@ static void on_looked_up(void *data, const struct lookup_result *result)
         if (dial_names(c, result) < 0)
                 end(c, 1);
         else
-                begin_connecting(c);
+                start_connecting(c);
 }
 
 /* -- accepting ---------------------------------------------------------------------------------------------------- */
 
-static void begin_name(struct connection *c, const char *name)
+static void start_with_name(struct connection *c, const char *name)
 {
         struct policy_verdict verdict = policy_name(c->egress->policy, name, c->port);
 
         strcpy(c->name, name);
-        names_hold(&c->egress->names, c->asked);
+        names_hold(&c->egress->names, c->requested);
         c->rule = verdict.rule;
         if (!verdict.allowed)
                 connection_report(c, 0, "tcp", name, NULL, verdict.rule, verdict.why);
@@ -231,37 +231,37 @@ static void begin_name(struct connection *c, const char *name)
                 end(c, 1);
 }
 
-static void begin(struct connection *c)
+static void start(struct connection *c)
 {
-        const char *name = names_find(&c->egress->names, c->asked);
+        const char *name = names_find(&c->egress->names, c->requested);
 
         c->accepted_ns = clock_now_ns();
         if (name)
-                begin_name(c, name);
+                start_with_name(c, name);
         else if (dial_address(c) == 0)
-                begin_connecting(c);
+                start_connecting(c);
         else
                 end(c, 1);
 }
 
 /* Find the original destination, from before the box's kernel redirected the connection here. */
-static int find_asked(int fd, struct connection *c)
+static int find_requested(int fd, struct connection *c)
 {
         struct sockaddr_in address;
         socklen_t size = sizeof(address);
 
         if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &address, &size) < 0 || address.sin_family != AF_INET)
                 return -1;
-        c->asked = ntohl(address.sin_addr.s_addr);
+        c->requested = ntohl(address.sin_addr.s_addr);
         c->port = c->inner_port = ntohs(address.sin_port);
-        return c->asked >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
+        return c->requested >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
 }
 
 static void take(struct egress *egress, int fd)
 {
         struct connection *c = calloc(1, sizeof(*c));
 
-        if (!c || find_asked(fd, c) < 0) {
+        if (!c || find_requested(fd, c) < 0) {
                 free(c);
                 close(fd);
                 return;
@@ -275,10 +275,10 @@ static void take(struct egress *egress, int fd)
         TAILQ_INSERT_TAIL(&egress->connections, c, link);
         egress->count++;
         egress->accepted++;
-        begin(c);
+        start(c);
 }
 
-static void tell_crowded(struct egress *egress)
+static void report_crowded(struct egress *egress)
 {
         if (!egress->is_crowded)
                 report_decision(&egress->report,
@@ -312,12 +312,12 @@ static void on_listener(uv_poll_t *poll, int status, int events)
                 take(egress, fd);
         }
         if (egress->count == CONNECTIONS_MAX) {
-                tell_crowded(egress);
+                report_crowded(egress);
                 stop_accepting(egress);
         }
 }
 
-static void accept_again(struct egress *egress)
+static void resume_accepting(struct egress *egress)
 {
         if (!egress->is_accepting)
                 uv_poll_start(&egress->listener, UV_READABLE, on_listener);
@@ -331,7 +331,7 @@ int connections_listen(struct egress *egress, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the box's connections");
         egress->listener.data = egress;
-        accept_again(egress);
+        resume_accepting(egress);
         return 0;
 }
 
@@ -344,7 +344,7 @@ static int is_late(const struct connection *c, uint64_t now)
         return now - c->moved_ns > (c->out.is_ended || c->in.is_ended ? HALF_IDLE_NS : IDLE_NS);
 }
 
-static void look_at_time(struct connection *c, uint64_t now)
+static void check_time(struct connection *c, uint64_t now)
 {
         if (c->held_ns && now - c->held_ns > HELD_NS) {
                 connection_report(c, 0, c->protocol == PROTOCOL_TLS ? "tls" : "http", c->name, NULL, NULL,
@@ -369,11 +369,11 @@ void connections_tick(struct egress *egress)
 
         for (c = TAILQ_FIRST(&egress->connections); c; c = next) {
                 next = TAILQ_NEXT(c, link);
-                look_at_time(c, now);
+                check_time(c, now);
         }
         bury_ended(egress);
         if (egress->control.server.is_open && egress->count < CONNECTIONS_MAX)
-                accept_again(egress);
+                resume_accepting(egress);
         egress->is_crowded = egress->is_crowded && egress->count >= CONNECTIONS_MAX / 2;
 }
 
@@ -382,7 +382,7 @@ static int is_allowed(struct connection *c)
 {
         const struct candidate *to = &c->candidates[c->candidate];
         struct policy_verdict verdict = c->name[0] ? policy_name(c->egress->policy, c->name, c->port)
-                                                   : policy_address(c->egress->policy, c->asked, c->port, 0);
+                                                   : policy_address(c->egress->policy, c->requested, c->port, 0);
         int is_own =
                 c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
 
@@ -391,9 +391,9 @@ static int is_allowed(struct connection *c)
                 verdict = c->name[0] ? policy_leads(c->egress->policy,
                                                     ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr),
                                                     c->port, is_own)
-                                     : policy_address(c->egress->policy, c->asked, c->port, is_own);
-        if (verdict.allowed && c->said[0])
-                verdict = policy_name(c->egress->policy, c->said, c->said_port);
+                                     : policy_address(c->egress->policy, c->requested, c->port, is_own);
+        if (verdict.allowed && c->announced[0])
+                verdict = policy_name(c->egress->policy, c->announced, c->announced_port);
         if (!verdict.allowed)
                 connection_report(c, 0, "tcp", c->name, c->state == CONNECTION_OPEN ? to->text : NULL, verdict.rule,
                                   "it is open, and another policy does not allow it");

@@ -105,14 +105,14 @@ int dial_names(struct connection *c, const struct lookup_result *result)
 int dial_address(struct connection *c)
 {
         char text[ADDRESS_TEXT_MAX];
-        struct policy_verdict verdict = policy_address(c->egress->policy, c->asked, c->port, is_own(c->asked));
+        struct policy_verdict verdict = policy_address(c->egress->policy, c->requested, c->port, is_own(c->requested));
 
         if (verdict.allowed) {
                 c->rule = verdict.rule;
-                add(c, c->asked);
+                add(c, c->requested);
                 return 0;
         }
-        address_print(c->asked, text);
+        address_print(c->requested, text);
         connection_report(c, 0, "tcp", NULL, text, verdict.rule, verdict.why);
         return -1;
 }

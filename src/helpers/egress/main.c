@@ -23,7 +23,7 @@ enum { CONTROL_FD = 3, TCP_FD, NAMES_UDP_FD, NAMES_TCP_FD, FD_END };
 static struct egress egress;
 
 /* A decision that the engine has no room for counts as one over the rate limit. */
-static void tell_decision(void *data, json_t *decision)
+static void send_decision(void *data, json_t *decision)
 {
         struct egress *g = data;
 
@@ -58,7 +58,7 @@ static int set_up(uv_timer_t *timer, struct cloche_err *e)
         if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
                 return -1;
         names_init(&egress.names, seed);
-        report_init(&egress.report, tell_decision, &egress);
+        report_init(&egress.report, send_decision, &egress);
         r = uv_loop_init(&egress.loop);
         if (r == 0)
                 r = uv_timer_init(&egress.loop, timer);

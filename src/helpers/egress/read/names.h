@@ -16,7 +16,7 @@ struct name_row {
         char *name;                /* NULL: free */
         uint32_t generation, next; /* next row of the same hash: index, or 0 */
         uint32_t connections;
-        uint64_t asked_ns;
+        uint64_t requested_ns;
 };
 
 struct names {
