@@ -14,7 +14,7 @@
 #define SMALL_SIZE 65536 /* read and written at once; larger files are searched for holes and shared blocks */
 #define ATTRIBUTES_MAX 65536
 
-bool contents_wanted(const struct plan *plan, uint32_t row)
+bool contents_must_stage(const struct plan *plan, uint32_t row)
 {
         const struct plan_row *p = &plan->rows[row];
 

@@ -36,7 +36,7 @@ static uint64_t get(struct cursor *c, size_t size)
 }
 
 /* Reserve a record; its payload begins at HEAD_SIZE. NULL when out of memory. */
-static unsigned char *begin_record(struct buf *b, size_t size)
+static unsigned char *start_record(struct buf *b, size_t size)
 {
         unsigned char *at = (unsigned char *)buf_reserve(b, HEAD_SIZE + size);
 
@@ -59,7 +59,7 @@ static uint32_t end_record(unsigned char *record, size_t size, uint32_t crc)
 
 static int add_numbers(struct buf *b, uint64_t first, uint64_t second, uint32_t *crc)
 {
-        unsigned char *record = begin_record(b, 16);
+        unsigned char *record = start_record(b, 16);
         struct cursor c = {record ? record + HEAD_SIZE : NULL};
 
         if (!record)
@@ -73,7 +73,7 @@ static int add_numbers(struct buf *b, uint64_t first, uint64_t second, uint32_t 
 static int add_step(struct buf *b, const struct step *step, uint32_t *crc)
 {
         size_t path_size = strlen(step->path), size = STEP_FIXED_SIZE + path_size;
-        unsigned char *record = begin_record(b, size);
+        unsigned char *record = start_record(b, size);
         struct cursor c = {record ? record + HEAD_SIZE : NULL};
 
         if (!record)

@@ -117,14 +117,14 @@ static bool is_cancelled(void *argument)
         return server_is_cancelled(argument);
 }
 
-static void tell_progress(struct server *server, const struct transaction *t)
+static void send_progress(struct server *server, const struct transaction *t)
 {
         size_t total = 0, done = 0;
 
         for (uint32_t i = 0; i < t->plan->list->count; i++)
-                total += answer_is_told(t->plan, i);
+                total += answer_has_progress(t->plan, i);
         for (uint32_t i = 0; i < t->plan->list->count; i++)
-                if (answer_is_told(t->plan, i))
+                if (answer_has_progress(t->plan, i))
                         (void)server_notify(server, "progress", answer_progress(t, i, ++done, total));
 }
 
@@ -150,7 +150,7 @@ static int plan_and_apply(struct sync *sync, struct plan *plan, json_t **ret, st
         int r = transaction_run(&t, e);
 
         if (r == 0) {
-                tell_progress(&sync->server, &t);
+                send_progress(&sync->server, &t);
                 *ret = answer_apply(&t);
         }
         transaction_done(&t);

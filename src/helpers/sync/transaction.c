@@ -55,7 +55,7 @@ static int undo_steps(const struct steps_run *run, const struct steps *steps)
 }
 
 /* Mark the journal `undo` before the first step is undone. */
-static int begin_undo(const struct steps_run *run, const struct steps *steps)
+static int start_undo(const struct steps_run *run, const struct steps *steps)
 {
         int r = stage_set_state(run->stage, STAGE_JOURNAL, STAGE_UNDO);
 
@@ -96,7 +96,7 @@ static void stage_all(struct transaction *t, const struct stage *stage, bool *re
         *ret_failed = false;
         for (int links = 0; links < 2; links++)
                 for (uint32_t i = 0; i < plan->list->count; i++) {
-                        if (!contents_wanted(plan, i) || (plan->list->rows[i].link != NULL) != links)
+                        if (!contents_must_stage(plan, i) || (plan->list->rows[i].link != NULL) != links)
                                 continue;
                         if (++since % CANCEL_INTERVAL == 0 && is_cancelled(t))
                                 return;
@@ -111,16 +111,16 @@ static void stage_all(struct transaction *t, const struct stage *stage, bool *re
 /* Plan and stage until everything planned is staged. 1: there is something to do; 0: nothing. */
 static int prepare(struct transaction *t, const struct stage *stage, struct cloche_err *e)
 {
-        bool again = true;
+        bool must_replan = true;
 
-        while (again) {
+        while (must_replan) {
                 int r = plan_evaluate(t->plan, e);
 
                 if (r < 0)
                         return r;
                 if (must_end(t))
                         return 0;
-                stage_all(t, stage, &again);
+                stage_all(t, stage, &must_replan);
         }
         if (must_end(t))
                 return 0;
@@ -179,7 +179,7 @@ static int run_round(struct transaction *t, const struct stage *stage, struct jo
                 t->is_committed = r == 0;
                 return r < 0 ? failed(e, r, "finish the sync") : 1;
         }
-        r = begin_undo(&run, &journal->steps);
+        r = start_undo(&run, &journal->steps);
         if (r < 0)
                 return failed(e, r, "undo the sync; recover tries again");
         t->is_rolled_back = true;
@@ -295,7 +295,7 @@ static int finish_or_undo(const struct steps_run *run, struct recovery *ret, str
                 return r < 0 ? failed(e, r, "finish the sync that was interrupted") : 0;
         }
         ret->state = RECOVERY_UNDONE;
-        r = begin_undo(run, &ret->journal.steps);
+        r = start_undo(run, &ret->journal.steps);
         return r < 0 ? failed(e, r, "undo the sync that was interrupted") : 0;
 }
 
