@@ -177,7 +177,7 @@ static int handle_open(void *argument, const json_t *params, struct server_reply
 }
 
 /* Find a node by its path on the host, deleted ones included. */
-static struct node *find_gone(struct mount *mount, const char *path)
+static struct node *find_removed(struct mount *mount, const char *path)
 {
         struct node *node = mount->tree.root;
         char part[NODE_NAME_MAX + 1];
@@ -191,7 +191,7 @@ static struct node *find_gone(struct mount *mount, const char *path)
                 memcpy(part, path, size);
                 part[size] = '\0';
                 name = tree_find(&mount->tree, node, part);
-                node = name ? name->gone ? name->gone : name->node : NULL;
+                node = name ? name->removed ? name->removed : name->node : NULL;
                 path += size + (path[size] == '/');
         }
         return node;
@@ -207,7 +207,7 @@ static int handle_origin(void *argument, const json_t *params, struct server_rep
         int r = 0;
 
         if (by_host && path)
-                node = find_gone(control->mount, path);
+                node = find_removed(control->mount, path);
         else
                 r = find(control, params, &node, e);
         free(path);

@@ -114,7 +114,7 @@ static int is_gone(void *argument, const char *text, unsigned char kind)
         const struct name *name = tree_find(&merge->mount->tree, merge->directory, text);
 
         (void)kind;
-        return name && (name->gone || name->is_seed) ? 0 : -ENOTEMPTY;
+        return name && (name->removed || name->is_seed) ? 0 : -ENOTEMPTY;
 }
 
 int listing_check_empty(struct mount *mount, struct node *directory)

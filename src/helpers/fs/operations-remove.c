@@ -35,7 +35,7 @@ static void take_away(struct mount *mount, struct name *name, bool is_virtual)
 
         is_virtual |= name_is_in_virtual(name);
         tree_take(&mount->tree, name);
-        name->gone_virtual |= is_virtual && name->gone == node;
+        name->removed_virtually |= is_virtual && name->removed == node;
         if (node->own)
                 overlay_touch(node, false);
         node->pins++;
@@ -188,20 +188,20 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         return r;
 }
 
-/* Judge a move of `from` to `text` in parent, over `over` (or NULL). The strictest of all verdicts. */
+/* Judge a move of `from` to `text` in parent, over `replaced` (or NULL). The strictest of all verdicts. */
 static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text,
-                        const struct name *over, enum access_verdict *ret)
+                        const struct name *replaced, enum access_verdict *ret)
 {
         enum access_verdict verdict = access_check_node(mount, from->node, RULES_DELETE);
 
-        if (over)
-                verdict = access_worse(verdict, access_check_node(mount, over->node, RULES_MODIFY));
+        if (replaced)
+                verdict = access_worse(verdict, access_check_node(mount, replaced->node, RULES_MODIFY));
         else
                 verdict = access_worse(verdict, access_check_name(mount, parent, text,
                                                                   overlay_hides(mount, parent, text) ? RULES_MODIFY
                                                                                                      : RULES_CREATE));
         /* Placed entries are never synced, nor are their replacements. */
-        if (from->node->seeded_at || (over && over->is_seed))
+        if (from->node->seeded_at || (replaced && replaced->is_seed))
                 verdict = access_worse(verdict, ACCESS_VIRTUAL);
         *ret = verdict;
         if (verdict == ACCESS_NO || from->node->kind != S_IFDIR)
@@ -218,17 +218,17 @@ static bool is_above(const struct node *node, const struct node *in)
         return false;
 }
 
-static int check_over(struct mount *mount, const struct node *from, const struct name *over, unsigned flags)
+static int check_replaced(struct mount *mount, const struct node *from, const struct name *replaced, unsigned flags)
 {
-        if (!over)
+        if (!replaced)
                 return 0;
         if (flags & RENAME_NOREPLACE)
                 return -EEXIST;
-        if (from->kind == S_IFDIR && over->node->kind != S_IFDIR)
+        if (from->kind == S_IFDIR && replaced->node->kind != S_IFDIR)
                 return -ENOTDIR;
-        if (from->kind != S_IFDIR && over->node->kind == S_IFDIR)
+        if (from->kind != S_IFDIR && replaced->node->kind == S_IFDIR)
                 return -EISDIR;
-        return over->node->kind == S_IFDIR ? listing_check_empty(mount, over->node) : 0;
+        return replaced->node->kind == S_IFDIR ? listing_check_empty(mount, replaced->node) : 0;
 }
 
 /* Both directories and the node are the guest's already, so only memory can be missing; it is
@@ -244,14 +244,14 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
         node->pins++;
         is_virtual |= name_is_in_virtual(from);
         if (to->node) {
-                struct node *over = to->node;
+                struct node *replaced = to->node;
 
                 tree_take(&mount->tree, to);
-                to->gone_virtual |= is_virtual && to->gone == over;
-                overlay_settle(mount, over);
+                to->removed_virtually |= is_virtual && to->removed == replaced;
+                overlay_settle(mount, replaced);
         }
         tree_take(&mount->tree, from);
-        from->gone_virtual |= is_virtual && from->gone == node;
+        from->removed_virtually |= is_virtual && from->removed == node;
         if (hidden)
                 overlay_cover(mount, to);
         to->made_virtual = is_virtual;
@@ -301,9 +301,9 @@ static void trade(struct mount *mount, struct name *one, struct name *other, boo
         first->pins++;
         second->pins++;
         tree_take(&mount->tree, one);
-        one->gone_virtual |= is_virtual && one->gone == first;
+        one->removed_virtually |= is_virtual && one->removed == first;
         tree_take(&mount->tree, other);
-        other->gone_virtual |= is_virtual && other->gone == second;
+        other->removed_virtually |= is_virtual && other->removed == second;
         one->made_virtual = other->made_virtual = is_virtual;
         tree_put(&mount->tree, one, second);
         tree_put(&mount->tree, other, first);
@@ -343,7 +343,7 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
 static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
                        const char *new_text, unsigned flags)
 {
-        struct name *from = NULL, *over = NULL;
+        struct name *from = NULL, *replaced = NULL;
         enum access_verdict verdict = ACCESS_NO;
         int r = flags & ~(unsigned)RENAME_NOREPLACE ? -EINVAL : strlen(new_text) > NODE_NAME_MAX ? -ENAMETOOLONG : 0;
 
@@ -357,19 +357,19 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
         if (r == 0 && reserved_is(new_text, strlen(new_text)))
                 r = -EACCES;
         if (r == 0)
-                r = find(mount, new_parent, new_text, &over);
+                r = find(mount, new_parent, new_text, &replaced);
         if (r == -ENOENT && from)
                 r = 0;
-        if (r == 0 && (points_is_on_way(mount, from->node) || (over && points_is_on_way(mount, over->node))))
+        if (r == 0 && (points_is_on_way(mount, from->node) || (replaced && points_is_on_way(mount, replaced->node))))
                 r = -EBUSY;
         if (r == 0 && is_above(from->node, new_parent))
                 r = -EINVAL;
-        if (r == 0 && over && over->node == from->node)
+        if (r == 0 && replaced && replaced->node == from->node)
                 return 0;
         if (r == 0)
-                r = check_over(mount, from->node, over, flags);
+                r = check_replaced(mount, from->node, replaced, flags);
         if (r == 0)
-                r = judge_rename(mount, from, new_parent, new_text, over, &verdict);
+                r = judge_rename(mount, from, new_parent, new_text, replaced, &verdict);
         if (r == 0)
                 r = prepare_move(mount, parent, new_parent, verdict);
         return r <= 0 ? r : move(mount, from, new_parent, new_text, verdict == ACCESS_VIRTUAL);

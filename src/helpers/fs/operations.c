@@ -237,7 +237,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 /* -- creation ------------------------------------------------------------------------------------------------- */
 
 /* 0: replied. Otherwise *ret_virtual is set and the caller creates the entry. */
-static int begin_making(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
+static int start_creating(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
 {
         struct mount *mount = mount_of(req);
         int r = may_make(mount, parent, name, ret_virtual);
@@ -268,7 +268,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
         struct node *directory = node_of(req, parent);
         bool is_virtual;
 
-        if (begin_making(req, directory, name, S_IFDIR | (mode & 01777), &is_virtual))
+        if (start_creating(req, directory, name, S_IFDIR | (mode & 01777), &is_virtual))
                 finish_making(req, directory, name, make_node(mount_of(req), S_IFDIR | (mode & 01777)), is_virtual);
 }
 
@@ -282,7 +282,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                 fuse_reply_err(req, EPERM);
                 return;
         }
-        if (begin_making(req, directory, name, mode, &is_virtual)) {
+        if (start_creating(req, directory, name, mode, &is_virtual)) {
                 struct mount *mount = mount_of(req);
                 struct node *node = make_node(mount, mode);
 
@@ -299,7 +299,7 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
         struct node *directory = node_of(req, parent), *node;
         bool is_virtual;
 
-        if (!begin_making(req, directory, name, S_IFLNK | 0777, &is_virtual))
+        if (!start_creating(req, directory, name, S_IFLNK | 0777, &is_virtual))
                 return;
         node = make_node(mount_of(req), S_IFLNK | 0777);
         if (node) {

@@ -191,7 +191,7 @@ static int take_request(struct session *s)
 }
 
 /* Poll for a while. Returns like take_request(). */
-static int take_soon(struct session *s)
+static int poll_request(struct session *s)
 {
         uint64_t now, last, until;
         int r;
@@ -225,7 +225,7 @@ static int take_round(struct session *s)
                 int r = take_request(s);
 
                 if (r == 0)
-                        r = take_soon(s);
+                        r = poll_request(s);
                 if (r <= 0)
                         return r;
         }

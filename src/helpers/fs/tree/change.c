@@ -88,23 +88,23 @@ static bool is_syncable(const struct node *node)
 }
 
 /* True if it left the tree for good; a moved node still has a name. */
-static bool is_deleted(const struct node *gone)
+static bool is_deleted(const struct node *removed)
 {
-        return gone && gone->name_count == 0;
+        return removed && removed->name_count == 0;
 }
 
 /* True if the present node replaces the host's: one change, not two. */
 static bool takes_its_place(const struct name *name)
 {
-        return is_deleted(name->gone) && name->node && name->node->kind == name->gone->kind &&
-               (!name->made_virtual || name->gone_virtual);
+        return is_deleted(name->removed) && name->node && name->node->kind == name->removed->kind &&
+               (!name->made_virtual || name->removed_virtually);
 }
 
 /* The host's former entry here, unless another row reports it. */
 static const struct lower_identity *host_had(const struct name *name)
 {
-        if (is_deleted(name->gone) && (takes_its_place(name) || !is_syncable(name->gone)))
-                return &name->gone->copied;
+        if (is_deleted(name->removed) && (takes_its_place(name) || !is_syncable(name->removed)))
+                return &name->removed->copied;
         return name->covered;
 }
 
@@ -133,17 +133,17 @@ static bool is_in_place_of_its_own(struct mount *mount, const struct name *name,
         return false;
 }
 
-static int add_gone(struct mount *mount, struct changes *changes, const struct name *name)
+static int add_removed(struct mount *mount, struct changes *changes, const struct name *name)
 {
-        const struct node *gone = name->gone;
+        const struct node *removed = name->removed;
         struct change *row;
 
-        if (!is_deleted(gone) || !is_syncable(gone) || takes_its_place(name))
+        if (!is_deleted(removed) || !is_syncable(removed) || takes_its_place(name))
                 return 0;
-        row = add(changes, CHANGE_DELETED, node_lower_path(gone, mount->path), gone, name->gone_virtual);
+        row = add(changes, CHANGE_DELETED, node_lower_path(removed, mount->path), removed, name->removed_virtually);
         if (!row)
                 return -1;
-        set_origin(row, &gone->copied);
+        set_origin(row, &removed->copied);
         return 0;
 }
 
@@ -202,7 +202,7 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
 
 static int add_name(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
-        if (add_gone(mount, changes, name) < 0)
+        if (add_removed(mount, changes, name) < 0)
                 return -1;
         if (!name->node || !node_is_changed(name->node) || is_unchanged_seed(name))
                 return 0;

@@ -123,7 +123,7 @@ void loading_free(struct loading *loading)
         free(loading);
 }
 
-bool loading_looks(const struct loading *loading)
+bool loading_needs_stat(const struct loading *loading)
 {
         return loading->settings->max_file_bytes || loading->settings->loading == LOADING_EXPLICIT;
 }

@@ -16,7 +16,8 @@
 /* -- lookup --------------------------------------------------------------------------------------------------- */
 
 /* Stat the host's entry if the guest may see it. */
-static int look(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct stat *ret)
+static int stat_lower(struct mount *mount, struct node *parent, const char *name, const struct stat *known,
+                      struct stat *ret)
 {
         const char *path, *why;
         int r = 0;
@@ -29,7 +30,7 @@ static int look(struct mount *mount, struct node *parent, const char *name, cons
                 r = directory_stat(&mount->directories, parent, name, ret);
         if (r == 0 && !known && !directory_spells(&mount->directories, parent, name, ret))
                 r = -ENOENT;
-        if (r == 0 && !loading_looks(mount->loading))
+        if (r == 0 && !loading_needs_stat(mount->loading))
                 return 0;
         path = node_child_lower_path(parent, name, mount->lower_path);
         if (!path)
@@ -55,7 +56,7 @@ bool overlay_hides(struct mount *mount, const struct node *parent, const char *t
 
         if (name)
                 return name->left_out;
-        if (!parent->has_lower || !loading_looks(mount->loading))
+        if (!parent->has_lower || !loading_needs_stat(mount->loading))
                 return false;
         path = node_child_lower_path(parent, text, mount->lower_path);
         return path && lower_stat(&mount->lower, path, &st) == 0;
@@ -114,7 +115,7 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
                 if (!name->node || node_is_changed(name->node))
                         return name->node ? 0 : -ENOENT;
         }
-        r = look(mount, parent, text, known, &st);
+        r = stat_lower(mount, parent, text, known, &st);
         /* The replacement of a file that the kernel reads directly gets its own node: one node
          * cannot have two files read at once. */
         if (name && name->node &&
