@@ -47,7 +47,7 @@ void command_close(void)
 
 /* -- jobs ------------------------------------------------------------------------------------------------------ */
 
-static void forget_if_waited_for(int job)
+static void drop_if_waited_for(int job)
 {
         if (IS_FOREGROUND(job))
                 delete_job(job, 0);
@@ -137,7 +137,7 @@ void shell_command_run(struct request *request, struct shell_answer *answer)
         /* Forget the jobs of an abandoned command, so that bash does not report to the next command
          * that the engine killed them. */
         if (why)
-                each_job(forget_if_waited_for);
+                each_job(drop_if_waited_for);
         overlay_undo();
         command_close();
         shell_request_done(request);

@@ -28,14 +28,14 @@ void trap_handler(int number);
 
 static sh_builtin_func_t *shells_kill;
 
-enum asked { ASKED_NOTHING, ASKED_FROM_OUTSIDE, ASKED_FROM_WITHIN };
+enum signal_reason { SIGNAL_NONE, SIGNAL_FROM_OUTSIDE, SIGNAL_FROM_WITHIN };
 
 static struct {
         pthread_mutex_t lock;
         pthread_t main_thread;
         pid_t starter_pid;
-        int is_armed;     /* under the lock */
-        atomic_int asked; /* reason why the main thread is being signalled */
+        int is_armed;      /* under the lock */
+        atomic_int reason; /* reason why the main thread is being signalled */
         volatile sig_atomic_t is_running, abandoned;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -49,7 +49,7 @@ static void pass_on(const struct signalfd_siginfo *info)
 
         if (!state.is_armed)
                 return;
-        atomic_store(&state.asked, is_outside ? ASKED_FROM_OUTSIDE : ASKED_FROM_WITHIN);
+        atomic_store(&state.reason, is_outside ? SIGNAL_FROM_OUTSIDE : SIGNAL_FROM_WITHIN);
         pthread_kill(state.main_thread, SIGNAL);
 }
 
@@ -91,12 +91,12 @@ static void abandon(enum abandoned why)
 
 static void on_signal(int number)
 {
-        const int asked = atomic_exchange(&state.asked, ASKED_NOTHING);
+        const int reason = atomic_exchange(&state.reason, SIGNAL_NONE);
 
         (void)number;
-        if (!state.is_running || asked == ASKED_NOTHING)
+        if (!state.is_running || reason == SIGNAL_NONE)
                 return;
-        if (asked == ASKED_FROM_OUTSIDE || !signal_is_trapped(SIGINT))
+        if (reason == SIGNAL_FROM_OUTSIDE || !signal_is_trapped(SIGINT))
                 abandon(ABANDONED_BY_INTERRUPT);
         else if (!signal_is_ignored(SIGINT))
                 trap_handler(SIGINT);
@@ -185,7 +185,7 @@ enum abandoned interrupt_disarm(void)
         return why;
 }
 
-void interrupt_forget(void)
+void interrupt_reset_in_fork(void)
 {
         struct sigaction action;
 

@@ -54,7 +54,7 @@ int interrupt_start(void);
 void interrupt_arm(void);
 enum abandoned interrupt_disarm(void);
 /* In a fork of the shell: SIGINT and SIGPIPE work as in any shell. */
-void interrupt_forget(void);
+void interrupt_reset_in_fork(void);
 
 /* -- hooks.c: a shell that runs one piece of code after another --------------------------------------------------- */
 

@@ -40,7 +40,7 @@ static struct prompt *of(EditLine *editor)
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-static void hear_signal(struct prompt *p)
+static void read_signal(struct prompt *p)
 {
         struct signalfd_siginfo info;
 
@@ -61,7 +61,7 @@ static int wait_for_input(struct prompt *p)
                 if (poll(polled, 2, -1) < 0 && errno != EINTR)
                         return 1;
                 if (polled[1].revents)
-                        hear_signal(p);
+                        read_signal(p);
                 if (p->end != PROMPT_LINE)
                         return 0;
                 if (polled[0].revents)
