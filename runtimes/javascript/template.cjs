@@ -12,7 +12,7 @@ const INTEGERS_CACHED = 1024
 const REAP_MS = 500
 const CHANNEL_FD = 3
 const KINDS_SHOWN = 8
-const OWN_FLAGS = /^--(single-threaded|v8-pool-size=)/
+const OWN_FLAGS = /^--(single-threaded|v8-pool-size=|no-memory-reducer)/
 const MODULES = [
   'assert', 'async_hooks', 'buffer', 'child_process', 'crypto', 'events', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'os', 'path',
   'perf_hooks', 'querystring', 'readline', 'stream', 'stream/promises', 'string_decoder', 'timers/promises', 'tty', 'url', 'util', 'worker_threads', 'zlib'

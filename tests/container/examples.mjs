@@ -176,7 +176,7 @@ growth;
 
         test("what is not there", async () => {
                 if (!isNew) return void assert.equal((await sandbox.readFile("/none")).success, false);
-                for (const act of [sandbox.readFile("/none"), sandbox.deleteFile("/none")]) await assert.rejects(act, { name: "FileNotFoundError", code: "FILE_NOT_FOUND" });
+                for (const act of [() => sandbox.readFile("/none"), () => sandbox.deleteFile("/none")]) await assert.rejects(act, { name: "FileNotFoundError", code: "FILE_NOT_FOUND" });
                 assert.equal((await sandbox.exists("/none")).exists, false);
                 assert.equal(await sandbox.getProcess("none"), null);
                 await assert.rejects(sandbox.gitCheckout("file:///tmp/none.git"), ({ code }) => /^GIT_(REPOSITORY_NOT_FOUND|OPERATION_FAILED)$/.test(code));

@@ -601,13 +601,17 @@ class Runner:
 
 # ---- which tests ----------------------------------------------------------------------------------------------
 
-def find_tests(patterns):
-    tests = []
-    for folder in FOLDERS + [f for f in NAMED_FOLDERS if any(p.removeprefix("tests/").startswith(f + "/") for p in patterns)]:
+def find_files(folders):
+    for folder in folders:
         for directory, _, files in os.walk(os.path.join(TESTS, folder)):
             for name in sorted(files):
                 if name.endswith(".py") and not name.startswith("_"):
-                    tests += tests_of(os.path.join(directory, name))
+                    yield os.path.join(directory, name)
+
+
+def find_tests(patterns):
+    named = [f for f in NAMED_FOLDERS if any(p.removeprefix("tests/").startswith(f + "/") for p in patterns)]
+    tests = [test for path in find_files(FOLDERS + named) for test in tests_of(path)]
     return [t for t in tests if not patterns or any(matches(t.name, p) for p in patterns)]
 
 
@@ -634,9 +638,13 @@ def main():
     parser.add_argument("--again", type=int, default=1, metavar="N", help="run each test N times")
     parser.add_argument("--busy", type=int, default=0, metavar="K", help="have K busy loops beside the tests")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--list-files", action="store_true", help="print the names of the files, without .py, and stop")
     parser.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="leave these out; may be repeated")
     parser.add_argument("patterns", nargs="*", help="substring or glob of a test's name")
     options = parser.parse_args()
+    if options.list_files:
+        print("\n".join(os.path.relpath(path, TESTS).removesuffix(".py") for path in find_files(FOLDERS)))
+        return 0
     tests = [test for test in find_tests(options.patterns) if not any(matches(test.name, pattern) for pattern in options.skip)]
     if options.list:
         print("\n".join(t.name for t in tests))

@@ -17,7 +17,7 @@ function frame (message, attachments = []) {
 // `agent`: the file of a runtime that shares this one's.
 // `input(params)`: what the host answers to a question for input: text, or throws {message}; undefined: nothing.
 export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ value: args }), input = () => '', asTemplate = false, cwd = '/tmp', env = {} } = {}) {
-  const flags = ['--experimental-vm-modules', '--no-warnings', ...asTemplate ? ['--single-threaded', '--v8-pool-size=0', '-r', fake] : []]
+  const flags = ['--experimental-vm-modules', '--no-warnings', ...asTemplate ? ['--single-threaded', '--v8-pool-size=0', '--no-memory-reducer', '-r', fake] : []]
   const child = spawn(process.execPath, [...flags, agent], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], cwd, env: { ...process.env, ...env } })
   const channel = child.stdio[3]
   const told = []
