@@ -1,3 +1,5 @@
+/* Find the user's daemon, or start it.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "daemon-find.h"
 #include "runtime-dir.h"
 

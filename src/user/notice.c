@@ -1,3 +1,5 @@
+/* Decide if the line about missing guards is due, and remember it.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "notice.h"
 #include "guards.h"
 #include "xdg.h"

@@ -1,3 +1,5 @@
+/* The user's private directory for sockets.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "runtime-dir.h"
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
 /* The builtin `cloche_session`: bash serves the session's socket, and runs commands in its own
- * process. It does not return. */
+ * process. It does not return.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

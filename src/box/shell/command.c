@@ -1,3 +1,5 @@
+/* Run the command of a request in this shell, or in a fork that ends with it.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

@@ -1,7 +1,8 @@
 /* A command beside the shell: the shell forks a supervisor, and the supervisor forks the copy,
  * which runs the command and whose pid is reported. The supervisor sees the exit of the copy, even
  * if it is killed or executes a program. Both reap: leftovers of the command stay beneath the copy
- * while that lives, then beneath the supervisor, which exits when none is left. */
+ * while that lives, then beneath the supervisor, which exits when none is left.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* The state of the shell after a command: directory, children, exported variables.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

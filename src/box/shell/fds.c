@@ -1,3 +1,5 @@
+/* The descriptors of the session, kept out of reach of the code's numbers and closed in each fork.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

@@ -1,5 +1,6 @@
 /* A shell that stays, and runs one piece of code after another: the steps of sessions and contexts
- * (runtimes/bash) around each piece. */
+ * (runtimes/bash) around each piece.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include <execute_cmd.h>

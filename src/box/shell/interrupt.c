@@ -3,7 +3,8 @@
  * SIGINT is blocked in the shell, and a thread takes it from a signalfd. Under a lock it checks
  * that a command runs, and then sends the main thread a signal that bash does not use.
  *
- * Processes that bash forks get its first signal mask, in which SIGINT is not blocked. */
+ * Processes that bash forks get its first signal mask, in which SIGINT is not blocked.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

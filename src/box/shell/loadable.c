@@ -1,3 +1,5 @@
+/* Parts that each loadable builtin of ours needs: the version check, guarded jumps, hidden traces.
+ * Runs in: bash of a session or an agent, with the guest's rights. */
 #include "loadable.h"
 
 #include <bashjmp.h>

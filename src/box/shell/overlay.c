@@ -1,6 +1,7 @@
 /* A command's own variables are ordinary global ones while it runs, so that it may assign, unset
  * and declare them freely; the session's are set aside meanwhile. With a separate scope, an unset
- * variable would reveal the session's one. */
+ * variable would reveal the session's one.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

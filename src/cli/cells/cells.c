@@ -1,3 +1,4 @@
+/* Run a cell and print its output, displays and error. Runs in: the CLI, as its user. */
 #include "cells.h"
 
 #include "cli/command/cli.h"

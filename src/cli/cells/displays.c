@@ -1,3 +1,5 @@
+/* Displays of a cell: text is printed, other forms are saved as files.
+ * Runs in: the CLI, as its user. */
 #include "displays.h"
 
 #include "base/fd.h"

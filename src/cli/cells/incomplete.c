@@ -1,3 +1,4 @@
+/* A cell is incomplete while brackets, quotes or blocks are open. Runs in: the CLI, as its user. */
 #include "incomplete.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Events of a cell become outputs of a notebook. Runs in: the CLI, as its user. */
 #include "notebook-outputs.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Read, check and write notebook files. Runs in: the CLI, as its user. */
 #include "notebook.h"
 
 #include "base/buf.h"

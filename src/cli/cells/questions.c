@@ -1,3 +1,5 @@
+/* Input requests of a cell, answered with lines of standard input.
+ * Runs in: the CLI, as its user. */
 #include "questions.h"
 
 #include "base/err.h"

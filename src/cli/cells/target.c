@@ -1,3 +1,4 @@
+/* Create or find the sandbox and context in which cells run. Runs in: the CLI, as its user. */
 #include "target.h"
 
 #include "cli/command/cli.h"

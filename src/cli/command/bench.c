@@ -1,5 +1,6 @@
 /* cloche bench: measure the cost of a run here, cold, forked and prepared. Prints a table, with
- * ratios to a floor of the same run. */
+ * ratios to a floor of the same run.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/memory.h"
 #include "cli/run/helper.h"
 #include "cli/run/session.h"

@@ -1,4 +1,5 @@
-/* cloche call: call one function and print its result on standard output. */
+/* cloche call: call one function and print its result on standard output.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/output/outcome.h"
 #include "cli/output/plain-value.h"

@@ -1,4 +1,5 @@
-/* cloche changes: list and drop unwritten changes of mounted directories. */
+/* cloche changes: list and drop unwritten changes of mounted directories.
+ * Runs in: the CLI, as its user. */
 #include "cli/run/changes.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"

@@ -1,4 +1,4 @@
-/* cloche context run: run a cell in a context. */
+/* cloche context run: run a cell in a context. Runs in: the CLI, as its user. */
 #include "cli/cells/cells.h"
 #include "cli/options/options.h"
 

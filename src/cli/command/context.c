@@ -1,5 +1,6 @@
 /* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback,
- * forget. */
+ * forget.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 

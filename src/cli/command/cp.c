@@ -1,4 +1,4 @@
-/* cloche cp SOURCE TARGET, one of them SANDBOX:PATH. */
+/* cloche cp SOURCE TARGET, one of them SANDBOX:PATH. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "cli/options/options.h"
 #include "cli/output/progress.h"

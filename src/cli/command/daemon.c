@@ -1,4 +1,4 @@
-/* cloche daemon: manage the daemon used when none is named. */
+/* cloche daemon: manage the daemon used when none is named. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/sandbox/daemon-locate.h"
 #include "cli/sandbox/sandbox-options.h"

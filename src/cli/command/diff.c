@@ -1,7 +1,8 @@
 /* cloche diff: show unwritten changes of mounted directories.
  *
  * The data was written by a guest: it is read without privilege, and every byte is escaped for the
- * terminal. */
+ * terminal.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"
 #include "cli/run/host-files.h"

@@ -1,4 +1,5 @@
-/* cloche git, watch, events: requests that report events while they run. */
+/* cloche git, watch, events: requests that report events while they run.
+ * Runs in: the CLI, as its user. */
 #include "base/fd.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"

@@ -1,5 +1,6 @@
 /* cloche exec, start, shell: run commands in a sandbox, with our streams, in the background, or on
- * a terminal. */
+ * a terminal.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 #include "cli/sandbox/follow.h"

@@ -1,4 +1,4 @@
-/* cloche languages: list the available languages. */
+/* cloche languages: list the available languages. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
-/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table. */
+/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table.
+ * Runs in: the CLI, as its user. */
 #include "cli.h"
 #include "cli/options/complete.h"
 #include "cli/options/options.h"

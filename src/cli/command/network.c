@@ -1,4 +1,5 @@
-/* cloche ports, net: the reachable ports of a sandbox and its rules for connections. */
+/* cloche ports, net: the reachable ports of a sandbox and its rules for connections.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 

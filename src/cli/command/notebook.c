@@ -1,4 +1,5 @@
-/* cloche notebook run: run the cells of a notebook in a temporary context. */
+/* cloche notebook run: run the cells of a notebook in a temporary context.
+ * Runs in: the CLI, as its user. */
 #include "cli/cells/notebook.h"
 #include "cli/cells/cells.h"
 #include "cli/cells/notebook-outputs.h"

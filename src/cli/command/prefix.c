@@ -1,4 +1,5 @@
-/* cloche prefix: manage named set-ups. */
+/* cloche prefix: manage named set-ups.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/print.h"
 #include "cli/run/helper.h"
 #include "cli/run/session.h"

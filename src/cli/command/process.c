@@ -1,4 +1,4 @@
-/* cloche ps, logs, kill: processes of a sandbox. */
+/* cloche ps, logs, kill: processes of a sandbox. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/options/options.h"

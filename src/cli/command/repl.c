@@ -1,4 +1,5 @@
-/* cloche repl: type code cell by cell, in a context that lives until the end. */
+/* cloche repl: type code cell by cell, in a context that lives until the end.
+ * Runs in: the CLI, as its user. */
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "cli/cells/cells.h"

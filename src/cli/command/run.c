@@ -1,4 +1,5 @@
-/* cloche run: run a script with its streams, arguments and environment passed through. */
+/* cloche run: run a script with its streams, arguments and environment passed through.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"

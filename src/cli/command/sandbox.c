@@ -1,4 +1,4 @@
-/* cloche sandbox create, ls, get, set, stop, save, rm. */
+/* cloche sandbox create, ls, get, set, stop, save, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/print.h"

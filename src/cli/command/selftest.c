@@ -1,5 +1,6 @@
 /* cloche selftest: prove with attacking guests which guards protect a box here, and which rights
- * guest code has. */
+ * guest code has.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/run/session.h"
 

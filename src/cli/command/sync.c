@@ -1,4 +1,5 @@
-/* cloche sync: write kept changes to the host. */
+/* cloche sync: write kept changes to the host.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"
 #include "cli/run/session.h"

@@ -1,6 +1,7 @@
 /* cloche __complete WORD…: print completions of the last word, for the scripts in completions/. One
  * line each, candidate and summary separated by a tab; nothing for file names or free text. The
- * data comes from the tables of help and parsing. */
+ * data comes from the tables of help and parsing.
+ * Runs in: the CLI, as its user. */
 #include "complete.h"
 #include "cli/sandbox/daemon-locate.h"
 

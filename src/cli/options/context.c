@@ -1,4 +1,5 @@
-/* The options of the commands for contexts, notebooks and the prompt. */
+/* The options of the commands for contexts, notebooks and the prompt.
+ * Runs in: the CLI, as its user. */
 #include "setters.h"
 
 TEXT_SETTER(sandbox)

@@ -1,3 +1,5 @@
+/* Parse the words of a command by its tables of options, and print its help.
+ * Runs in: the CLI, as its user. */
 #include "options.h"
 #include "suggest.h"
 

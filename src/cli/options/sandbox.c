@@ -1,4 +1,4 @@
-/* The options of the commands for sandboxes. */
+/* The options of the commands for sandboxes. Runs in: the CLI, as its user. */
 #include "setters.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Report changes, denials and conflicts of a run's mounts, and keep changes that were not written.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "outcome.h"
 
 #include "engine/mounts/changeset.h"

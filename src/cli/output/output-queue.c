@@ -1,3 +1,4 @@
+/* Queued writes to standard output and error. Runs in: the CLI, as its user. */
 #include "output-queue.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Escaped output of names and bytes that guests chose. Runs in: the CLI, as its user. */
 #include "print.h"
 
 #include "base/utf8.h"

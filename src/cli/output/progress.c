@@ -1,3 +1,4 @@
+/* The progress line, drawn by a timer signal. Runs in: the CLI, as its user. */
 #include "progress.h"
 
 #include <signal.h>

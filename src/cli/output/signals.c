@@ -1,3 +1,4 @@
+/* Block signals and read them from a descriptor. Runs in: the CLI, as its user. */
 #include "signals.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Keep, list, load and drop change sets in the user's state directory.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "changes.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* Fork a child that keeps the rights, for one task after this process dropped them.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "helper.h"
 
 #include "base/fd.h"

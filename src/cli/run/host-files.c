@@ -1,3 +1,5 @@
+/* Open files of mounted directories in a privileged helper.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "host-files.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* Build the `mount` object of a run from options.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "mounts.h"
 
 #include <errno.h>

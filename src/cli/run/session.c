@@ -1,3 +1,5 @@
+/* One engine with one run: signals, progress, dropped rights.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "session.h"
 #include "cli/output/outcome.h"
 #include "cli/output/progress.h"

@@ -1,3 +1,5 @@
+/* Read and write set-ups of prefixes in the user's data directory.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "store.h"
 
 #include "base/fd.h"

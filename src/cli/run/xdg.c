@@ -1,3 +1,5 @@
+/* Find, create and list the user's directories; failures are printed.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "xdg.h"
 
 #include "cli/command/cli.h"

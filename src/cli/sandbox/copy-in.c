@@ -1,4 +1,4 @@
-/* Copy from the host into a sandbox. */
+/* Copy from the host into a sandbox. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "copy.h"

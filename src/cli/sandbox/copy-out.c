@@ -1,5 +1,6 @@
 /* Copy from a sandbox to the host. The caller may name the directory through links; below it no
- * file is opened through a link. */
+ * file is opened through a link.
+ * Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/output/print.h"

@@ -1,3 +1,4 @@
+/* Frames to and from cloched, on one blocking thread. Runs in: the CLI, as its user. */
 #include "daemon-client.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The socket of the named, the system's or the user's own daemon. Runs in: the CLI, as its user. */
 #include "daemon-locate.h"
 
 #include "base/err.h"

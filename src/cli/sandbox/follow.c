@@ -1,3 +1,4 @@
+/* The loop of one request: events, input, signals, output. Runs in: the CLI, as its user. */
 #include "follow.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* Line editing of the repl, by libedit. Runs in: the CLI, as its user. */
 #include "prompt.h"
 
 #include "base/fd.h"

@@ -1,3 +1,4 @@
+/* Options and requests that the commands for sandboxes share. Runs in: the CLI, as its user. */
 #include "sandbox-options.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Raw mode and its restoration by a child process. Runs in: the CLI, as its user. */
 #include "terminal.h"
 
 #include "base/fd.h"

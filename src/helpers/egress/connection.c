@@ -1,3 +1,5 @@
+/* Accept, resolve, connect and close the connections of the box.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"

@@ -1,3 +1,5 @@
+/* Serve the engine's requests and notify it.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "control.h"
 
 #include "egress.h"

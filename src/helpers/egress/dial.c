@@ -1,3 +1,5 @@
+/* Connect to the addresses of a name, one after the other.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"

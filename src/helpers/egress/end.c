@@ -1,3 +1,5 @@
+/* One socket of a connection, polled as needed.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "end.h"
 
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* A bounded buffer between two sockets.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "flow.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Drop the rights of this process before it reads from the box.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "control.h"
 
 #include "base/err.h"

@@ -1,6 +1,7 @@
 /* The guest's first bytes select the protocol. TLS names a server, each HTTP request a host; both
  * names are checked. Other protocols pass, since their host was allowed on that port. No byte
- * passes before inspection. */
+ * passes before inspection.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"

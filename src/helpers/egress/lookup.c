@@ -1,3 +1,5 @@
+/* Queries to the host's name servers, by c-ares.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "lookup.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* DNS service of the box, on UDP and TCP.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "resolver.h"
 
 #include "egress.h"

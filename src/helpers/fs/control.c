@@ -1,3 +1,5 @@
+/* Serve the engine's requests and notify it of denials.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "control.h"
 
 #include "base/err.h"

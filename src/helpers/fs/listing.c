@@ -1,3 +1,5 @@
+/* Merge the names of the host's directory with the guest's.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "listing.h"
 
 #include "base/fd.h"

@@ -1,4 +1,5 @@
-/* Operations that list. */
+/* Operations that list.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "base/fd.h"

@@ -1,4 +1,5 @@
-/* Operations that remove or move a name. */
+/* Operations that remove or move a name.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "base/fd.h"

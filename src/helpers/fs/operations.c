@@ -1,4 +1,5 @@
-/* Operations on names, and helpers shared by operations*.c. */
+/* Operations on names, and helpers shared by operations*.c.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "helpers/fs/rules/reserved.h"

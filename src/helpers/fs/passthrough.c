@@ -1,3 +1,5 @@
+/* Have the keeper register files that the kernel reads directly.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "passthrough.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* Create the entries that the caller places over a mount.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "seed.h"
 
 #include "base/err.h"

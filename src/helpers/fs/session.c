@@ -1,3 +1,5 @@
+/* The loop over the kernel's and the engine's requests.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "session.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* Answers about a plan as JSON.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "answer.h"
 
 #include "helpers/fs/tree/denial-log.h"

@@ -1,3 +1,5 @@
+/* Copy new contents into the stage.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "contents.h"
 
 #include "base/fd.h"

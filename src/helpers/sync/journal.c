@@ -1,3 +1,4 @@
+/* Write and read the journal. Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "journal.h"
 
 #include "base/err.h"

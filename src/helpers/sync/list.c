@@ -1,3 +1,5 @@
+/* Parse and check the list of changes.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "list.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Present and future locations of paths. */
+/* Present and future locations of paths.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include "base/fd.h"

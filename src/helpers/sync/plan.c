@@ -1,3 +1,5 @@
+/* Decide each change by rules, conflicts and dependencies.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include "base/err.h"

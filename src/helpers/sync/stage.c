@@ -1,3 +1,5 @@
+/* The stage directory: create, find, remove.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "stage.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Do, undo and check single steps.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "step.h"
 
 #include "base/fd.h"

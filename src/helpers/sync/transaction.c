@@ -1,3 +1,5 @@
+/* Plan, stage, commit, resume and undo.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "transaction.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Hosts in HTTP/1.x requests. Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "http.h"
 
 #include "address.h"

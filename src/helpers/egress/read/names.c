@@ -1,3 +1,5 @@
+/* The table of names and their addresses in a box.
+ * Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "names.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Merge repeated decisions and limit their rate.
+ * Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "report.h"
 
 #include <string.h>

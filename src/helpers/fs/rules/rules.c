@@ -1,3 +1,5 @@
+/* Parse the rules and decide rights for a path.
+ * Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "rules.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* Verdicts of the rules on nodes and names, with denials recorded.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "access.h"
 
 #include <string.h>

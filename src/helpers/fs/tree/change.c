@@ -1,3 +1,5 @@
+/* List the guest's changes from the tree.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "change.h"
 
 #include "access.h"

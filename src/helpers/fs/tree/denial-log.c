@@ -1,3 +1,5 @@
+/* Count denials and warnings, bounded, and notify of new ones.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "denial-log.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* Choose the host's files that the guest sees.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "loading.h"
 
 #include "base/err.h"

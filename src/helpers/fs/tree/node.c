@@ -1,3 +1,5 @@
+/* Nodes and names in tables, with reference counts.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "node.h"
 
 #include <assert.h>

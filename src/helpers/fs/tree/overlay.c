@@ -1,3 +1,5 @@
+/* Operations on the merged tree.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "overlay.h"
 
 #include "access.h"
