@@ -1,4 +1,4 @@
-/* libcloche: run untrusted code, each piece in its own Linux box.
+/* libcloche runs untrusted code, each piece in its own Linux box.
  *
  * Life cycle:
  * 1) cloche_engine_new() starts a keeper, the only process that may hold privilege.
@@ -62,12 +62,12 @@ enum cloche_landlocked {
         CLOCHE_LANDLOCKED_COUNT
 };
 
-/* A set of guards that may be missing without being listed. NONE: none; USER: the rows of
- * spec/guards.def that an ordinary user may lack. USER has no effect on an engine with root's
- * rights, where a missing guard stays an error. */
+/* A set of guards that may be missing although they are not listed. NONE: the empty set. USER: the
+ * rows of spec/guards.def that an ordinary user may lack. USER has no effect on an engine with
+ * root's rights: there a missing guard stays an error. */
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
-/* OFF: not requested, and so not missing. */
+/* OFF: the guard was not requested, so it does not count as missing. */
 enum cloche_guard_state {
         CLOCHE_GUARD_ABSENT,
         CLOCHE_GUARD_DEGRADED,
@@ -76,7 +76,7 @@ enum cloche_guard_state {
         CLOCHE_GUARD_STATE_COUNT
 };
 
-/* An error value: plain bytes, no allocation, the same in every process. 256 bytes, so that it is
+/* An error value: plain bytes without allocations, of one layout in every process. Its 256 bytes are
  * written to a pipe in one piece (pipe(7), PIPE_BUF). */
 struct cloche_err {
         uint16_t code; /* enum cloche_code */
@@ -102,20 +102,20 @@ typedef struct cloche_changeset cloche_changeset;
 typedef struct cloche_sync cloche_sync;
 typedef struct cloche_sync_question cloche_sync_question;
 
-/* Called when a guest calls a function of the host. Answer it once, with cloche_bridge_answer or
- * cloche_bridge_fail, in the handler or any time later; several may be open. Runs in the engine's
- * thread. */
+/* The engine calls this in its thread when a guest calls a function of the host. Answer each call
+ * once, with cloche_bridge_answer or cloche_bridge_fail, in the handler or at any time later.
+ * Several calls may be open. */
 typedef void (*cloche_bridge_handler)(void *data, cloche_bridge_call *call);
 
 /* Events of mounted directories. about: JSON text, valid during the call.
- * DENIED   {path, operation, rule, count, timestamp}: an access of a run was refused; sent at the
- *          first refusal and whenever the count doubles
- * BEFORE   a change as in files of a result: answer question once, with cloche_sync_answer, in the
- *          handler or any time later
+ * DENIED   {path, operation, rule, count, timestamp}: an access of a run was refused. Sent at the
+ *          first refusal and whenever the count doubles.
+ * BEFORE   a change, as in files of a result. Answer question once, with cloche_sync_answer, in the
+ *          handler or at any time later.
  * AFTER    {path, success, error?}
  * ERROR    {change, error} */
 enum cloche_file_event { CLOCHE_FILE_DENIED, CLOCHE_SYNC_BEFORE, CLOCHE_SYNC_AFTER, CLOCHE_SYNC_ERROR };
-/* run: NULL for a separate sync. Runs in the engine's thread. */
+/* The engine calls this in its thread. run is NULL for a separate sync. */
 typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
                                     cloche_sync_question *question);
 
@@ -124,25 +124,26 @@ struct cloche_engine_options {
         const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
         const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
-        /* For runs that are forked from templates; 0: the default in brackets. */
-        unsigned runs_max;        /* at the same time (twice the processors) */
-        unsigned queue_max;       /* waiting for their turn; one more is CLOCHE_E_QUEUE_FULL (10,000) */
+        /* For runs that are forked from templates. 0: the default in brackets. */
+        unsigned runs_max;        /* runs at the same time (twice the processors) */
+        unsigned queue_max;       /* runs that wait; one more is CLOCHE_E_QUEUE_FULL (10,000) */
         uint64_t templates_bytes; /* memory of unused templates, kept for reuse (a quarter of the machine's) */
         /* Directory for builds of compiled languages, at most 256 MiB; NULL: below
          * $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": none. A directory that others may write to
          * is not used. */
         const char *cache_dir;
         uint32_t becomes_uid; /* uid this process switches to after start-up; owner of cache_dir. 0: no switch */
-        /* Directories of the host, absolute, that runs may mount, with everything beneath; none: no
-         * mounts. At most 32, borrowed. */
+        /* Absolute paths of host directories that runs may mount, with everything beneath. At most
+         * 32, borrowed. Empty: no mounts. */
         const char *const *mount_roots;
         size_t mount_root_count;
-        /* NULL, or a uid for each of them: the user whose rights, with the user's groups at this
+        /* NULL, or a uid for each root. The rights of this user, with the user's groups at this
          * time, decide on mounts in runs and syncs without a caller. -1: the owner of the mounted
-         * directory, as without the array. Another user than ours needs root. */
+         * directory, as without the array. Any uid but that of this process needs root. */
         const int64_t *mount_root_uids;
-        unsigned base_forks; /* after this number of forks, or half an hour, a new interpreter replaces the one that
-                                runs are forked from (10,000) */
+        /* Forks (10,000), or half an hour, after which a new interpreter replaces the one that runs
+         * are forked from. */
+        unsigned base_forks;
         unsigned spares; /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* a named set of further optional guards */
         int core_scheduling;         /* enable the guard of this name */
@@ -150,15 +151,15 @@ struct cloche_engine_options {
 
 #define CLOCHE_NO_SPARES (~0u)
 
-/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error is of type
+/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR). The type of its error is
  * CompileError or BuildError. */
 #define CLOCHE_EXIT_NOT_COMPILED 65
 
 enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
 
-/* A file placed in the box before the code runs, in the given order; directories on the way are
- * made. Exactly one source: data, or fd (borrowed, a regular file, whose holes stay holes). A
- * directory has none; the data of a symbolic link is its target. */
+/* A file that the engine places in the box before the code runs, in the given order, with missing
+ * parent directories. It has one source: data, or fd (borrowed, a regular file; holes stay holes).
+ * A directory has no source; the data of a symbolic link is its target. */
 struct cloche_file {
         const char *path; /* absolute, or below the working directory */
         enum cloche_file_kind kind;
@@ -168,9 +169,9 @@ struct cloche_file {
         uint32_t mode; /* permission bits; 0: 0644, for a directory 0755 */
 };
 
-/* CLOCHE_EVALUATE: an ECMAScript module in a bare realm, without Node (language javascript, warm or
- * with a bare prefix). Its exports are the value; the result has console lines as "console"; errors
- * have a "code" (spec/agent.md). */
+/* CLOCHE_EVALUATE runs an ECMAScript module in a bare realm, without Node (language javascript, warm
+ * or with a bare prefix). The value is its exports, the result has console lines as "console", and
+ * errors have a "code" (spec/agent.md). */
 enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT, CLOCHE_EVALUATE };
 
 struct cloche_run_options {
@@ -179,15 +180,15 @@ struct cloche_run_options {
         const char *code;     /* source text, any bytes */
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* shown in stacks, and used as the script's name; NULL: main.<extension> */
-        const char *function; /* NULL: the only public function, otherwise the code is the body */
-        const char *args;     /* JSON array, of values or of {index, value}, or object; values JSON lacks in tagged form
-                                 (spec/values.md) */
-        const char *kwargs;   /* JSON object */
-        const char
-                *schema; /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
-        const char *build; /* JSON object: standard, flags, sources; compiled languages only */
-        int64_t tenant; /* owner of the run: code of different tenants is forked from no common template and shares no
-                           build */
+        const char *function; /* NULL: the only public function; without one the code is the body */
+        /* JSON array of values or of {index, value}, or JSON object. Values that JSON lacks are in
+         * tagged form (spec/values.md). */
+        const char *args;
+        const char *kwargs; /* JSON object */
+        /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md). */
+        const char *schema;
+        const char *build;   /* JSON object: standard, flags, sources; compiled languages only */
+        int64_t tenant;      /* owner of the run: two tenants share no template and no build */
         const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
@@ -196,8 +197,8 @@ struct cloche_run_options {
          * or entries, or an error. */
         const char *const *collect;
         size_t collect_count;
-        /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL:
-         * none. */
+        /* JSON object of the executor contract: dirs, permissions, loading, sync, security,
+         * onPermissionDenied. NULL: no mounts. */
         const char *mount;
         /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process
          * that connected it, with only that user's rights, and writes as that user. A directory
@@ -206,18 +207,18 @@ struct cloche_run_options {
         int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;
-        unsigned file_events; /* bits 1u << enum cloche_file_event: the events to send; without BEFORE no questions are
-                                 sent */
-        /* JSON object {allow: [rule, …], deny: [rule, …]}, see Network in spec/sandbox.md; NULL: no
+        /* Events to send: bits 1u << enum cloche_file_event. Without BEFORE no questions are sent. */
+        unsigned file_events;
+        /* JSON object {allow: [rule, …], deny: [rule, …]}: see Network in spec/sandbox.md. NULL: no
          * network. Not for forked runs. */
         const char *network;
         const char *const *argv; /* script: arguments after the script's name */
         size_t argc;
         const char *const *env; /* "NAME=value", added to the minimal environment */
         size_t env_count;
-        /* Borrowed descriptors for a script's standard streams, -1 or 0-initialised with stream_fds
-         * false: stdin is empty, stdout and stderr are captured. Output is relayed; the guest never
-         * holds these descriptors. */
+        /* Borrowed descriptors for a script's standard streams, if stream_fds is true. -1, or
+         * stream_fds false: stdin is empty, stdout and stderr are captured. The engine relays the
+         * output; the guest never holds these descriptors. */
         int stream_fds;
         int stdin_fd, stdout_fd, stderr_fd;
         /* Not 0: the script's streams are one terminal in the box, of this size; stdout_fd gets all
@@ -230,15 +231,15 @@ struct cloche_run_options {
          * counts from then on. */
         cloche_prefix *prefix;
         int warm;
-        const char *globals,
-                *imports; /* JSON objects of declarations (spec/agent.md); not with a prefix, which has its own */
+        /* JSON objects of declarations (spec/agent.md). Not with a prefix, which has its own. */
+        const char *globals, *imports;
         cloche_bridge_handler on_bridge; /* NULL: with a prefix, the prefix's */
         void *bridge_data;
         /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait;
          * cloche_run_wait then does not block. */
         void (*on_end)(void *data, cloche_run *run);
-        /* NULL, or called with output as it arrives, which the result holds as well; not for a
-         * stream with a descriptor of the caller's. stream: 1 or 2. */
+        /* NULL, or called with output as it arrives; the result holds the same output. Not called
+         * for a stream with a descriptor of the caller. stream: 1 or 2. */
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
 };
@@ -341,8 +342,8 @@ enum cloche_host_feature {
 };
 
 struct cloche_host_report {
-        const char *name, *since,
-                *without; /* static: the feature, its first Linux release, the effect of its absence */
+        /* Static: the feature, its first Linux release, the effect of its absence. */
+        const char *name, *since, *without;
         int is_present;
         char detail[220]; /* the finding, or "" */
 };
@@ -351,15 +352,15 @@ struct cloche_host_report {
  * ret     CLOCHE_HOST_COUNT rows. */
 CLOCHE_API void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret);
 
-/* Check the options, and begin: request a box, and start the run in it once there is one.
+/* Check the options, request a box, and start the run in it when the box is ready.
  * opt     borrowed during the call only.
  * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING,
  *         _KEEPER (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt,
                                                   cloche_run **ret, struct cloche_err *e);
 
-/* Wait for the end and drop the box. Once for each run. ret is owned by the caller,
- * cloche_result_free().
+/* Wait for the end of the run and drop the box. Call it once for each run.
+ * ret     owned by the caller, cloche_result_free().
  * Errors  for a run that could not begin: CLOCHE_E_NAMESPACE, _MOUNT, _CGROUP, _MISSING_RUNTIME,
  *         _TIMEOUT and others (host). A failure of the guest's code is a result, not an error. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e);
@@ -379,8 +380,8 @@ CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows)
  * ("compiling"); NULL: none. Static. As safe as cloche_run_cancel. */
 CLOCHE_API const char *cloche_run_phase(const cloche_run *run);
 
-/* Stop reading, so that the guest waits once its pipes are full: for callers with a slower
- * receiver. The output up to its end is still sent to on_output. */
+/* Stop reading, so that the guest blocks when its pipes are full: for callers with a slow receiver.
+ * At the end of the run the rest of its output is still sent to on_output. */
 CLOCHE_API void cloche_run_hold_output(cloche_run *run, int hold);
 
 /* Kill the rest of the run and free it. Accepts NULL. */
@@ -394,12 +395,13 @@ CLOCHE_API void cloche_run_free(cloche_run *run);
  *         otherwise. Others as cloche_run_start. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt,
                                                    cloche_prefix **ret, char **failure, struct cloche_err *e);
-/* The same without waiting: call cloche_prefix_state after each turn. */
+/* Do the same without waiting: call cloche_prefix_state after each turn. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt,
                                                      cloche_prefix **ret, struct cloche_err *e);
-/* 1: not yet; 0: runs may be forked from it; else the error of cloche_prefix_new. */
+/* Return 1 if the set-up is not ready, 0 if runs can be forked from it, else the error of
+ * cloche_prefix_new. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err *e);
-/* Started runs continue. Accepts NULL. */
+/* Free the prefix. Started runs continue. Accepts NULL. */
 CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
 
 /* The request of a call of a host function: JSON text, values in tagged form; valid during the call.
@@ -407,9 +409,11 @@ CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
 CLOCHE_API const char *cloche_bridge_call_target(const cloche_bridge_call *call);
 CLOCHE_API const char *cloche_bridge_call_args(const cloche_bridge_call *call);
 CLOCHE_API const char *cloche_bridge_call_kwargs(const cloche_bridge_call *call);
-/* NULL if the run is over: an answer is then dropped. */
+/* Return the run, or NULL if it has ended: an answer is then dropped. */
 CLOCHE_API cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call);
-/* Both end the call, also on failure. value: JSON text, NULL for undefined. fields: JSON object or NULL. */
+/* Answer the call; it ends also on failure of this function.
+ * value   JSON text, NULL for undefined
+ * fields  JSON object, or NULL */
 CLOCHE_API int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e);
 CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields,
                                   struct cloche_err *e);
@@ -419,7 +423,7 @@ CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, co
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
-/* Returns 1 if the keeper is gone, or has not answered for half a minute: nothing can be started,
+/* Return 1 if the keeper is gone, or has not answered for half a minute. Nothing can be started then,
  * and the engine can only be freed. */
 CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
 /* Return the number of runs that wait for their turn. */
@@ -427,33 +431,36 @@ CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);
 
 CLOCHE_API enum cloche_status cloche_result_status(const cloche_result *result);
 CLOCHE_API int cloche_result_exit_code(const cloche_result *result);
-/* The returned value as JSON text (tagged forms, bytes in base64); NULL if the run has none. */
+/* Return the value as JSON text (tagged forms, bytes in base64); NULL if the run has no value. */
 CLOCHE_API const char *cloche_result_value(const cloche_result *result);
-/* The whole result object of the contract as JSON text. Borrowed, lives with the result. */
+/* Return the whole result object of the contract as JSON text. Borrowed, lives with the result. */
 CLOCHE_API const char *cloche_result_json(const cloche_result *result);
-/* Captured bytes, *ret_size of them; not terminated by contract. */
+/* Return the captured bytes, *ret_size of them. A terminating 0 is not guaranteed. */
 CLOCHE_API const char *cloche_result_stdout(const cloche_result *result, size_t *ret_size);
 CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t *ret_size);
-/* The guest's error: its type, message and stack, or NULL. */
+/* Return the type, message or stack of the guest's error, or NULL. */
 CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
-/* Take the run's changes of mounted directories out of the result, written to the host (see member
- * sync of the result) or not (sync.mode manual, or a run without success). Owned by the caller,
- * cloche_changeset_free(); NULL: it had no mounts. */
+/* Take the run's changes of mounted directories out of the result. They are written to the host (see
+ * member sync of the result) or not (sync.mode manual, or a run without success). Owned by the
+ * caller, cloche_changeset_free(); NULL if the run had no mounts. */
 CLOCHE_API cloche_changeset *cloche_result_take_changeset(cloche_result *result);
 CLOCHE_API void cloche_result_free(cloche_result *result);
 
-/* {created, modified, deleted} as in files of a result, as JSON text, free(); NULL without memory. */
+/* Return {created, modified, deleted}, as in files of a result, as JSON text, free(); NULL without
+ * memory. */
 CLOCHE_API char *cloche_changeset_json(const cloche_changeset *set);
-/* Save it in an empty directory, and load it again, with an engine that may mount the same
- * directories. dir_fd is borrowed.
+/* Save the changes in an empty directory; load them again with an engine that may mount the same
+ * directories.
+ * dir_fd  borrowed
  * Errors  CLOCHE_E_UNREADABLE_FILE, _INVALID_JSON, _INVALID_ARGUMENT (caller), _RESOURCE (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche_err *e);
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **ret,
                                                        struct cloche_err *e);
-/* Make it from changes in the form of a result, with contents: an array, or an object of created,
- * modified and deleted. mount: as in runs. */
+/* Make a set from changes in the form of a result, with contents.
+ * changes  a JSON array, or a JSON object of created, modified and deleted
+ * mount    as in runs */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_from_json(cloche_engine *engine, const char *changes,
                                                             const char *mount, cloche_changeset **ret,
                                                             struct cloche_err *e);
@@ -462,16 +469,17 @@ CLOCHE_API void cloche_changeset_free(cloche_changeset *set); /* accepts NULL */
 struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
         const char *on_error;            /* rollback, continue, abort; NULL: the mount's value */
-        const char
-                *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
-        const char *links; /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
-        int dry_run;       /* only report the steps */
+        /* For a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above. */
+        const char *conflict;
+        /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above. */
+        const char *links;
+        int dry_run;               /* only report the steps */
         int has_caller, caller_fd; /* as in runs */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
         cloche_run *run; /* passed to on_event */
-        /* NULL, or called once when it is over, from within cloche_engine_turn or a wait. */
+        /* NULL, or called once when the sync has ended, from within cloche_engine_turn or a wait. */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
 };
@@ -482,17 +490,17 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
  * moment the next sync of the directory completes the old tree or the new one. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt,
                                                    cloche_sync **ret, struct cloche_err *e);
-/* Answer the question. skip: this change is not synced; abort: no change is, nothing was written,
- * and all are among the skipped ones. Where the mount's sync.allowAbort is false abort is as skip.
- * reason may be NULL. */
+/* Answer the question of a BEFORE event. SKIP omits this change. ABORT omits all changes: nothing is
+ * written, and all are reported as skipped. If the mount's sync.allowAbort is false, ABORT acts like
+ * SKIP. reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason,
                                   struct cloche_err *e);
-/* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; for a dry run {steps,
- * denied, conflicts, skipped}. JSON text, free(). */
+/* Wait for the end of the sync. ret is JSON text, free(): {synced, failed, skipped, conflicts, kept},
+ * with aborted {path, reason} after an abort; for a dry run {steps, denied, conflicts, skipped}. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);
-/* The same without waiting; CLOCHE_E_STATE while it is under way. */
+/* Return the same without waiting; CLOCHE_E_STATE while the sync is running. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e);
-/* Undo a sync that is under way, or finish it if it is past that point. Accepts NULL. */
+/* Undo a sync that is running, or finish it if it can no longer be undone. Accepts NULL. */
 CLOCHE_API void cloche_sync_free(cloche_sync *sync);
 
 CLOCHE_API const char *cloche_code_name(unsigned code);

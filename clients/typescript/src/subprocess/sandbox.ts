@@ -145,6 +145,8 @@ export class SubprocessSandbox implements AsyncDisposable {
       const { client } = await unlessAborted(this.leasing.take(), signal)
       const hooks = { globals, imports: {}, isJson: !isRich, hasJsonArguments: !isRich }
       const result = await client.run<unknown>('call', request, { signal }, hooks)
+      // The daemon's clock may be first: tools that still work get the same reason.
+      if (result.status === 'timeout') execution.ending.abort(TIMED_OUT)
       return { ...this.outcome(result, execution), logs: logsOf(result.stdout, result.stderr, mark), duration: performance.now() - started }
     } catch (thrown) {
       if (!signal.aborted) throw thrown
