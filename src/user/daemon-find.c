@@ -79,7 +79,7 @@ static int try_system(struct cloche_err *e)
                 return status == OK;
         if (status > 0)
                 return err_set(e, CLOCHE_E_STATE,
-                               "the daemon at " DAEMON_SYSTEM_SOCKET " takes no work now (HTTP status %d)", status);
+                               "the daemon at " DAEMON_SYSTEM_SOCKET " accepts no work now (HTTP status %d)", status);
         if (status < 0 && errno == EAGAIN)
                 return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer within %d s",
                                TIMEOUT_S);

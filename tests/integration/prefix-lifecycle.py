@@ -160,9 +160,9 @@ def test_missing_words():
     bad_input("prefix", "frobnicate", says="frobnicate")
     bad_input("prefix", "create", "a", "-c", "x = 1", says="language")
     bad_input("prefix", "create", "a", "python", says="code")
-    bad_input("prefix", "create", "a", "python", "b", "-c", "x = 1", says="too many")
+    bad_input("prefix", "create", "a", "python", "b", "-c", "x = 1", says="unexpected word")
     bad_input("prefix", "drop", says="name")
-    bad_input("prefix", "list", "a", says="too many")
+    bad_input("prefix", "list", "a", says="unexpected word")
 
 
 def test_unknown_language():

@@ -62,8 +62,8 @@ static int check(const struct notebook *n)
         if (!json_is_integer(format))
                 return cli_bad("%s: nbformat: expected the number 4", n->path);
         if (json_integer_value(format) != 4)
-                return cli_bad("%s: nbformat: it is of version %lld; expected 4 (jupyter nbconvert --to notebook makes "
-                               "it that)",
+                return cli_bad("%s: nbformat: version %lld, expected 4 (jupyter nbconvert --to notebook "
+                               "converts it)",
                                n->path, (long long)json_integer_value(format));
         if (!json_is_array(n->cells))
                 return cli_bad("%s: cells: expected an array", n->path);
@@ -88,7 +88,8 @@ static int load(struct notebook *n)
         }
         fclose(file);
         return n->root ? 0
-                       : cli_bad("%s: line %d, column %d: no JSON: %s", n->path, where.line, where.column, where.text);
+                       : cli_bad("%s: line %d, column %d: invalid JSON: %s", n->path, where.line, where.column,
+                                 where.text);
 }
 
 int notebook_read(struct notebook *n, const char *path)
@@ -135,7 +136,7 @@ int notebook_language(const struct notebook *n, const char **ret)
         if (!json_is_string(written))
                 written = json_object_get(kernel, "name");
         if (!json_is_string(written))
-                return cli_bad("%s: metadata: neither kernelspec nor language_info says its language (--language "
+                return cli_bad("%s: metadata: neither kernelspec nor language_info names the language (use --language "
                                "LANGUAGE does)",
                                n->path);
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -144,7 +145,7 @@ int notebook_language(const struct notebook *n, const char **ret)
                         return 0;
                 }
         return cli_bad("%s: metadata: its language '%.60s' is none of python, javascript, typescript, bash, ruby, php "
-                       "(--language LANGUAGE says another)",
+                       "(--language LANGUAGE overrides it)",
                        n->path, json_string_value(written));
 }
 

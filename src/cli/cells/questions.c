@@ -47,7 +47,7 @@ static int show_prompt(struct questions *q, struct output_queue *out, struct clo
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "hold a prompt");
         if (json_is_true(json_object_get(about, "password")) && isatty(STDIN_FILENO) && terminal_hide(&q->terminal))
-                return err_set(e, CLOCHE_E_RESOURCE, "what would be typed could be seen");
+                return err_set(e, CLOCHE_E_RESOURCE, "cannot hide the typed password");
         return 0;
 }
 
@@ -69,7 +69,7 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
         if (line && isatty(STDIN_FILENO))
                 out->last = '\n'; /* the terminal has echoed it */
         if (line && !value)
-                cli_bad("the line is no text in UTF-8: the code is told that there is no input");
+                cli_bad("the line is not UTF-8: the input request fails");
         r = daemon_request(client, "context.input", params, NULL, 0, &id, e);
         json_array_remove(q->open, 0);
         return r == 0 ? show_prompt(q, out, e) : r;
@@ -103,9 +103,9 @@ int questions_take(struct questions *q, const json_t *about, struct output_queue
         if (!q->open)
                 q->open = json_array();
         if (json_array_size(q->open) == OPEN_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the code asks more than %d questions at once", OPEN_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %d input requests at once", OPEN_MAX);
         if (json_array_append(q->open, (json_t *)about) < 0)
-                return err_set(e, CLOCHE_E_RESOURCE, "no memory for a question");
+                return err_set(e, CLOCHE_E_RESOURCE, "no memory for an input request");
         if (json_array_size(q->open) == 1)
                 r = show_prompt(q, out, e);
         return r == 0 ? answer_all(q, out, client, e) : r;

@@ -501,7 +501,7 @@ static int run(struct cli_request *request)
                         bench.sample = &sample_programs[i];
         if (!bench.sample && !request->code) {
                 store_done(&bench.stored);
-                return cli_bad("there is no sample program in '%s': give one with --code", bench.run.language);
+                return cli_bad("there is no sample program in '%s': give one with -c", bench.run.language);
         }
         bench.sample = bench.sample ? bench.sample : &(const struct sample){0};
         bench.run.code = request->code ? request->code : bench.sample->code;

@@ -50,7 +50,7 @@ static int print_value(const char *tagged)
                 r = plain_value(&text, value);
         json_decref(value);
         if (r < 0)
-                return cli_bad("cannot print the value as plain JSON: %s (--json prints it as it came)",
+                return cli_bad("cannot print the value as plain JSON: %s (--json prints it unchanged)",
                                e.code ? e.msg : strerror(-r)),
                        1;
         fwrite(text.data, 1, text.size, stdout);

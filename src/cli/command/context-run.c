@@ -11,13 +11,13 @@ static int check(const struct cli_request *request)
         const struct sandbox_options *options = &request->sandbox;
 
         if (options->context && options->language)
-                return cli_bad("--language is for the default contexts: one that --context names has its own");
+                return cli_bad("--language and --context exclude each other: a named context has a language");
         if (request->json && options->input)
-                return cli_bad("--json is for code without -i");
+                return cli_bad("--json and -i exclude each other");
         if (request->json && options->displays)
-                return cli_bad("--save-displays: with --json they are in the answer");
+                return cli_bad("--save-displays and --json exclude each other: the JSON answer contains the displays");
         if (options->input && request->is_code_stdin)
-                return cli_bad("-i: standard input is the code already");
+                return cli_bad("-i: the code is read from standard input; use -c or -f for the code");
         return 0;
 }
 

@@ -127,8 +127,9 @@ static int check_name(const struct cli_request *request)
 
         if (!name || request->sandbox.language || !options_is_language(name))
                 return 0;
-        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s "
-                       "(with --language the name may be %s too)",
+        return cli_bad("'%s' would be the name of the context, but is a language: use cloche context create %s "
+                       "--language %s "
+                       "(with --language, the name %s is accepted)",
                        name, box, name, name);
 }
 

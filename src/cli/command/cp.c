@@ -146,7 +146,7 @@ static int cp(struct cli_request *request)
         int code;
 
         if (!from == !to)
-                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b where "
+                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b if "
                                "it has a colon)",
                                source, target);
         code = catch_signals();

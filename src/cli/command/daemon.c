@@ -26,7 +26,7 @@ static int print_none(int json)
         print_nothing(json);
         if (access(DAEMON_SYSTEM_SOCKET, F_OK) == 0) {
                 cli_bad("no daemon runs for this user alone; the system's, at " DAEMON_SYSTEM_SOCKET
-                        ", is ended by: systemctl stop cloched.socket cloched");
+                        ", is stopped by: systemctl stop cloched.socket cloched");
                 return 1;
         }
         cli_bad("no daemon runs for this user (commands that need one start it; so does cloche daemon start)");

@@ -45,7 +45,7 @@ static json_t *process_params(const struct cli_request *request, json_t *command
 /* 0, or a line was printed. */
 static int need_command(const struct cli_request *request, const char *usage)
 {
-        return request->run.argc ? 0 : cli_bad("expected a command behind '--' (usage: cloche %s)", usage);
+        return request->run.argc ? 0 : cli_bad("expected a command after '--' (usage: cloche %s)", usage);
 }
 
 /* The command's own exit code; for exec and for processes. */
@@ -112,11 +112,11 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
 
 static void print_left(const struct cli_request *request, const char *process)
 {
-        fprintf(stderr, "\r\ncloche: it goes on as ");
+        fprintf(stderr, "\r\ncloche: detached from the process ");
         print_name(stderr, process);
         fprintf(stderr, " (cloche shell %s --process ", request->positional[0]);
         print_name(stderr, process);
-        fprintf(stderr, " takes it up again)\n");
+        fprintf(stderr, " attaches to it again)\n");
 }
 
 static int follow_process(struct cli_request *request, struct daemon_client *client, const char *process)
@@ -169,7 +169,7 @@ static int exec(struct cli_request *request)
         int code = need_command(request, "exec SANDBOX -- COMMAND…");
 
         if (code == 0 && request->json && has_streams)
-                code = cli_bad("--json is for commands without -i and -t");
+                code = cli_bad("--json and -i or -t exclude each other");
         if (code == 0 && request->sandbox.terminal)
                 code = terminal_check("-t");
         if (code == 0)
@@ -207,7 +207,7 @@ static int shell(struct cli_request *request)
         int code = terminal_check("shell");
 
         if (code == 0 && request->sandbox.process && request->run.argc)
-                code = cli_bad("--process is for a terminal that is there: without a command");
+                code = cli_bad("--process attaches to a running terminal: remove the command");
         if (code == 0)
                 code = sandbox_open(request, &client);
         if (code)

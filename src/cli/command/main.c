@@ -175,11 +175,11 @@ static int unknown(int count, char **words)
 
 static void list(const char *first_word)
 {
-        printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
+        printf("cloche: run untrusted code, each call or script in its own Linux box\n\nusage: cloche COMMAND …\n\n");
         for (size_t i = 0; i < COMMANDS; i++)
                 if (!first_word || is_first_word(&commands[i], first_word))
                         printf("  %-20s %s\n", commands[i].name, commands[i].summary);
-        printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
+        printf("\ncloche help COMMAND shows details of a command; cloche --version prints the version.\n");
 }
 
 static int help(int count, char **words)

@@ -78,7 +78,7 @@ static int ports(struct cli_request *request)
         const struct sandbox_options *options = &request->sandbox;
 
         if (options->expose && options->unexpose)
-                return cli_bad("--expose and --unexpose are two requests");
+                return cli_bad("--expose and --unexpose exclude each other: use two commands");
         if (options->word && !options->expose)
                 return cli_bad("--name: expected --expose PORT");
         return options->expose ? expose(request) : options->unexpose ? unexpose(request) : list_ports(request);
@@ -142,9 +142,9 @@ static int net(struct cli_request *request)
         int code = sandbox_check_network(request);
 
         if (code == 0 && request->sandbox.none && (request->sandbox.allow || request->sandbox.deny))
-                code = cli_bad("--none excludes --allow and --deny");
+                code = cli_bad("--none and --allow or --deny exclude each other");
         else if (code == 0 && request->sandbox.log && policy)
-                code = cli_bad("--log shows; change the rules in another request");
+                code = cli_bad("--log excludes options that change rules: use two commands");
         if (code || request->sandbox.log) {
                 json_decref(policy);
                 json_decref(params);

@@ -177,7 +177,7 @@ static int notebook_run(struct cli_request *request)
         int code;
 
         if (request->json && request->sandbox.output && strcmp(request->sandbox.output, "-") == 0)
-                return cli_bad("-o -: standard output is for --json");
+                return cli_bad("-o - and --json exclude each other: both write to standard output");
         code = notebook_read(&run.notebook, request->positional[0]);
         if (code == 0 && !language)
                 code = notebook_language(&run.notebook, &language);

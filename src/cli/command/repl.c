@@ -96,7 +96,7 @@ static int run_typed(struct repl *r)
                 fflush(stdout);
         }
         if (is_given_up)
-                cli_bad("the cell was given up: if an interrupt did not end it, the interpreter begins anew");
+                cli_bad("stopped waiting for the cell: unless the interrupt ends it, the interpreter is restarted");
         return r->cells.is_lost || (r->cells.ended_by && !is_given_up) ? code : 0;
 }
 

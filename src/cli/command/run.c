@@ -117,8 +117,7 @@ static int prepare_terminal(struct cli_request *request)
         int bad = terminal_check("-t");
 
         if (bad == 0 && request->prefix)
-                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have "
-                              "one)");
+                bad = cli_bad("-t and --prefix exclude each other: a script forked from a set-up has no terminal");
         if (bad == 0)
                 bad = pass_kind(request);
         if (bad == 0)

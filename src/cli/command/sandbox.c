@@ -135,7 +135,7 @@ static int set(struct cli_request *request)
 
         if (json_object_size(params) == 1) {
                 json_decref(params);
-                return cli_bad("expected what is to be changed (cloche help sandbox set lists it)");
+                return cli_bad("expected an option with a change (cloche help sandbox set lists them)");
         }
         code = sandbox_request_once(request, "sandbox.update", params, &sandbox);
         if (code == 0 && request->json)

@@ -41,7 +41,7 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
                         return cli_fail(&e);
         }
         if (privileged_helper_start(helper) < 0 || fd_write_full(helper->fd, &left, sizeof(left)) < 0)
-                return cli_bad("cannot write what is left of the changes '%s'", kept->name);
+                return cli_bad("cannot save the remaining changes '%s'", kept->name);
         return privileged_helper_wait(helper);
 }
 
@@ -79,7 +79,7 @@ static void print_result(const struct changes_kept *kept, const struct outcome_m
         fflush(stdout);
         outcome_print_problems(stderr, "cloche: ", mounts, result);
         if (outcome_sync_failed(result))
-                fprintf(stderr, "cloche: what was not written is kept: cloche diff %s\n", kept->name);
+                fprintf(stderr, "cloche: unwritten changes are kept: cloche diff %s\n", kept->name);
 }
 
 /* changeset: its name while changes remain. */

@@ -287,6 +287,6 @@ int complete(const struct cli_command *commands, size_t command_count, int count
         if (count == 1 || count == 2)
                 complete_name(commands, command_count, count, words);
         if (count == 1)
-                offer("help", 4, words[0], "tell more about a command");
+                offer("help", 4, words[0], "show the help of a command");
         return 0;
 }

@@ -32,7 +32,8 @@ static int refuse_size(const char *option, const char *v, const struct range *ra
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a size from %s to %s (as 512M or 1.5G; a number alone is %s), or 0 for none",
+        return cli_bad("%s: '%s' is not a size from %s to %s (such as 512M or 1.5G; a plain number is %s), or 0 for "
+                       "none",
                        option, v, quantity_bytes_text(range->least, least), quantity_bytes_text(range->most, most),
                        plain_bytes == MIB ? "MiB" : "bytes");
 }
@@ -41,7 +42,8 @@ static int refuse_duration(const char *option, const char *v, double least_ms, d
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a time from %s to %s (as 5s, 500ms or 1m30s; a number alone is seconds), or 0 "
+        return cli_bad("%s: '%s' is not a time from %s to %s (such as 5s, 500ms or 1m30s; a plain number is seconds), "
+                       "or 0 "
                        "for none",
                        option, v, quantity_ms_text(least_ms, least), quantity_ms_text(most_ms, most));
 }
@@ -115,27 +117,28 @@ SETTER(open_files, "--open-files", set_count)
 SETTER(cpu_percent, "--cpu", set_count)
 
 const struct cli_option options_limits[] = {
-        {"--timeout", "TIME", "wall time, as 5s, 500ms or 1m30s, a number alone is seconds; default 30s", set_wall_ms},
-        {"--cpu-time", "TIME", "processor time of all processes together; default 30s", set_cpu_ms},
-        {"--memory", "SIZE", "all memory of the box, as 512M or 1.5G, a number alone is MiB; default 512M",
+        {"--timeout", "TIME", "wall time, such as 5s, 500ms or 1m30s; a plain number is seconds; default 30s",
+         set_wall_ms},
+        {"--cpu-time", "TIME", "total processor time of all processes; default 30s", set_cpu_ms},
+        {"--memory", "SIZE", "total memory of the box, such as 512M or 1.5G; a plain number is MiB; default 512M",
          set_memory_bytes},
         {"--pids", "N", "processes and threads at one time; default 128", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
+        {"--cpu", "PERCENT", "processor share, in percent of one core; default 200", set_cpu_percent},
         {"--disk", "SIZE", "files written in the box; default 256M", set_disk_bytes},
         {"--inodes", "N", "files and directories in the box; default 65536", set_disk_inodes},
         {"--file-size", "SIZE", "size of one file; default 256M", set_file_bytes},
         {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
         {"--output-limit", "SIZE",
-         "kept of standard output and error each, a number alone is bytes; default 1M for call, none for run",
+         "kept bytes of standard output and error each; a plain number is bytes; default 1M for call, none for run",
          set_output_bytes},
         {0},
 };
 const struct cli_option options_sandbox_limits[] = {
-        {"--memory", "SIZE", "all memory of the sandbox, as 512M or 1.5G, a number alone is MiB; default 1G",
+        {"--memory", "SIZE", "total memory of the sandbox, such as 512M or 1.5G; a plain number is MiB; default 1G",
          set_memory_bytes},
         {"--pids", "N", "processes and threads at one time; default 512", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
-        {"--cpu-time", "TIME", "processor time of all processes together; default: none", set_cpu_ms},
+        {"--cpu", "PERCENT", "processor share, in percent of one core; default 200", set_cpu_percent},
+        {"--cpu-time", "TIME", "total processor time of all processes; default: none", set_cpu_ms},
         {"--disk", "SIZE", "files written in it; default 1G", set_disk_bytes},
         {"--inodes", "N", "files and directories in it; default 65536", set_disk_inodes},
         {"--file-size", "SIZE", "size of one file; default 1G", set_file_bytes},
@@ -143,12 +146,13 @@ const struct cli_option options_sandbox_limits[] = {
         {0},
 };
 const struct cli_option options_timeout[] = {
-        {"--timeout", "TIME", "then everything it started is killed (as 5s, 500ms or 1m30s); default: none",
+        {"--timeout", "TIME",
+         "time after which the command and its processes are killed (such as 5s, 500ms or 1m30s); default: none",
          set_wall_ms},
         {0},
 };
 const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "TIME", "of a cell: then it is interrupted, and killed when that does not end it; default: none",
+        {"--timeout", "TIME", "time after which a cell is interrupted, and killed if it continues; default: none",
          set_wall_ms},
         {0},
 };

@@ -156,7 +156,7 @@ static int set_all(struct cli_request *r, const char *v)
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
 const struct cli_option options_json[] = {
-        {"--json", NULL, "print the whole answer as JSON, and nothing else, on standard output", set_json},
+        {"--json", NULL, "print only the complete answer as JSON on standard output", set_json},
         {0},
 };
 const struct cli_option options_prefix[] = {
@@ -168,41 +168,40 @@ const struct cli_option options_force[] = {
         {0},
 };
 const struct cli_option options_bench[] = {
-        {"-c", "CODE", "what every run does; default: return 1", options_set_code},
-        {"--runs", "N", "runs a question; default 100", set_runs},
-        {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors",
-         set_concurrency},
-        {"--spares", "N", "boxes kept ready; default 2, and 0 leaves that question out", set_spares},
-        {"--cold", NULL, "cold calls only", set_cold},
+        {"-c", "CODE", "the code of each run; default: return 1", options_set_code},
+        {"--runs", "N", "runs for each measurement; default 100", set_runs},
+        {"--concurrency", "N", "concurrent runs, for throughput; default: the number of processors", set_concurrency},
+        {"--spares", "N", "spare boxes; default 2, 0 skips that measurement", set_spares},
+        {"--cold", NULL, "measure cold calls only", set_cold},
         {0},
 };
 const struct cli_option options_sync[] = {
-        {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing",
-         set_dry_run},
-        {"--on-error", "POLICY",
-         "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
+        {"--dry-run", NULL, "show changes, denials and conflicts without writing anything", set_dry_run},
+        {"--on-error", "POLICY", "if a change cannot be written: rollback, continue or abort; default: as in the run",
+         set_sync_on_error},
         {"--conflict", "POLICY",
-         "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
-        {"--links", "WHERE",
-         "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
+         "if the host changed a file meanwhile: refuse, keepBoth or overwrite; default: as in the run",
+         set_sync_conflict},
+        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as in the run)",
+         set_links},
         {0},
 };
 const struct cli_option options_diff[] = {
-        {"-u", NULL, "show how texts differ from the host's, as diff -u does", set_unified},
+        {"-u", NULL, "show the differences of text files as diff -u does", set_unified},
         {0},
 };
 const struct cli_option options_all[] = {
-        {"--all", NULL, "all there are", set_all},
+        {"--all", NULL, "all sets", set_all},
         {0},
 };
 const struct cli_option options_box[] = {
-        {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
-        {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded",
+        {"--image", "DIR", "use this directory as root file system instead of the host's /usr", set_image},
+        {"--optional", "GUARD[,GUARD…]", "run even if these guards, and no others, are missing or degraded",
          set_optional},
         {"--core-scheduling", NULL,
-         "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had",
+         "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
          set_core_scheduling},
-        {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack",
+        {"--strict", NULL, "refuse if any guard is missing, including those that an ordinary user may lack",
          options_set_strict},
         {0},
 };
@@ -233,7 +232,8 @@ static int refuse_option(const struct cli_command *command, const char *word, si
                         if (strlen(option->name) > 2)
                                 suggest_candidate(&s, option->name, strlen(option->name));
         return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, command->name,
-                       command->handler->takes_rest ? "; words behind -- are not ours" : "", suggest_text(&s, meant));
+                       command->handler->takes_rest ? "; words after -- go to the command" : "",
+                       suggest_text(&s, meant));
 }
 
 /* Parse one option at argv[*at]: "--name value" or "--name=value". */
@@ -320,13 +320,12 @@ static int refuse_words(const struct cli_command *command, const struct cli_requ
         int bad;
 
         if (json)
-                bad = cli_bad("'%s' is one word too many: arguments of the function are --args '%s'", words[0], json);
+                bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
         else if (handler->takes_rest)
-                bad = cli_bad("'%s' is one word too many: a command stands behind -- (usage: cloche %s %s)", words[0],
+                bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
                               command->name, command->usage);
         else
-                bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", words[0], command->name,
-                              command->usage);
+                bad = cli_bad("unexpected word '%s' (usage: cloche %s %s)", words[0], command->name, command->usage);
         free(json);
         return bad;
 }

@@ -215,8 +215,9 @@ static int is_of(const struct changes_kept *kept, const char *here)
 
 static int none_here(const char *newest)
 {
-        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list "
-                       "shows them all, and a name chooses some)",
+        return cli_bad("no kept changes belong to this directory; the newest of other directories are '%s' (cloche "
+                       "changes list "
+                       "lists all; name one set)",
                        newest);
 }
 
@@ -327,7 +328,7 @@ int changes_recount(const struct changes_kept *kept, uint32_t count)
 
         json_object_set_new(kept->about, "count", json_integer(count));
         r = write_about(kept->dir_fd, kept->about);
-        return r < 0 ? cli_bad("cannot write what is left of the changes '%s': %s", kept->name, strerror(-r)) : 0;
+        return r < 0 ? cli_bad("cannot save the remaining changes '%s': %s", kept->name, strerror(-r)) : 0;
 }
 
 /* Includes milliseconds, so that the newest sorts last. */
@@ -379,7 +380,7 @@ static int make_directory(struct keeping *keeping)
         if (bad)
                 return bad;
         if (make_name(keeping->name) < 0)
-                return cli_bad("cannot make a name for the changes");
+                return cli_bad("cannot create a name for the changes");
         snprintf(keeping->incomplete, sizeof(keeping->incomplete), INCOMPLETE_PREFIX "%s", keeping->name);
         if (mkdirat(keeping->all_fd, keeping->incomplete, 0700) < 0)
                 return cli_bad("cannot make '%s/%s': %s", directory, keeping->incomplete, strerror(errno));

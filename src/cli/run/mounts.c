@@ -25,7 +25,7 @@ static int read_rules(const char *path, json_t **ret)
                 return 0;
         json_decref(*ret);
         *ret = NULL;
-        return cli_bad("--mount: the rules '%s' are no object of default, rules and exclude, "
+        return cli_bad("--mount: the rules '%s' are not an object of default, rules and exclude, "
                        "or of permissions, loading, security and onPermissionDenied",
                        path);
 }
@@ -67,7 +67,7 @@ static int resolve(const char *path, char **ret_path, char **ret_root, int *ret_
         if (!*ret_path || stat(*ret_path, &st) < 0)
                 return cli_bad("--mount: cannot open '%s': %s", path, strerror(errno));
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return cli_bad("--mount: '%s' is neither a directory nor a file: nothing else is mounted", path);
+                return cli_bad("--mount: '%s' is neither a directory nor a file", path);
         *ret_is_file = S_ISREG(st.st_mode);
         *ret_root = *ret_is_file ? mounts_directory(*ret_path) : strdup(*ret_path);
         return *ret_root ? 0 : cli_bad("out of memory");
@@ -115,7 +115,7 @@ int mounts_add(struct mounts_options *mounts, const char *value)
                 mounts->count++;
                 dir = describe(path, is_file, file);
                 if (!dir || json_object_set_new(dirs, target, dir) < 0)
-                        bad = cli_bad("--mount: '%s' is no text", value);
+                        bad = cli_bad("--mount: '%s' is not UTF-8", value);
         }
         json_decref(file);
         free(path);
@@ -140,19 +140,20 @@ int mounts_add_rule(struct mounts_options *mounts, const char *value)
         int bad = make(mounts);
 
         if (bad == 0 && (!equals || equals == value || !equals[1]))
-                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; with - "
-                              "denied)",
+                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; a "
+                              "leading - "
+                              "denies)",
                               value);
         if (bad)
                 return bad;
         rule = json_pack("{s:s%, s:[], s:[]}", "pattern", value, (size_t)(equals - value), "allow", "deny");
         if (!rule)
-                return cli_bad("--rule: '%s' is no text", value);
+                return cli_bad("--rule: '%s' is not UTF-8", value);
         for (const char *word = equals + 1; *word;) {
                 size_t size = strcspn(word, ",");
 
                 if (add_action(rule, word, size) < 0)
-                        bad = cli_bad("--rule: '%s' is no text", value);
+                        bad = cli_bad("--rule: '%s' is not UTF-8", value);
                 word += size + (word[size] == ',');
         }
         json_array_append_new(json_object_get(json_object_get(mounts->object, "permissions"), "rules"), rule);
@@ -172,7 +173,7 @@ int mounts_set(struct mounts_options *mounts, const char *section, const char *m
                 json_object_set_new(mounts->object, section, json_object());
                 at = json_object_get(mounts->object, section);
         }
-        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is no text", option, value)
+        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is not UTF-8", option, value)
                                                                        : 0;
 }
 
@@ -199,7 +200,7 @@ int mounts_bind(struct mounts_options *mounts, struct cloche_engine_options *eng
         if (!mounts->object)
                 return 0;
         if (mounts->count == 0)
-                return cli_bad("expected --mount PLACE=HOSTPATH beside what is said of mounts");
+                return cli_bad("options for mounts need --mount PLACE=HOSTPATH");
         prepend_rules(mounts->object);
         mounts->text = json_dumps(mounts->object, JSON_COMPACT);
         if (!mounts->text)

@@ -33,7 +33,8 @@ int store_check_name(const char *name)
 {
         if (is_name(name))
                 return 0;
-        return cli_bad("'%.*s' is no name of a prefix: 1 to %d letters, digits, '.', '_' and '-', not '.' first",
+        return cli_bad("'%.*s' is not a name of a prefix: expected 1 to %d letters, digits, '.', '_' and '-', not '.' "
+                       "first",
                        (int)strcspn(name, "\n\r\033"), name, NAME_BYTES_MAX);
 }
 

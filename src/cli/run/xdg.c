@@ -17,7 +17,7 @@ int cli_xdg_find(const char *variable, const char *otherwise, const char *below,
         int r = xdg_find(variable, otherwise, below, ret, size);
 
         if (r == -ENOENT)
-                return cli_bad("there is no place for %s: set HOME or %s", what, variable);
+                return cli_bad("no directory for %s: set HOME or %s", what, variable);
         return r == 0 ? 0 : cli_bad("the path of the %s is too long", what);
 }
 

@@ -166,7 +166,7 @@ static int add_link(struct in *in, int dir_fd, const char *entry, const char *pa
         if (r == 0)
                 r = buf_append(&in->links, target, (size_t)n + 1);
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "remember a link");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "store a link");
         return in->links.size > LINKS_AT_ONCE_BYTES ? send_links(in, e) : 0;
 }
 
@@ -240,7 +240,7 @@ static int send_opened(struct in *in, int dir_fd, const char *entry, const char 
         if (S_ISDIR(st.st_mode))
                 return send_directory(in, TAKE_FD(fd), name, path, st.st_mode & PERMISSIONS, e);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is no file, directory or link", name);
+                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is not a file, directory or link", name);
         return send_file(in, fd, name, path, st.st_mode & PERMISSIONS, e);
 }
 
@@ -255,7 +255,7 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
         else if (S_ISLNK(st.st_mode))
                 r = add_link(in, dir_fd, entry, path, &e);
         else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-                r = err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is no file, directory or link", name);
+                r = err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is not a file, directory or link", name);
         else
                 r = send_opened(in, dir_fd, entry, name, path, 0, &e);
         if (r < 0)

@@ -54,7 +54,7 @@ static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e
         int r = buf_append(&c->out, GREETING, strlen(GREETING));
 
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "greet the daemon");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "open the connection to the daemon");
         r = daemon_call(c, "hello",
                         json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice",
                                   takes_notice),
@@ -95,7 +95,7 @@ int daemon_request(struct daemon_client *c, const char *method, json_t *params, 
                    size_t attachments_size, json_int_t *ret_id, struct cloche_err *e)
 {
         if (!params)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a word of what is asked is not text in UTF-8");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the request contains text that is not UTF-8");
         *ret_id = ++c->last_id;
         return rpc_request(json_integer(c->last_id), method, params, attachments, attachments_size, &c->out, e);
 }

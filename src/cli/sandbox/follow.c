@@ -48,7 +48,7 @@ static int cancel(struct follow *f, struct cloche_err *e)
         json_int_t id;
 
         if (f->cancels++)
-                return err_set(e, CLOCHE_E_CANCELLED, "not waited for: what was started may still run");
+                return err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
         f->input_is_over = 1;
         f->deadline_ns = clock_now_ns() + CANCEL_PATIENCE_NS;
         if (f->process)
@@ -266,7 +266,7 @@ static int turn(struct follow *f, struct cloche_err *e)
         if (n < 0)
                 return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait");
         if (n == 0)
-                return err_set(e, CLOCHE_E_CANCELLED, "the daemon did not say in time that it has ended");
+                return err_set(e, CLOCHE_E_CANCELLED, "the daemon did not confirm the end in time");
         if (polled[SIGNALS].revents)
                 r = on_signal(f, e);
         if (r == 0 && polled[OUTPUT].revents)
@@ -300,7 +300,7 @@ static int open_signals(sigset_t *before, struct cloche_err *e)
         int fd = signals_open();
 
         if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -fd, "hear signals");
+                return err_os(e, CLOCHE_E_RESOURCE, -fd, "receive signals");
         signals_block(before);
         signal(SIGPIPE, SIG_IGN);
         return fd;

@@ -141,8 +141,8 @@ void sandbox_print_lost(struct daemon_client *c, const struct cli_request *reque
                 return;
         lost = json_object_get(message.body, "lost");
         if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
-                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without "
-                        "saving it (printed once)",
+                cli_bad("%s: changes from %s to %s may be lost, because the daemon's engine ended without "
+                        "saving them (printed once)",
                         sandbox, sandbox_text(lost, "from"), sandbox_text(lost, "to"));
         daemon_message_done(&message);
 }

@@ -17,7 +17,7 @@ int terminal_check(const char *command)
         if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
                 return 0;
         return cli_bad("%s: standard input and output must be a terminal (cloche run without -t, and cloche exec -i, "
-                       "pass them on when they are none)",
+                       "work without a terminal)",
                        command);
 }
 
