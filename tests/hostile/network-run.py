@@ -68,7 +68,7 @@ def test_all_else_is_refused_and_told():
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "for i in {1..12}; do curl -sS -m 5 http://n$i.test/; done", network="allowed.test")
-    assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials tells of them)" in told.stderr, told
+    assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials prints them)" in told.stderr, told
     told = cloche.cli("call", "python", "get", "-c", GET, "--args", '["http://other.test/"]', "--network", "allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "curl -sS -m 5 http://nowhere.test/", network="nowhere.test")

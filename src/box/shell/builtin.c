@@ -80,7 +80,7 @@ static int take_descriptors(void)
         int null_fd;
 
         if (!is_session_socket(SOCKET_FD)) {
-                builtin_error("descriptor %d is no SOCK_SEQPACKET socket", SOCKET_FD);
+                builtin_error("descriptor %d is not a SOCK_SEQPACKET socket", SOCKET_FD);
                 return -1;
         }
         null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

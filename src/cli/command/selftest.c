@@ -221,8 +221,8 @@ static void print_verdict(const struct report *report, enum cloche_profile profi
         if (missing & ~report->optional)
                 printf("runs are refused: a guard is missing that is not optional\n");
         else if (!is_sound(report))
-                printf("runs start although something is open that must be refused: do not use this host for code that "
-                       "nobody vouches for\n");
+                printf("runs start although something is open that must be refused: do not run "
+                       "untrusted code on this host\n");
         else if (!missing)
                 printf("every guard is enforced\n");
         else

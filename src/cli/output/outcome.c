@@ -296,7 +296,7 @@ static void print_network(FILE *out, const json_t *network, size_t most)
         }
         if (left > 0 || lost > 0)
                 fprintf(out, "cloche: and %lld more were denied%s\n", (long long)lost + (long long)left,
-                        left > 0 ? " (--denials tells of them)" : "");
+                        left > 0 ? " (--denials prints them)" : "");
 }
 
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)

@@ -249,7 +249,8 @@ int sandbox_check_network(const struct cli_request *request)
         }
         return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this "
                                   "machine is reached by a name that leads to it: "
-                                  "allow that name and 127.0.0.1:PORT (only name servers are asked, /etc/hosts is not "
+                                  "allow that name and 127.0.0.1:PORT (names are resolved by name servers only, "
+                                  "/etc/hosts is not "
                                   "read)",
                                   loopback)
                         : 0;

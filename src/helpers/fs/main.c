@@ -118,7 +118,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
         mount.tree.drop_content = drop_content;
         mount.tree.argument = &mount.upper;
         r = lower_stat(&mount.lower, "", &mount.tree.root->st);
-        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "read the attributes of the mounted directory") : 0;
 }
 
 /* A mount of one file: its inode is the connection's root, and no other is ever asked for. */
@@ -136,7 +136,8 @@ static int show_file(struct cloche_err *e)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
         if (node->kind != S_IFREG)
                 return err_set(e, CLOCHE_E_UNREADABLE_FILE,
-                               "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"",
+                               "%.150s is not a file: a link is not followed, and a directory is mounted without "
+                               "\"kind\"",
                                mount.settings.file);
         node->pins++;
         mount.file = node;

@@ -36,7 +36,7 @@ static json_t *text_json(const char *text)
 {
         json_t *json = json_string(text);
 
-        return json ? json : json_string("(what is wrong with it names a path that is no UTF-8)");
+        return json ? json : json_string("(the reason contains a path that is not UTF-8)");
 }
 
 static json_t *reason_json(const struct plan *plan, uint32_t row, const char *code)

@@ -246,7 +246,7 @@ int contents_stage(struct plan *plan, uint32_t row, const struct stage *stage, i
                 unlinkat(stage->dir_fd, slot, 0);
                 if (r == -ESTALE)
                         plan_fail(plan, row, "contents",
-                                  "its contents are missing, or of another size than the change says");
+                                  "its contents are missing, or their size differs from the change's");
                 else
                         plan_fail_errno(plan, row, -r, "make its contents");
                 return -1;

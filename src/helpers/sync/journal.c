@@ -258,7 +258,7 @@ int journal_read(const struct stage *stage, enum stage_state state, struct journ
         if (fd < 0 || fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_STATE, errno, "open the journal");
         if (!S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size > JOURNAL_BYTES_MAX)
-                return err_set(e, CLOCHE_E_STATE, "the journal is no file, or of more than %u bytes",
+                return err_set(e, CLOCHE_E_STATE, "the journal is not a file, or has more than %u bytes",
                                JOURNAL_BYTES_MAX);
         at = buf_reserve(&bytes, (size_t)st.st_size);
         if (!at)

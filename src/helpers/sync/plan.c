@@ -207,8 +207,8 @@ int plan_decide(struct plan *plan, const json_t *decisions, struct cloche_err *e
                 found = decide_path(plan, text, k, reason);
                 free(text);
                 if (!found)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu].path: there is no change of it",
-                                       i);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "decisions[%zu].path: there is no change of this path", i);
         }
         return 0;
 }
@@ -416,7 +416,7 @@ static void evaluate_leaving(struct plan *plan, uint32_t row)
                 return;
         }
         if (r < 0) {
-                fail_errno(plan, row, -r, "look at what leaves its place");
+                fail_errno(plan, row, -r, "read the attributes of the entry to be moved or removed");
                 return;
         }
         if ((c->kind != KIND_UNKNOWN && c->kind != change_kind_of(p->taken.st_mode)) ||
@@ -738,7 +738,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         if (r == 0)
                 r = stat_there(plan, row, d, name, &there, host);
         if (r < 0) {
-                fail_errno(plan, row, -r, "look at its place");
+                fail_errno(plan, row, -r, "read the attributes of the target");
                 return;
         }
         set_real(plan, row, d->real, name);

@@ -226,8 +226,9 @@ int transaction_run(struct transaction *t, struct cloche_err *e)
 {
         struct stage stage = {t->root_fd, -EBADF};
         struct stat before;
-        int r = fstatat(t->root_fd, "", &before, AT_EMPTY_PATH) < 0 ? failed(e, -errno, "look at the directory")
-                                                                    : stage_open(&stage, true, STAGE_PATIENCE_MS, e);
+        int r = fstatat(t->root_fd, "", &before, AT_EMPTY_PATH) < 0
+                        ? failed(e, -errno, "read the attributes of the directory")
+                        : stage_open(&stage, true, STAGE_PATIENCE_MS, e);
 
         if (r < 0)
                 return r;

@@ -206,7 +206,7 @@ static const char *read_framing(struct http *http, const http_parser *parser, co
         }
         if (head->length.at) {
                 if (strspn(head->length.at, "0123456789") < head->length.size || head->length.size == 0)
-                        return "a Content-Length that is no number";
+                        return "a Content-Length that is not a number";
                 http->body_left = parser->content_length;
                 http->state = http->body_left > 0 ? HTTP_IN_BODY : HTTP_AT_HEAD;
         }
@@ -232,7 +232,7 @@ static const char *check_target(const struct head *head, const struct http_face 
         http_parser_url_init(&url);
         if (http_parser_parse_url(head->url.at, head->url.size, 0, &url) != 0 || (url.field_set & 1 << UF_USERINFO) ||
             !(url.field_set & 1 << UF_HOST))
-                return "a request's target that is no URL";
+                return "a request's target that is not a URL";
         if (url.field_data[UF_SCHEMA].len != 4 || strncasecmp(head->url.at, "http", 4) != 0)
                 return "a request's target with another scheme than http";
         authority = head->url.at + url.field_data[UF_HOST].off;
@@ -257,7 +257,7 @@ static const char *check_host_line(const http_parser *parser, const struct head 
         if (!head->host.at)
                 return parser->http_minor == 0 ? NULL : "a request without Host";
         if (http_host_parse(head->host.at, head->host.size, &host) < 0)
-                return "a Host that is no host's name or address";
+                return "a Host that is neither a name nor an address";
         return check_host(face, &host, 0);
 }
 
