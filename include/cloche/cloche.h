@@ -13,147 +13,16 @@
 #ifndef CLOCHE_H
 #define CLOCHE_H
 
+#include <cloche/engine.h>
+#include <cloche/error.h>
+#include <cloche/guards.h>
+#include <cloche/limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define CLOCHE_API __attribute__((visibility("default")))
-#define CLOCHE_MUST_CHECK __attribute__((warn_unused_result))
-
-enum cloche_fault { CLOCHE_FAULT_NONE, CLOCHE_FAULT_CALLER, CLOCHE_FAULT_GUEST, CLOCHE_FAULT_HOST, CLOCHE_FAULT_BUG };
-
-enum cloche_code {
-        CLOCHE_OK,
-#define CLOCHE_ERROR(symbol, name, fault, http, text) CLOCHE_E_##symbol,
-#include <cloche/errors.def>
-#undef CLOCHE_ERROR
-        CLOCHE_CODE_COUNT
-};
-
-enum cloche_status {
-#define CLOCHE_STATUS(symbol, name, exit_code, doc) CLOCHE_STATUS_##symbol,
-#include <cloche/statuses.def>
-#undef CLOCHE_STATUS
-        CLOCHE_STATUS_COUNT
-};
-
-enum cloche_guard {
-#define CLOCHE_GUARD(symbol, name, profile, doc) CLOCHE_GUARD_##symbol,
-#include <cloche/guards.def>
-#undef CLOCHE_GUARD
-        CLOCHE_GUARD_COUNT
-};
-
-enum cloche_right {
-#define CLOCHE_RIGHT(symbol, name, set_up, context, doc) CLOCHE_RIGHT_##symbol,
-#include <cloche/rights.def>
-#undef CLOCHE_RIGHT
-        CLOCHE_RIGHT_COUNT
-};
-
-/* Our programs that confine themselves with Landlock. */
-enum cloche_landlocked {
-#define CLOCHE_LANDLOCKED(symbol, name, doc) CLOCHE_LANDLOCKED_##symbol,
-#include <cloche/landlocked.def>
-#undef CLOCHE_LANDLOCKED
-        CLOCHE_LANDLOCKED_COUNT
-};
-
-/* A set of guards that may be missing although they are not listed. NONE: the empty set. USER: the
- * rows of spec/guards.def that an ordinary user may lack. USER has no effect on an engine with
- * root's rights: there a missing guard stays an error. */
-enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
-
-/* OFF: the guard was not requested, so it does not count as missing. */
-enum cloche_guard_state {
-        CLOCHE_GUARD_ABSENT,
-        CLOCHE_GUARD_DEGRADED,
-        CLOCHE_GUARD_ENFORCED,
-        CLOCHE_GUARD_OFF,
-        CLOCHE_GUARD_STATE_COUNT
-};
-
-/* An error value: plain bytes without allocations, of one layout in every process. Its 256 bytes are
- * written to a pipe in one piece (pipe(7), PIPE_BUF). */
-struct cloche_err {
-        uint16_t code; /* enum cloche_code */
-        uint16_t reserved;
-        int32_t os_errno; /* 0 when the cause is not a system call */
-        char msg[248];    /* "build root: bind /usr: No such file or directory"; always terminated */
-};
-
-/* Limits of a run. 0: the safe default of spec/limits.def; CLOCHE_UNLIMITED: no limit. */
-#define CLOCHE_UNLIMITED UINT64_MAX
-struct cloche_limits {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) uint64_t field;
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-};
-
-typedef struct cloche_engine cloche_engine;
-typedef struct cloche_run cloche_run;
-typedef struct cloche_result cloche_result;
-typedef struct cloche_prefix cloche_prefix;
-typedef struct cloche_bridge_call cloche_bridge_call;
-typedef struct cloche_changeset cloche_changeset;
-typedef struct cloche_sync cloche_sync;
-typedef struct cloche_sync_question cloche_sync_question;
-
-/* The engine calls this in its thread when a guest calls a function of the host. Answer each call
- * once, with cloche_bridge_answer or cloche_bridge_fail, in the handler or at any time later.
- * Several calls may be open. */
-typedef void (*cloche_bridge_handler)(void *data, cloche_bridge_call *call);
-
-/* Events of mounted directories. about: JSON text, valid during the call.
- * DENIED   {path, operation, rule, count, timestamp}: an access of a run was refused. Sent at the
- *          first refusal and whenever the count doubles.
- * BEFORE   a change, as in files of a result. Answer question once, with cloche_sync_answer, in the
- *          handler or at any time later.
- * AFTER    {path, success, error?}
- * ERROR    {change, error} */
-enum cloche_file_event { CLOCHE_FILE_DENIED, CLOCHE_SYNC_BEFORE, CLOCHE_SYNC_AFTER, CLOCHE_SYNC_ERROR };
-/* The engine calls this in its thread. run is NULL for a separate sync. */
-typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
-                                    cloche_sync_question *question);
-
-struct cloche_engine_options {
-        const char *libexec_dir;  /* has cloche-keeper and cloche-box-init; NULL: found automatically */
-        const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
-        const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
-        uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
-        /* For runs that are forked from templates. 0: the default in brackets. */
-        unsigned runs_max;        /* runs at the same time (twice the processors) */
-        unsigned queue_max;       /* runs that wait; one more is CLOCHE_E_QUEUE_FULL (10,000) */
-        uint64_t templates_bytes; /* memory of unused templates, kept for reuse (a quarter of the machine's) */
-        /* Directory for builds of compiled languages, at most 256 MiB; NULL: below
-         * $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": none. A directory that others may write to
-         * is not used. */
-        const char *cache_dir;
-        uint32_t becomes_uid; /* uid this process switches to after start-up; owner of cache_dir. 0: no switch */
-        /* Absolute paths of host directories that runs may mount, with everything beneath. At most
-         * 32, borrowed. Empty: no mounts. */
-        const char *const *mount_roots;
-        size_t mount_root_count;
-        /* NULL, or a uid for each root. The rights of this user, with the user's groups at this
-         * time, decide on mounts in runs and syncs without a caller. -1: the owner of the mounted
-         * directory, as without the array. Any uid but that of this process needs root. */
-        const int64_t *mount_root_uids;
-        /* Forks (10,000), or half an hour, after which a new interpreter replaces the one that runs
-         * are forked from. */
-        unsigned base_forks;
-        unsigned spares; /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
-        enum cloche_profile profile; /* a named set of further optional guards */
-        int core_scheduling;         /* enable the guard of this name */
-};
-
-#define CLOCHE_NO_SPARES (~0u)
-
-/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR). The type of its error is
- * CompileError or BuildError. */
-#define CLOCHE_EXIT_NOT_COMPILED 65
 
 enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
 
@@ -333,14 +202,6 @@ struct cloche_landlocked_report {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_landlock(cloche_engine *engine, struct cloche_landlocked_report *ret,
                                                         struct cloche_err *e);
 
-/* Features of the host's kernel that boxes use if present; spec/host.def. */
-enum cloche_host_feature {
-#define CLOCHE_HOST(symbol, name, since, without) CLOCHE_HOST_##symbol,
-#include <cloche/host.def>
-#undef CLOCHE_HOST
-        CLOCHE_HOST_COUNT
-};
-
 struct cloche_host_report {
         /* Static: the feature, its first Linux release, the effect of its absence. */
         const char *name, *since, *without;
@@ -502,16 +363,6 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret,
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e);
 /* Undo a sync that is running, or finish it if it can no longer be undone. Accepts NULL. */
 CLOCHE_API void cloche_sync_free(cloche_sync *sync);
-
-CLOCHE_API const char *cloche_code_name(unsigned code);
-CLOCHE_API const char *cloche_code_text(unsigned code);
-CLOCHE_API enum cloche_fault cloche_code_fault(unsigned code);
-CLOCHE_API const char *cloche_status_name(enum cloche_status status);
-CLOCHE_API const char *cloche_guard_name(enum cloche_guard guard);
-CLOCHE_API const char *cloche_guard_state_name(enum cloche_guard_state
-                                                       state);          /* "absent", "degraded", "enforced", "off" */
-CLOCHE_API int cloche_guard_is_missing(enum cloche_guard_state state);  /* absent or degraded */
-CLOCHE_API uint32_t cloche_profile_guards(enum cloche_profile profile); /* bit 1u << enum cloche_guard */
 
 #ifdef __cplusplus
 }

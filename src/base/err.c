@@ -1,5 +1,6 @@
 #include "err.h"
 
+#include <cloche/guards.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BASE_ERR_H
 #define CLOCHE_BASE_ERR_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Set *e and return -code. e may be NULL. */
 int err_set(struct cloche_err *e, enum cloche_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BASE_PRIVILEGE_H
 #define CLOCHE_BASE_PRIVILEGE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 /* True if this process is root with users to give away. Each box and each daemon gets its own host

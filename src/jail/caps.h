@@ -2,7 +2,7 @@
 #ifndef CLOCHE_JAIL_CAPS_H
 #define CLOCHE_JAIL_CAPS_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stddef.h>
 #include <sys/types.h>
 

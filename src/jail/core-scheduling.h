@@ -4,7 +4,7 @@
 #ifndef CLOCHE_JAIL_CORE_SCHEDULING_H
 #define CLOCHE_JAIL_CORE_SCHEDULING_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 
 /* Read the caller's cookie, 0 if it has none. Returns 0, or -errno where core scheduling is not

@@ -267,8 +267,9 @@ static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_
                 /* Limits of the programs in the box, not of PID 1, which sets them; processor time
                  * in whole seconds. */
                 snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
-                         plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
-                snprintf(open_files, sizeof(open_files), "%llu", (unsigned long long)plan->open_files);
+                         plan->rlimits[RLIMIT_CPU] == UINT64_MAX ? 0ull
+                                                                 : (unsigned long long)plan->rlimits[RLIMIT_CPU]);
+                snprintf(open_files, sizeof(open_files), "%llu", (unsigned long long)plan->rlimits[RLIMIT_NOFILE]);
                 snprintf(groups, sizeof(groups), "%zu", plan->tasks_count);
                 syscall(SYS_execveat, 4, "", argv, environment, AT_EMPTY_PATH);
                 err_os(error, CLOCHE_E_SPAWN, errno, "start box-init");

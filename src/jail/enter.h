@@ -4,7 +4,7 @@
 
 #include "jail/root/plan.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Every namespace that a box is born in. The control group namespace comes later (reason: enter.c). */
 unsigned long enter_clone_flags(void);

@@ -8,7 +8,7 @@
 #ifndef CLOCHE_JAIL_NET_H
 #define CLOCHE_JAIL_NET_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define NET_ADDRESS 0x0aff0002u /* 10.255.0.2: source address of the programs */
 #define NET_EGRESS_PORT 1       /* of 127.0.0.1; below 1024, so no program in the box can bind it first */

@@ -4,7 +4,7 @@
 
 #include "jail/root/plan.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Set the hard and soft limits of everything in the box. */
 int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e);

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_JAIL_USERNS_H
 #define CLOCHE_JAIL_USERNS_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 struct userns_ids {

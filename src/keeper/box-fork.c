@@ -27,19 +27,15 @@ static int is_contexts(const struct box *row)
 
 static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t id)
 {
-        const struct keeper_box_limits *limits = &row->limits;
-
-        return (struct fork_request){
+        struct fork_request request = {
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
                 .refuses_netlink = (uint32_t)is_contexts(row),
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
-                .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
-                .file_bytes = limits->file_bytes,
-                .open_files = limits->open_files,
-                .pids = box_pids(keeper, 0, row->shared_with, limits),
-                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : limits->memory_bytes,
         };
+
+        box_rlimits(keeper, 0, row->shared_with, &row->limits, request.rlimits);
+        return request;
 }
 
 /* PID 1 of a sharing box enters the groups after the keeper has replied, and then makes its cgroup

@@ -48,11 +48,6 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .runtime_dir = spec->runtime_dir,
                 .disk_bytes = spec->limits.disk_bytes,
                 .disk_inodes = spec->limits.disk_inodes,
-                .file_bytes = spec->limits.file_bytes,
-                .open_files = spec->limits.open_files,
-                .pids = box_pids(keeper, (int)spec->is_sandbox, spec->shared_with, &spec->limits),
-                .cpu_ms = spec->limits.cpu_ms,
-                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
                 .is_template = (int)spec->is_template,
                 .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
                 .nested = spec->parent != KEEPER_NO_BOX,
@@ -68,6 +63,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .file_mounts = spec->file_mounts,
         };
 
+        box_rlimits(keeper, (int)spec->is_sandbox, spec->shared_with, &spec->limits, plan.rlimits);
         for (size_t i = 0; i < plan.mount_count; i++)
                 plan.mounts[i] = spec->mounts[i];
         return plan;

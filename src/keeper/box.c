@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 /* Owners of user namespaces: this, plus 15 bits of the keeper's pid and 12 of the box's number. */
@@ -24,12 +25,44 @@ int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err 
         return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
 }
 
-uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
-                  const struct keeper_box_limits *limits)
+/* The limits with a resource limit in spec/limits.def. */
+static const struct {
+        int resource;
+        size_t offset;
+} rlimit_rows[] = {
+#define NO_RLIMIT (-1)
+#define OF_BOX(field, rlimit) {rlimit, offsetof(struct keeper_box_limits, field)},
+#define OF_RUN(field, rlimit)
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, ...) OF_##scope(field, rlimit)
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+/* RLIMIT_NPROC of a process cannot be raised later, but the limit of a sandbox can; so it is
+ * unlimited if the group holds the limit. */
+static uint64_t pids_rlimit(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
+                            const struct keeper_box_limits *limits)
 {
         int is_held_by_group = is_sandbox || shared_with != KEEPER_NO_BOX;
 
         return is_held_by_group && keeper->cgroups.places[CGROUP_PIDS].version ? UINT64_MAX : limits->pids;
+}
+
+void box_rlimits(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
+                 const struct keeper_box_limits *limits, uint64_t ret[RLIM_NLIMITS])
+{
+        memset(ret, 0xff, RLIM_NLIMITS * sizeof(ret[0]));
+        for (size_t i = 0; i < sizeof(rlimit_rows) / sizeof(rlimit_rows[0]); i++)
+                if (rlimit_rows[i].resource >= 0)
+                        memcpy(&ret[rlimit_rows[i].resource], (const char *)limits + rlimit_rows[i].offset,
+                               sizeof(ret[0]));
+        /* In whole seconds, later than the limit of the control group. */
+        if (limits->cpu_ms != UINT64_MAX)
+                ret[RLIMIT_CPU] = (limits->cpu_ms + 999) / 1000 + 1;
+        ret[RLIMIT_NPROC] = pids_rlimit(keeper, is_sandbox, shared_with, limits);
+        /* A control group counts all memory; RLIMIT_DATA would count a part of it for each process. */
+        if (keeper->cgroups.places[CGROUP_MEMORY].version)
+                ret[RLIMIT_DATA] = UINT64_MAX;
 }
 
 uid_t box_user(const struct keeper_state *keeper, const struct box *row)

@@ -83,12 +83,12 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
 int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
 /* Undo a box that is being made: it dies, or leaves at once if it has no PID 1. */
 void box_undo(struct keeper_state *keeper, uint32_t box);
-/* For box-fork.c. *ret_fd is owned by the caller. box_pids: RLIMIT_NPROC of a process cannot be
- * raised later, but the limit of a sandbox can; so it is unlimited if the group holds the limit. */
+/* For box-fork.c. *ret_fd is owned by the caller. */
 int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd,
                        struct cloche_err *e);
-uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
-                  const struct keeper_box_limits *limits);
+/* The resource limits of a box's processes, by RLIMIT_…; UINT64_MAX: unchanged. */
+void box_rlimits(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with,
+                 const struct keeper_box_limits *limits, uint64_t ret[RLIM_NLIMITS]);
 /* box-fork.c. id: the template's name for the child. fds: KEEPER_FORK_FDS rows, the last -EBADF
  * unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);

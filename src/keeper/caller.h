@@ -5,7 +5,7 @@
 
 #include "proto/keeper.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 #include <sys/types.h>
 

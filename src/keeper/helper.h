@@ -7,7 +7,7 @@
 
 #include "jail/root/plan.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 #define HELPERS_MAX 2

@@ -5,7 +5,7 @@
 
 #include "proto/passthrough.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* The passthrough of one mount. */
 struct passthrough {

@@ -12,21 +12,9 @@ static const struct {
         size_t offset;
         uint64_t min, max;
 } limit_rows[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) ROW_##field(min, max)
-#define ROW(field, min, max) {#field, offsetof(struct keeper_box_limits, field), min, max},
-#define ROW_wall_ms(min, max)
-#define ROW_output_bytes(min, max)
-#define ROW_result_bytes(min, max)
-#define ROW_bridge_calls(min, max)
-#define ROW_bridge_bytes(min, max)
-#define ROW_cpu_ms(min, max) ROW(cpu_ms, min, max)
-#define ROW_memory_bytes(min, max) ROW(memory_bytes, min, max)
-#define ROW_pids(min, max) ROW(pids, min, max)
-#define ROW_cpu_percent(min, max) ROW(cpu_percent, min, max)
-#define ROW_disk_bytes(min, max) ROW(disk_bytes, min, max)
-#define ROW_disk_inodes(min, max) ROW(disk_inodes, min, max)
-#define ROW_file_bytes(min, max) ROW(file_bytes, min, max)
-#define ROW_open_files(min, max) ROW(open_files, min, max)
+#define OF_BOX(field, min, max) {#field, offsetof(struct keeper_box_limits, field), min, max},
+#define OF_RUN(field, min, max)
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, ...) OF_##scope(field, min, max)
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
 };

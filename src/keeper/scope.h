@@ -2,7 +2,7 @@
 #ifndef CLOCHE_KEEPER_SCOPE_H
 #define CLOCHE_KEEPER_SCOPE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Request that the service manager moves this process into a delegated scope; a
  * cgroup_request_scope.

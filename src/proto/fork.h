@@ -6,6 +6,7 @@
 #define CLOCHE_PROTO_FORK_H
 
 #include <stdint.h>
+#include <sys/resource.h>
 
 enum fork_fd {
         FORK_FD_STDIN,
@@ -34,7 +35,7 @@ struct fork_request {
         uint32_t refuses_netlink; /* the child does, for good */
         uint32_t core_scheduling; /* the child shares no processor core with others, including its template */
         uint32_t reserved;
-        uint64_t cpu_seconds, file_bytes, open_files, pids, data_bytes; /* resource limits; UINT64_MAX: unchanged */
+        uint64_t rlimits[RLIM_NLIMITS]; /* by RLIMIT_…; UINT64_MAX: unchanged */
 };
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef CLOCHE_PROTO_INIT_H
 #define CLOCHE_PROTO_INIT_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define INIT_PATH_MAX 4096
 #define INIT_STRINGS_MAX (4u << 20) /* argv and environment of one program */

@@ -8,7 +8,7 @@
 
 #include "jail/cgroup/cgroup.h"
 
-#include <cloche/cloche.h>
+#include <cloche/guards.h>
 #include <stddef.h>
 
 #define KEEPER_PATH_MAX 4096

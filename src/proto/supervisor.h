@@ -2,7 +2,7 @@
 #ifndef CLOCHE_PROTO_SUPERVISOR_H
 #define CLOCHE_PROTO_SUPERVISOR_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 
 enum supervisor_message_kind {

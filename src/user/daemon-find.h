@@ -4,7 +4,7 @@
 #ifndef CLOCHE_USER_DAEMON_FIND_H
 #define CLOCHE_USER_DAEMON_FIND_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define DAEMON_SYSTEM_SOCKET "/run/cloche/socket" /* equals packaging/systemd/cloched.socket */
 #define DAEMON_SOCKET_BYTES 108

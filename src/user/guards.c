@@ -1,6 +1,7 @@
 /* Sets of guards and their names. Runs in: the CLI and cloched, as the user who started them. */
 #include "guards.h"
 
+#include <cloche/cloche.h>
 #include <stdio.h>
 
 uint32_t guards_missing(const cloche_engine *engine)

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_USER_GUARDS_H
 #define CLOCHE_USER_GUARDS_H
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 #include <stddef.h>
 
 #define GUARDS_TEXT_BYTES 512 /* all names, with a separator of two bytes */

@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 
+#include <cloche/cloche.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef CLOCHE_USER_NOTICE_H
 #define CLOCHE_USER_NOTICE_H
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 
 #define NOTICE_BYTES 768
 

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_USER_RUNTIME_DIR_H
 #define CLOCHE_USER_RUNTIME_DIR_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define RUNTIME_DIR_BYTES 96 /* a socket's whole path has at most 107 */
 

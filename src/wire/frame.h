@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define FRAME_BYTES_MAX (1u << 30)
 #define FRAME_JSON_BYTES_MAX (256u << 20)

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_WIRE_JSON_H
 #define CLOCHE_WIRE_JSON_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 /* For the text. A value is at most 200 deep (value.h), but its tagged forms and the message around

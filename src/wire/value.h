@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 #define VALUE_ATTACHMENTS_MAX 65536

@@ -1,38 +1,17 @@
 """The genuine clients of the container API, unmodified, against cloched: @cloudflare/sandbox 0.3.7 and 0.12.10, from npm.
 
 They are installed once, as package-lock.json has them, into a directory of the user's; nothing of them is in the tree."""
-import fcntl
-import hashlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
+import npm_cache
 from rpc import Daemon
 
 TIMEOUT = 300  # with the installation
-
-
-def install():
-    """Where the packages are."""
-    with open(os.path.join(HERE, "package-lock.json"), "rb") as file:
-        version = hashlib.sha256(file.read()).hexdigest()[:12]
-    parent = os.path.join(os.path.expanduser("~"), ".cache", "cloche")
-    os.makedirs(parent, exist_ok=True)
-    place = os.path.join(parent, "container-clients-" + version)
-    with open(place + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
-        if not os.path.exists(os.path.join(place, "done")):
-            shutil.rmtree(place, ignore_errors=True)
-            os.mkdir(place)
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(os.path.join(HERE, name), place)
-            subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=place, check=True, stdin=subprocess.DEVNULL)
-            open(os.path.join(place, "done"), "w").close()
-    return place
 
 
 def free_port():
@@ -43,7 +22,7 @@ def free_port():
 
 def run(*names, **env):
     """Files of tests, each with a sandbox of its own behind a port of its own."""
-    place = install()
+    place = npm_cache.install(HERE)
     for name in names:
         port = free_port()
         with Daemon("--container-listen", f"127.0.0.1:{port}={name}") as daemon:

@@ -6,7 +6,7 @@ import os
 import struct
 import subprocess
 
-from rpc import Frames, Gone, frame
+from rpc import Frames, Gone, answers, frame
 
 
 def make_certificate(directory, kind="ec"):
@@ -102,7 +102,9 @@ class Http:
 
     def request(self, verb, path, body=None, headers=None):
         status = self.begin(verb, path, body, headers)
-        return status, self.read_body()
+        answer = self.read_body()
+        answers.check_http(verb, path, status, answer)
+        return status, answer
 
     def get(self, path, **headers):
         return self.request("GET", path, headers=headers)

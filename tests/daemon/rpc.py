@@ -12,6 +12,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import answers  # noqa: E402
+
 BUILD = os.environ["CLOCHE_BUILD"]
 DAEMON = os.path.join(BUILD, "cloched")
 PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # how much slower than a usual one the machine is
@@ -39,9 +42,11 @@ def frame(message, attachments=b""):
 class Frames:
     """Frames over a connected stream socket. host: what answers calls of host functions, by target."""
 
+    checks_answers = True  # against spec/answers.def
+
     def __init__(self, sock, host=None, greeting=True, hello=True, token=None):
         self.socket, self.host, self.buffer = sock, host or {}, b""
-        self.next_id, self.answers, self.told = 0, {}, []
+        self.next_id, self.answers, self.told, self.methods = 0, {}, [], {}
         sock.settimeout(HANG)
         if greeting:
             sock.sendall(b"CLOCHE1\n")
@@ -81,6 +86,7 @@ class Frames:
 
     def ask(self, method, attachments=b"", **params):
         self.next_id += 1
+        self.methods[self.next_id] = method
         self.send({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params}, attachments)
         return self.next_id
 
@@ -92,6 +98,8 @@ class Frames:
         elif "id" in message:
             self.answer(message, attachments)
         else:
+            if message["method"] == "event" and message["params"]["id"] in self.methods:
+                answers.check_event(self.methods[message["params"]["id"]], message["params"]["event"], message["params"]["about"])
             self.told.append((message["method"], message["params"], attachments))
 
     def answer(self, message, attachments):
@@ -111,6 +119,8 @@ class Frames:
         message, self.attachments = self.answers.pop(number)
         if "error" in message:
             raise Failed(message["error"])
+        if self.checks_answers:
+            answers.check_answer(self.methods.get(number), message["result"])
         return message["result"]
 
     def is_answered(self, number, within=0.05):

@@ -320,6 +320,7 @@ def test_an_odd_definition_brings_nobody_down():
                 assert "sandbox" in str(error), error
                 continue
             with daemon, daemon.frames() as frames:
+                frames.checks_answers = False  # an odd definition shows in answers
                 assert [box["sandbox"] for box in frames.call("sandbox.list")["sandboxes"]] == ["a"], odd
                 try:
                     frames.call("exec", sandbox="a", command="true")

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from cloche import CLI, ORDINARY_USER, SOURCE, Finished, cli, equal, need_ordinary_user, need_root, skip
+from cloche import CLI, ORDINARY_USER, SOURCE, Finished, cli, equal, need_ordinary_user, need_root, skip, spec_rows
 
 ADD = ["call", "python", "-c", "def add(a, b): return a + b", "--args", "[40, 2]"]
 
@@ -26,8 +26,7 @@ def ordinary(*words, at, **keywords):
 
 def permitted():
     """The guards that the profile permits to be missing, from the table."""
-    with open(os.path.join(SOURCE, "spec/guards.def")) as file:
-        return re.findall(r'^CLOCHE_GUARD\(\w+, "([^"]+)", USER,', file.read(), re.M)
+    return [row["name"] for row in spec_rows("CLOCHE_GUARD") if row["profile"] == "USER"]
 
 
 def missing(at):

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from boxes import Terminal, daemon
-from cloche import BUILD, SOURCE, cli, equal, write_file
+from cloche import BUILD, SOURCE, cli, equal, spec_rows, write_file
 
 TIMEOUT = 200
 RENDERERS = [("mandoc", "-T", "utf8", "-O", "width=400"), ("nroff", "-mandoc", "-Tutf8", "-rLL=400n")]  # of the second one man-db consists
@@ -26,8 +26,7 @@ def examples(text):
 
 
 def of_the_table():
-    text = open(os.path.join(SOURCE, "spec/examples.def")).read()
-    return re.findall(r'^CLOCHE_EXAMPLE\((\w+), "(.*)"\)$', text, re.M)
+    return [(row["symbol"], row["line"]) for row in spec_rows("CLOCHE_EXAMPLE")]
 
 
 def set_up():

@@ -1,13 +1,11 @@
 """cloche selftest names every guard of spec/guards.def with its state and, unless enforced, the reason."""
 import json
-import os
 import re
-from cloche import ORDINARY_USER, SOURCE, cli, equal, need_ordinary_user, need_root
+from cloche import ORDINARY_USER, cli, equal, need_ordinary_user, need_root, spec_rows
 
 
 def guard_names():
-    with open(os.path.join(SOURCE, "spec/guards.def")) as file:
-        return re.findall(r'^CLOCHE_GUARD\(\w+, "([^"]+)"', file.read(), re.M)
+    return [row["name"] for row in spec_rows("CLOCHE_GUARD")]
 
 
 def guards(**keywords):
@@ -39,8 +37,7 @@ def test_json_has_every_guard():
 def test_the_host_is_described():
     host = json.loads(cli("selftest", "--json").stdout)["host"]
     text = cli("selftest").stdout.decode()
-    with open(os.path.join(SOURCE, "spec/host.def")) as file:
-        equal([row["name"] for row in host], re.findall(r'^CLOCHE_HOST\(\w+, "([^"]+)"', file.read(), re.M))
+    equal([row["name"] for row in host], [row["name"] for row in spec_rows("CLOCHE_HOST")])
     for row in host:
         line = next(line for line in text.splitlines() if line.split()[:1] == [row["name"]])
         equal(line.split()[1], "present" if row["present"] else "absent")

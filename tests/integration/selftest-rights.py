@@ -1,30 +1,23 @@
 """cloche selftest tries what set-up code and forkable contexts have rights to (spec/rights.def), and the rules of programs that confine themselves with Landlock
 (spec/landlocked.def). A right that is open although it must be refused, and rules that are not in force, are reported, and the exit code says so."""
 import json
-import os
 import re
 
 import pretend
-from cloche import ORDINARY_USER, SOURCE, cli, equal, need_ordinary_user, need_root
+from cloche import ORDINARY_USER, cli, equal, need_ordinary_user, need_root, spec_rows
 
 SILENT_SECCOMP = pretend.where((pretend.SECCOMP, pretend.DONE))
 SILENT_LANDLOCK = pretend.where((pretend.LANDLOCK_ENTER, pretend.DONE))
 NO_LANDLOCK = pretend.where((pretend.LANDLOCK_MAKE, pretend.MISSING))
 
 
-def table(name, macro):
-    with open(os.path.join(SOURCE, "spec", name)) as file:
-        return [line for line in file.read().splitlines() if line.startswith(macro + "(")]
-
-
 def rights_table():
     """name -> whether set-up code and a context may."""
-    rows = (re.match(r'CLOCHE_RIGHT\(\w+, "([^"]+)", (\w+), (\w+), ', line).groups() for line in table("rights.def", "CLOCHE_RIGHT"))
-    return {name: [set_up == "MAY", context == "MAY"] for name, set_up, context in rows}
+    return {row["name"]: [row["set_up"] == "MAY", row["context"] == "MAY"] for row in spec_rows("CLOCHE_RIGHT")}
 
 
 def programs():
-    return [re.search(r'"([^"]+)"', line).group(1) for line in table("landlocked.def", "CLOCHE_LANDLOCKED")]
+    return [row["program"] for row in spec_rows("CLOCHE_LANDLOCKED")]
 
 
 def report(*words, **keywords):

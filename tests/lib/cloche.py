@@ -21,6 +21,12 @@ F_ADD = "def add(a, b): return a + b"
 EXIT_CODES = {"success": 0, "error": 1, "crash": 1, "timeout": 124, "terminated": 143}
 
 
+def spec_rows(macro):
+    """Return the rows of a table of spec/*.def, dicts by column."""
+    tables = subprocess.run([sys.executable, os.path.join(SOURCE, "tools/spec"), "--json"], capture_output=True, check=True).stdout
+    return json.loads(tables)[macro]
+
+
 class Result:
     """The result object of the contract, its values turned back from tagged JSON (spec/values.md)."""
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync, tests/files,
-tests/shell, tests/egress, tests/daemon and tests/container.
+tests/shell, tests/egress, tests/daemon, tests/container and tests/openapi.
 
     run-tests.py [--build DIR] [--jobs N] [--again N] [--busy K] [--list] [--skip PATTERN]… [pattern…]
 
@@ -40,7 +40,7 @@ import busy
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["egress", "container", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # those that wait longest first
+FOLDERS = ["egress", "container", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # those that wait longest first
 NAMED_FOLDERS = ["machine"]  # run only when named: they change the machine they run on
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60

@@ -65,8 +65,7 @@ static struct cloche_limits limits_of(const json_t *request)
         struct cloche_limits limits = {0};
         const json_t *given = json_object_get(request, "limits");
 
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
-        limits.field = (uint64_t)json_integer_value(json_object_get(given, json));
+#define CLOCHE_LIMIT(field, json, ...) limits.field = (uint64_t)json_integer_value(json_object_get(given, json));
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
         return limits;

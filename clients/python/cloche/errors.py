@@ -1,4 +1,4 @@
-"""Every error of Cloche, a class each. Written by tools/generate from spec/errors.def: change that."""
+"""Every error of Cloche, a class each. Written by tools/spec from spec/errors.def: change that."""
 import builtins
 
 from ._base_errors import BugFault, CallerFault, ClocheError, GuestFault, HostFault

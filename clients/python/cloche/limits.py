@@ -1,4 +1,4 @@
-"""The limits of a run. Written by tools/generate from spec/limits.def: change that."""
+"""The limits of a run. Written by tools/spec from spec/limits.def: change that."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is None keeps its default; 0 means no limit."""
+    """None: the default; 0: no limit."""
 
     wall_ms: int | None = None
     """Time from start to result; breach: timeout.
@@ -23,9 +23,6 @@ class Limits:
     cpu_percent: int | None = None
     """Share of the processors; breach: throttled.
     In percent of one core, 1 to 100000; 200 by default."""
-    output_bytes: int | None = None
-    """Kept of stdout and of stderr each: head and tail; what is over is counted and dropped.
-    In bytes, 1 to 1073741824; 1048576 by default."""
     disk_bytes: int | None = None
     """Files written in the box, all together; breach: ENOSPC.
     In bytes, 65536 to 1099511627776; 268435456 by default."""
@@ -38,6 +35,9 @@ class Limits:
     open_files: int | None = None
     """Descriptors of one process; breach: EMFILE.
     In descriptors, 16 to 1048576; 1024 by default."""
+    output_bytes: int | None = None
+    """Kept of stdout and of stderr each: head and tail; what is over is counted and dropped.
+    In bytes, 1 to 1073741824; 1048576 by default."""
     result_bytes: int | None = None
     """The encoded result; breach: error.
     In bytes, 1 to 1073741824; 67108864 by default."""
@@ -55,11 +55,11 @@ JSON_NAMES = {
     "memory_bytes": "memoryBytes",
     "pids": "pids",
     "cpu_percent": "cpuPercent",
-    "output_bytes": "outputBytes",
     "disk_bytes": "diskBytes",
     "disk_inodes": "diskInodes",
     "file_bytes": "fileBytes",
     "open_files": "openFiles",
+    "output_bytes": "outputBytes",
     "result_bytes": "resultBytes",
     "bridge_calls": "bridgeCalls",
     "bridge_bytes": "bridgeBytes",

@@ -3,7 +3,6 @@ import asyncio
 import io
 import pathlib
 import queue
-import re
 import signal
 import threading
 import unittest
@@ -11,6 +10,7 @@ import unittest
 import cloche
 from cloche import _core
 from tests.peer import Peer
+from tests.tables import spec_tables
 
 
 def told(conversation, request, event, about, attachments=b""):
@@ -141,9 +141,8 @@ class Asked(PeerCase):
 
     def test_every_operation_of_the_table_is_asked(self):
         here = pathlib.Path(__file__).resolve()
-        table = (here.parents[3] / "spec/sandbox.def").read_text()
         source = "".join((here.parents[1] / "cloche" / name).read_text() for name in ("_sandbox_requests.py", "_context_requests.py"))
-        methods = re.findall(r'^SANDBOX_OPERATION\(\w+, "([\w.]+)"', table, re.M)
+        methods = [row["method"] for row in spec_tables()["SANDBOX_OPERATION"]]
         self.assertGreater(len(methods), 40)
         self.assertEqual([method for method in methods if f'"{method}"' not in source], [])
 

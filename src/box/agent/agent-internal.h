@@ -5,7 +5,7 @@
 #include "agent.h"
 #include "channel.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 enum method { METHOD_CALL, METHOD_PREPARE, METHOD_RUN, METHOD_FREEZE, METHOD_BUILD };
 

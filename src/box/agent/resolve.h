@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_AGENT_RESOLVE_H
 #define CLOCHE_BOX_AGENT_RESOLVE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 /* Resolve a value that value_check() accepted. *ret is a new reference: a shared value is one

@@ -8,7 +8,7 @@
 #define COUNT_MAX INT64_C(9007199254740991)
 
 enum operation {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) OPERATION_##symbol,
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) OPERATION_##symbol,
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -17,7 +17,7 @@ enum operation {
 };
 
 static const char *const methods[OPERATION_COUNT] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) [OPERATION_##symbol] = method,
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) [OPERATION_##symbol] = method,
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -79,7 +79,7 @@ static const struct {
 } fields[] = {
 #define REQUIRED 1
 #define OPTIONAL 0
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc)
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...)
 #define SANDBOX_FIELD(symbol, name, type, need, doc) {OPERATION_##symbol, name, #type, need},
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION

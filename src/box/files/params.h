@@ -3,7 +3,7 @@
 #ifndef CLOCHE_BOX_FILES_PARAMS_H
 #define CLOCHE_BOX_FILES_PARAMS_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 /* params: an object in frame form (spec/values.md). -CLOCHE_E_INVALID_ARGUMENT names the method's

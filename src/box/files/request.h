@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

@@ -55,23 +55,14 @@ static int become_user(struct cloche_err *e)
 
 static int set_limits(const struct fork_request *request, struct cloche_err *e)
 {
-        const struct {
-                int resource;
-                uint64_t value;
-        } rows[] = {
-                {RLIMIT_CPU, request->cpu_seconds},   {RLIMIT_FSIZE, request->file_bytes},
-                {RLIMIT_NOFILE, request->open_files}, {RLIMIT_NPROC, request->pids},
-                {RLIMIT_DATA, request->data_bytes},
-        };
+        for (int i = 0; i < RLIM_NLIMITS; i++) {
+                struct rlimit limit = {request->rlimits[i], request->rlimits[i]}, now;
 
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                struct rlimit limit = {rows[i].value, rows[i].value}, now;
-
-                if (rows[i].value == UINT64_MAX)
+                if (request->rlimits[i] == UINT64_MAX)
                         continue;
-                if (getrlimit((__rlimit_resource_t)rows[i].resource, &now) == 0 && now.rlim_max < limit.rlim_max)
+                if (getrlimit((__rlimit_resource_t)i, &now) == 0 && now.rlim_max < limit.rlim_max)
                         limit.rlim_cur = limit.rlim_max = now.rlim_max;
-                if (setrlimit((__rlimit_resource_t)rows[i].resource, &limit) < 0)
+                if (setrlimit((__rlimit_resource_t)i, &limit) < 0)
                         return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set a resource limit");
         }
         return 0;

@@ -4,7 +4,7 @@
 
 #include "proto/fork.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* fds: in the order of proto/fork.h; borrowed. Afterwards the process has the rights, ids, limits
  * and groups of its box and is in /workspace. After an error it may be half in: it must exit. */

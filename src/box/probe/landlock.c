@@ -4,7 +4,7 @@
 
 #include "jail/filter/landlock.h"
 
-#include <cloche/cloche.h>
+#include <cloche/guards.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * that none affects another. */
 #include "probe.h"
 
-#include <cloche/cloche.h>
+#include <cloche/guards.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "jail/core-scheduling.h"
 
-#include <cloche/cloche.h>
+#include <cloche/guards.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include "cli/output/print.h"
 #include "cli/sandbox/sandbox-options.h"
 
+#include <cloche/limits.h>
 #include <string.h>
 
 /* -- parameters ----------------------------------------------------------------------------------------------- */

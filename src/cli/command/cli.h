@@ -3,7 +3,7 @@
 #ifndef CLOCHE_CLI_COMMAND_CLI_H
 #define CLOCHE_CLI_COMMAND_CLI_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define CLI_BAD_INPUT 2
 

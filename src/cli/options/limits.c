@@ -9,7 +9,7 @@
 #define MIB 0x1p20
 
 enum limit {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) LIMIT_##field,
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, ...) LIMIT_##field,
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
 };
@@ -17,7 +17,7 @@ enum limit {
 static const struct range {
         double least, most;
 } ranges[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {min, max},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, ...) {min, max},
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
 };
@@ -99,50 +99,44 @@ static int set_count(uint64_t *limit, enum limit which, const char *option, cons
         return 0;
 }
 
+/* For each form of an argument: the setter of a limit, and its option. */
 #define SETTER(field, option, set, ...)                                                                \
         static int set_##field(struct cli_request *r, const char *v)                                   \
         {                                                                                              \
                 return set(&r->run.limits.field, LIMIT_##field, option, v __VA_OPT__(, ) __VA_ARGS__); \
         }
+#define SET_TIME(field, option) SETTER(field, option, set_duration)
+#define SET_SIZE(field, option) SETTER(field, option, set_size, MIB)
+#define SET_BYTES(field, option) SETTER(field, option, set_size, 1)
+#define SET_COUNT(field, option) SETTER(field, option, set_count)
+#define SET_PERCENT(field, option) SETTER(field, option, set_count)
+#define SET_NONE(field, option)
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, ...) \
+        SET_##argument(field, option)
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
 
-SETTER(wall_ms, "--timeout", set_duration)
-SETTER(cpu_ms, "--cpu-time", set_duration)
-SETTER(memory_bytes, "--memory", set_size, MIB)
-SETTER(disk_bytes, "--disk", set_size, MIB)
-SETTER(file_bytes, "--file-size", set_size, MIB)
-SETTER(output_bytes, "--output-limit", set_size, 1)
-SETTER(disk_inodes, "--inodes", set_count)
-SETTER(pids, "--pids", set_count)
-SETTER(open_files, "--open-files", set_count)
-SETTER(cpu_percent, "--cpu", set_count)
+#define ROW_TIME(field, option, help) {option, "TIME", help, set_##field},
+#define ROW_SIZE(field, option, help) {option, "SIZE", help, set_##field},
+#define ROW_BYTES(field, option, help) {option, "SIZE", help, set_##field},
+#define ROW_COUNT(field, option, help) {option, "N", help, set_##field},
+#define ROW_PERCENT(field, option, help) {option, "PERCENT", help, set_##field},
+#define ROW_NONE(field, option, help)
 
 const struct cli_option options_limits[] = {
-        {"--timeout", "TIME", "wall time, such as 5s, 500ms or 1m30s; a plain number is seconds; default 30s",
-         set_wall_ms},
-        {"--cpu-time", "TIME", "total processor time of all processes; default 30s", set_cpu_ms},
-        {"--memory", "SIZE", "total memory of the box, such as 512M or 1.5G; a plain number is MiB; default 512M",
-         set_memory_bytes},
-        {"--pids", "N", "processes and threads at one time; default 128", set_pids},
-        {"--cpu", "PERCENT", "processor share, in percent of one core; default 200", set_cpu_percent},
-        {"--disk", "SIZE", "files written in the box; default 256M", set_disk_bytes},
-        {"--inodes", "N", "files and directories in the box; default 65536", set_disk_inodes},
-        {"--file-size", "SIZE", "size of one file; default 256M", set_file_bytes},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {"--output-limit", "SIZE",
-         "kept bytes of standard output and error each; a plain number is bytes; default 1M for call, none for run",
-         set_output_bytes},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, help, ...) \
+        ROW_##argument(field, option, help)
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
         {0},
 };
+#define IN_SANDBOX_BOX(row) row
+#define IN_SANDBOX_RUN(row)
 const struct cli_option options_sandbox_limits[] = {
-        {"--memory", "SIZE", "total memory of the sandbox, such as 512M or 1.5G; a plain number is MiB; default 1G",
-         set_memory_bytes},
-        {"--pids", "N", "processes and threads at one time; default 512", set_pids},
-        {"--cpu", "PERCENT", "processor share, in percent of one core; default 200", set_cpu_percent},
-        {"--cpu-time", "TIME", "total processor time of all processes; default: none", set_cpu_ms},
-        {"--disk", "SIZE", "files written in it; default 1G", set_disk_bytes},
-        {"--inodes", "N", "files and directories in it; default 65536", set_disk_inodes},
-        {"--file-size", "SIZE", "size of one file; default 1G", set_file_bytes},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, help, more) \
+        IN_SANDBOX_##scope(ROW_##argument(field, option, more))
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
         {0},
 };
 const struct cli_option options_timeout[] = {

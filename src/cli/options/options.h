@@ -8,6 +8,8 @@
 #include "cli/sandbox/sandbox-options.h"
 #include "cli/sandbox/terminal.h"
 
+#include <cloche/cloche.h>
+
 #define CLI_FILES_MAX 10000 /* the maximum of a run */
 #define CLI_ENV_MAX 1000
 #define CLI_WORDS_MAX 100

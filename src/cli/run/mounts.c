@@ -2,6 +2,7 @@
  * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "mounts.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

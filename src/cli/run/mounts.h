@@ -4,6 +4,7 @@
 
 #include "cli/command/cli.h"
 
+#include <cloche/engine.h>
 #include <jansson.h>
 
 #define MOUNTS_MAX 8
@@ -17,6 +18,8 @@ struct mounts_options {
 
 /* The directory that contains the file of this absolute path; NULL: no memory. */
 char *mounts_directory(const char *path);
+
+struct cloche_run_options;
 
 /* Each returns 0, or a line was printed. */
 int mounts_add(struct mounts_options *mounts, const char *value);      /* PLACE=HOSTPATH[:RULES.json] */

@@ -129,9 +129,9 @@ static void read_limits(const json_t *from, struct cloche_limits *ret)
 {
         const json_t *value;
 
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
-        value = json_object_get(from, json);                \
-        if (json_is_integer(value))                         \
+#define CLOCHE_LIMIT(field, json, ...)       \
+        value = json_object_get(from, json); \
+        if (json_is_integer(value))          \
                 ret->field = json_integer_value(value) == 0 ? CLOCHE_UNLIMITED : (uint64_t)json_integer_value(value);
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
@@ -223,9 +223,9 @@ static json_t *limits_given(const struct cloche_limits *limits)
 {
         json_t *object = json_object();
 
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
-        if (limits->field)                                  \
-                json_object_set_new(object, json,           \
+#define CLOCHE_LIMIT(field, json, ...)            \
+        if (limits->field)                        \
+                json_object_set_new(object, json, \
                                     json_integer(limits->field == CLOCHE_UNLIMITED ? 0 : (json_int_t)limits->field));
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT

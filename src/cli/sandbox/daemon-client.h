@@ -11,7 +11,7 @@
 #include "user/notice.h"
 #include "wire/frame.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 struct daemon_client {

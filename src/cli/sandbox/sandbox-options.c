@@ -187,7 +187,7 @@ json_t *sandbox_limits(const struct cli_request *request)
                 const char *name;
                 uint64_t value;
         } rows[] = {
-#define CLOCHE_LIMIT(field, name, unit, fallback, least, most, doc) {name, request->run.limits.field},
+#define CLOCHE_LIMIT(field, name, ...) {name, request->run.limits.field},
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
         };

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_DAEMON_CORE_CALLER_H
 #define CLOCHE_DAEMON_CORE_CALLER_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>

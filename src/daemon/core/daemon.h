@@ -11,7 +11,7 @@
 #include "proto/supervisor.h"
 #include "stats.h"
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 #include <sys/queue.h>
 #include <uv.h>
 

@@ -23,6 +23,7 @@
 #include "daemon/http/server.h"
 #include "sandbox/core/sandbox.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "user/notice.h"
 
+#include <cloche/cloche.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>

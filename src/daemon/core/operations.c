@@ -10,6 +10,7 @@
 #include "user/guards.h"
 #include "user/notice.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "log.h"
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 #include <stdint.h>
 #include <sys/types.h>
 

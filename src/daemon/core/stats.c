@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "sandbox/core/sandbox.h"
 
+#include <cloche/cloche.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 #define STATS_BUCKETS 14

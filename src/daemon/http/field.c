@@ -14,10 +14,10 @@
 #define MODE_MAX 07777
 
 static const struct limit {
-        const char *name, *doc;
-        uint64_t preset, min, max;
+        const char *name;
+        uint64_t min, max;
 } limits[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, doc, def, min, max},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, ...) {json, min, max},
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
 };
@@ -276,68 +276,26 @@ static int check_files(const char *name, const json_t *value, struct cloche_err 
         return 0;
 }
 
-/* -- as JSON Schema ------------------------------------------------------------------------------------------- */
-
-#define BYTES_SCHEMA                                                                                                   \
-        "{\"type\":\"object\",\"properties\":{\"$\":{\"enum\":[\"bytes\",\"buffer\"]},\"b64\":{\"type\":\"string\"}}," \
-        "\"required\":[\"$\",\"b64\"]}"
-#define TEXT_OR_BYTES_SCHEMA "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA "]}"
-#define MODE_SCHEMA "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4095}"
-#define FILE_SCHEMA                                                                                           \
-        "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA ","                                                 \
-        "{\"type\":\"object\",\"properties\":{\"content\":" TEXT_OR_BYTES_SCHEMA ",\"mode\":" MODE_SCHEMA     \
-        "},\"required\":[\"content\"],\"additionalProperties\":false},"                                       \
-        "{\"type\":\"object\",\"properties\":{\"directory\":{\"const\":true},\"mode\":" MODE_SCHEMA           \
-        "},\"required\":[\"directory\"],\"additionalProperties\":false},"                                     \
-        "{\"type\":\"object\",\"properties\":{\"symlink\":{\"type\":\"string\"}},\"required\":[\"symlink\"]," \
-        "\"additionalProperties\":false}]}"
-
-static const struct {
-        int (*check)(const char *name, const json_t *value, struct cloche_err *e);
-        const char *schema; /* NULL: generated from a table */
-} types[] = {
-        [FIELD_TEXT] = {check_text, "{\"type\":\"string\"}"},
-        [FIELD_TEXT_OR_BYTES] = {check_text_or_bytes, TEXT_OR_BYTES_SCHEMA},
-        [FIELD_TEXT_OR_ATTACHED] = {check_text_or_attached, TEXT_OR_BYTES_SCHEMA},
-        [FIELD_TEXTS] = {check_texts, "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
-        [FIELD_TEXT_BY_NAME] = {check_text_by_name,
-                                "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"},
-        [FIELD_BOOLEAN] = {check_boolean, "{\"type\":\"boolean\"}"},
-        [FIELD_COUNT] = {check_count, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}"},
-        [FIELD_DURATION] = {check_duration, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":86400000}"},
-        [FIELD_ID] = {check_id, "{\"type\":[\"string\",\"integer\"]}"},
-        [FIELD_PROTOCOL] = {check_protocol, "{\"const\":1}"},
-        [FIELD_OBJECT] = {check_object, "{\"type\":\"object\"}"},
-        [FIELD_LIST] = {check_list, "{\"type\":\"array\"}"},
-        [FIELD_ARGUMENTS] = {check_arguments, "{\"type\":[\"array\",\"object\"]}"},
-        [FIELD_LIMITS] = {check_limits, NULL},
-        [FIELD_FILES] = {check_files, "{\"type\":\"object\",\"additionalProperties\":" FILE_SCHEMA "}"},
-        [FIELD_RESULT_OPTIONS] =
-                {check_result_options,
-                 "{\"type\":\"object\",\"properties\":{\"includeChanges\":{\"type\":\"boolean\"},\"includeContents\":{"
-                 "\"type\":"
-                 "\"boolean\"},\"includeDenied\":{\"type\":\"boolean\"}},\"additionalProperties\":false}"},
+static int (*const checks[])(const char *name, const json_t *value, struct cloche_err *e) = {
+        [FIELD_TEXT] = check_text,
+        [FIELD_TEXT_OR_BYTES] = check_text_or_bytes,
+        [FIELD_TEXT_OR_ATTACHED] = check_text_or_attached,
+        [FIELD_TEXTS] = check_texts,
+        [FIELD_TEXT_BY_NAME] = check_text_by_name,
+        [FIELD_BOOLEAN] = check_boolean,
+        [FIELD_COUNT] = check_count,
+        [FIELD_DURATION] = check_duration,
+        [FIELD_ID] = check_id,
+        [FIELD_PROTOCOL] = check_protocol,
+        [FIELD_OBJECT] = check_object,
+        [FIELD_LIST] = check_list,
+        [FIELD_ARGUMENTS] = check_arguments,
+        [FIELD_LIMITS] = check_limits,
+        [FIELD_FILES] = check_files,
+        [FIELD_RESULT_OPTIONS] = check_result_options,
 };
 
 int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e)
 {
-        return types[type].check(name, value, e);
-}
-
-static json_t *limits_schema(void)
-{
-        json_t *properties = json_object();
-
-        for (size_t i = 0; i < LIMITS; i++)
-                json_object_set_new(properties, limits[i].name,
-                                    json_pack("{s:[{s:i},{s:s, s:I, s:I}], s:I, s:s}", "anyOf", "const", 0, "type",
-                                              "integer", "minimum", (json_int_t)limits[i].min, "maximum",
-                                              (json_int_t)limits[i].max, "default", (json_int_t)limits[i].preset,
-                                              "description", limits[i].doc));
-        return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties, "additionalProperties", 0);
-}
-
-json_t *field_schema(enum field_type type)
-{
-        return types[type].schema ? json_loads(types[type].schema, 0, NULL) : limits_schema();
+        return checks[type](name, value, e);
 }

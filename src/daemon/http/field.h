@@ -1,9 +1,9 @@
-/* Parameter types: validation of values and their JSON Schema. Values are in text form
+/* Parameter types: validation of values; tools/spec_compiler/openapi.py has their JSON Schema. Values are in text form
  * (spec/values.md), except for FIELD_TEXT_OR_ATTACHED. */
 #ifndef CLOCHE_DAEMON_HTTP_FIELD_H
 #define CLOCHE_DAEMON_HTTP_FIELD_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 enum field_type {
@@ -27,8 +27,6 @@ enum field_type {
 
 /* -CLOCHE_E_INVALID_ARGUMENT names the field, the expected and the actual value. */
 int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e);
-/* A new reference; NULL when out of memory. */
-json_t *field_schema(enum field_type type);
 
 /* Bytes of a held value (wire/value.h); NULL for anything else. */
 const char *field_bytes(const json_t *value, size_t *ret_size);

@@ -1,10 +1,7 @@
-/* The OpenAPI 3.1 document, generated from the table of operations. Pure. */
+/* The OpenAPI 3.1 document of all operations, JSON text. tools/spec writes the C file at build time. */
 #ifndef CLOCHE_DAEMON_HTTP_OPENAPI_H
 #define CLOCHE_DAEMON_HTTP_OPENAPI_H
 
-#include <jansson.h>
-
-/* A new reference; NULL when out of memory. */
-json_t *openapi_document(void);
+extern const char openapi_document[];
 
 #endif

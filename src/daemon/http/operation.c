@@ -9,7 +9,7 @@
 
 /* Operations of daemon.def, whose symbols come first: one bit each. */
 enum {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) IN_##symbol = 1u << OPERATION_##symbol,
+#define DAEMON_OPERATION(symbol, method, verb, path, success, ...) IN_##symbol = 1u << OPERATION_##symbol,
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
@@ -20,16 +20,16 @@ enum {
 };
 
 static const struct operation operations[OPERATION_COUNT] = {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) \
-        {OPERATION_##symbol, method, verb, path, success, doc, 0, 0},
+#define DAEMON_OPERATION(symbol, method, verb, path, success, ...) \
+        {OPERATION_##symbol, method, verb, path, success, 0, 0},
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
 #define PLAIN 0
 #define STREAM 1
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
-        {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, doc, 1, kind},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) \
+        {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, 1, kind},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -40,10 +40,9 @@ static const struct daemon_field {
         const char *name;
         enum field_type type;
         uint32_t required, optional;
-        const char *doc;
 } daemon_fields[] = {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc)
-#define DAEMON_FIELD(name, type, required, optional, doc) {name, FIELD_##type, required, optional, doc},
+#define DAEMON_OPERATION(symbol, method, verb, path, success, ...)
+#define DAEMON_FIELD(name, type, required, optional, doc) {name, FIELD_##type, required, optional},
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
@@ -56,8 +55,8 @@ static const struct sandbox_field {
         enum operation_symbol symbol;
         struct operation_field field;
 } sandbox_fields[] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc)
-#define SANDBOX_FIELD(symbol, name, type, need, doc) {OPERATION_SANDBOX_##symbol, {name, FIELD_##type, need, doc}},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...)
+#define SANDBOX_FIELD(symbol, name, type, need, doc) {OPERATION_SANDBOX_##symbol, {name, FIELD_##type, need}},
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
 #undef SANDBOX_FIELD
@@ -91,7 +90,7 @@ static int next_of_daemon(const struct operation *operation, size_t *at, struct 
 
                 if (((f->required | f->optional) >> operation->symbol & 1) == 0)
                         continue;
-                *ret = (struct operation_field){f->name, f->type, (int)(f->required >> operation->symbol & 1), f->doc};
+                *ret = (struct operation_field){f->name, f->type, (int)(f->required >> operation->symbol & 1)};
                 ++*at;
                 return 1;
         }
@@ -114,10 +113,7 @@ static enum field_type type_in_sandbox(const struct operation_field *field)
 static int next_of_sandbox(const struct operation *operation, size_t *at, struct operation_field *ret)
 {
         if (*at == 0 && operation->symbol != OPERATION_SANDBOX_LIST) {
-                int is_required = operation->symbol != OPERATION_SANDBOX_CREATE;
-
-                *ret = (struct operation_field){"sandbox", FIELD_TEXT, is_required,
-                                                is_required ? "Its name." : "Its name; absent: one is made up."};
+                *ret = (struct operation_field){"sandbox", FIELD_TEXT, operation->symbol != OPERATION_SANDBOX_CREATE};
                 *at = 1;
                 return 1;
         }

@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 enum operation_symbol {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) OPERATION_##symbol,
+#define DAEMON_OPERATION(symbol, method, verb, path, success, ...) OPERATION_##symbol,
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) OPERATION_SANDBOX_##symbol,
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) OPERATION_SANDBOX_##symbol,
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -25,7 +25,6 @@ struct operation {
         enum operation_symbol symbol;
         const char *method, *verb, *path;
         unsigned success;
-        const char *doc;
         int is_sandbox; /* from sandbox.def: its parameters are in frame form */
         int is_stream;  /* sends events, if the transport can carry them */
 };
@@ -34,7 +33,6 @@ struct operation_field {
         const char *name;
         enum field_type type;
         int is_required;
-        const char *doc;
 };
 
 const struct operation *operation_at(enum operation_symbol symbol);

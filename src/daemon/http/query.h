@@ -2,7 +2,7 @@
 #ifndef CLOCHE_DAEMON_HTTP_QUERY_H
 #define CLOCHE_DAEMON_HTTP_QUERY_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 #define QUERY_FIELDS_MAX 64

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <uv.h>
 
 struct http_server;

@@ -7,6 +7,7 @@
 #include "wire/json.h"
 #include "wire/value.h"
 
+#include <cloche/cloche.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "engine/mounts/changeset.h"
 #include "wire/value.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

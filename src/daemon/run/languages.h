@@ -2,7 +2,7 @@
 #ifndef CLOCHE_DAEMON_RUN_LANGUAGES_H
 #define CLOCHE_DAEMON_RUN_LANGUAGES_H
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 #include <jansson.h>
 
 struct languages {

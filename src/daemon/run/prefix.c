@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,8 @@
 #include "engine/run/values.h"
 #include "wire/value.h"
 
+#include <cloche/cloche.h>
+
 /* Hold each member of params as a separate value, in *ret, a new object. */
 int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size,
                         json_t **ret, struct cloche_err *e);

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_DAEMON_START_PRIVILEGE_H
 #define CLOCHE_DAEMON_START_PRIVILEGE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 /* Root becomes uid, a daemon's own user (own-user.h), and checks that it cannot go back; with uid 0

@@ -285,7 +285,7 @@ static void perform(struct daemon *d, struct http_request *request, const struct
         else if (operation->symbol == OPERATION_METRICS)
                 metrics(d, request);
         else if (operation->symbol == OPERATION_OPENAPI)
-                web_answer(request, 200, openapi_document());
+                web_answer(request, 200, json_loads(openapi_document, 0, NULL));
         else if (operation->symbol == OPERATION_RPC)
                 r = web_socket_open(d, request, c->principal, c->peer_fd,
                                     c->is_tcp && !web_has_token(&d->options, request), &e);

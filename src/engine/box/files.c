@@ -5,6 +5,7 @@
 #include "wire/base64.h"
 #include "wire/value.h"
 
+#include <cloche/cloche.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

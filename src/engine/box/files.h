@@ -5,8 +5,10 @@
 #include "box.h"
 #include "engine/mounts/mount.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
+
+struct cloche_file;
 
 #define FILES_CONTENT_MAX (1u << 20)         /* of one file in a result; larger ones have no contents there */
 #define FILES_CONTENTS_TOTAL_MAX (16u << 20) /* of all files of a result */

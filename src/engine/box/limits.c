@@ -11,7 +11,7 @@ static const struct row {
         size_t offset;
         uint64_t preset, min, max;
 } rows[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, ...) \
         {#field, json, offsetof(struct cloche_limits, field), def, min, max},
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
@@ -70,14 +70,11 @@ json_t *limits_named(const struct cloche_limits *limits)
 struct keeper_box_limits limits_of_box(const struct cloche_limits *limits)
 {
         return (struct keeper_box_limits){
-                .memory_bytes = limits->memory_bytes,
-                .pids = limits->pids,
-                .cpu_percent = limits->cpu_percent,
-                .cpu_ms = limits->cpu_ms,
-                .disk_bytes = limits->disk_bytes,
-                .disk_inodes = limits->disk_inodes,
-                .file_bytes = limits->file_bytes,
-                .open_files = limits->open_files,
+#define OF_BOX(field) .field = limits->field,
+#define OF_RUN(field)
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, ...) OF_##scope(field)
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
         };
 }
 

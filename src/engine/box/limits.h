@@ -4,7 +4,7 @@
 
 #include "proto/keeper.h"
 
-#include <cloche/cloche.h>
+#include <cloche/limits.h>
 #include <jansson.h>
 
 /* Replace 0 by the default. -CLOCHE_E_INVALID_ARGUMENT names a limit out of its range. */

@@ -11,7 +11,7 @@
 
 #include "keeper-client.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 #include <uv.h>
 

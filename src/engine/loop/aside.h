@@ -4,7 +4,7 @@
 #ifndef CLOCHE_ENGINE_LOOP_ASIDE_H
 #define CLOCHE_ENGINE_LOOP_ASIDE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <uv.h>
 
 struct aside; /* opaque */

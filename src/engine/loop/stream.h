@@ -2,7 +2,7 @@
 #ifndef CLOCHE_ENGINE_LOOP_STREAM_H
 #define CLOCHE_ENGINE_LOOP_STREAM_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #include <errno.h>
 

@@ -5,6 +5,8 @@
 
 #include "mount.h"
 
+struct cloche_sync_options;
+
 struct cloche_changeset {
         struct changeset_row {
                 char *target, *source;

@@ -5,7 +5,7 @@
 
 #include "proto/keeper.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 /* Directories that may be mounted with all below them. The keeper knows them by number. */

@@ -12,6 +12,8 @@
 #include "engine/loop/channel.h"
 #include "mount-options.h"
 
+#include <cloche/engine.h>
+
 struct cloche_engine;
 struct mounts;
 

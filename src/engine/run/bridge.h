@@ -5,6 +5,7 @@
 
 #include "wire/rpc.h"
 
+#include <cloche/engine.h>
 #include <sys/queue.h>
 
 struct cloche_run;

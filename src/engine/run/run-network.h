@@ -6,8 +6,11 @@
 
 #include "engine/box/network-words.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
+
+struct cloche_run;
+struct cloche_run_options;
 
 struct run_network {
         json_t *policy; /* NULL: no network */

@@ -4,6 +4,7 @@
 #include "wire/json.h"
 #include "wire/value.h"
 
+#include <cloche/cloche.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -3,8 +3,10 @@
 #ifndef CLOCHE_ENGINE_RUN_VALUES_H
 #define CLOCHE_ENGINE_RUN_VALUES_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
+
+struct cloche_run_options;
 
 /* NULL: not given. */
 struct values {

@@ -9,9 +9,10 @@
 #include "wire/frame.h"
 #include "wire/rpc.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 struct cloche_engine;
+struct cloche_run_options;
 
 #define BUILD_ID 3 /* of the build request, beside REQUEST_CALL_ID and those of templates */
 

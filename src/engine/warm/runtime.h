@@ -2,7 +2,7 @@
 #ifndef CLOCHE_ENGINE_WARM_RUNTIME_H
 #define CLOCHE_ENGINE_WARM_RUNTIME_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 
 struct runtime {

@@ -11,6 +11,7 @@
 #include "instance.h"
 #include "runtime.h"
 
+#include <cloche/limits.h>
 #include <jansson.h>
 #include <sys/queue.h>
 

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_HELPERS_EGRESS_LOOKUP_H
 #define CLOCHE_HELPERS_EGRESS_LOOKUP_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>

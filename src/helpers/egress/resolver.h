@@ -3,7 +3,7 @@
 #ifndef CLOCHE_HELPERS_EGRESS_RESOLVER_H
 #define CLOCHE_HELPERS_EGRESS_RESOLVER_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 #include <uv.h>
 

@@ -7,7 +7,7 @@
 #include "helpers/fs/rules/reserved.h"
 #include "helpers/fs/tree/lower.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #ifndef CLOCHE_JAIL_CGROUP_CGROUP_H
 #define CLOCHE_JAIL_CGROUP_CGROUP_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_FREEZER, CGROUP_CONTROLLERS };

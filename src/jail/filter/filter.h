@@ -3,7 +3,7 @@
 #ifndef CLOCHE_JAIL_FILTER_FILTER_H
 #define CLOCHE_JAIL_FILTER_FILTER_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <linux/filter.h>
 #include <stddef.h>
 

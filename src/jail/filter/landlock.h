@@ -2,7 +2,7 @@
 #ifndef CLOCHE_JAIL_FILTER_LANDLOCK_H
 #define CLOCHE_JAIL_FILTER_LANDLOCK_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stddef.h>
 
 struct landlock_place {

@@ -4,7 +4,7 @@
 #ifndef CLOCHE_JAIL_FILTER_SECCOMP_H
 #define CLOCHE_JAIL_FILTER_SECCOMP_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Install the filter on the calling process for good. no_new_privs must be set. The program was
  * compiled during the build (seccomp-compile.c); loading costs 0.14 ms. */

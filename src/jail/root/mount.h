@@ -2,7 +2,7 @@
 #ifndef CLOCHE_JAIL_ROOT_MOUNT_H
 #define CLOCHE_JAIL_ROOT_MOUNT_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stdint.h>
 
 /* A detached copy of the mount tree at name below dir_fd (no symbolic link followed), with these MOUNT_ATTR_ flags set

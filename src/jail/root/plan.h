@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #define JAIL_UID 1000 /* the one user of a box, and its group */
@@ -21,8 +22,7 @@ struct jail_plan {
         unsigned file_mounts; /* a bit each: it is a file, not a directory */
         int fuse_dir_fd;      /* a directory with the node "fuse" in it */
         uint64_t disk_bytes, disk_inodes;
-        uint64_t file_bytes, open_files, pids, cpu_ms;
-        uint64_t data_bytes; /* RLIMIT_DATA where no control group limits memory; UINT64_MAX: no limit */
+        uint64_t rlimits[RLIM_NLIMITS]; /* by RLIMIT_…; UINT64_MAX: none but those that every box has */
         int is_template; /* its interpreter has CAP_SYS_ADMIN of its user namespace, under the template's filter; if not
                             nested, it sends its root to the keeper */
         unsigned depth;  /* templates above */

@@ -11,7 +11,7 @@
 
 #include "plan.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Mounts taken from the host while its paths can still be walked. Owned; released by root_sources_done(). */
 struct root_sources {

@@ -5,7 +5,7 @@
 
 #include "plan.h"
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define ROOT_SCRATCH                                                                                                \
         "run/scratch" /* mount point of the tmpfs with the quota while it is built, then of a sandbox's root; empty \

@@ -547,7 +547,7 @@ void stores_exited(struct sandbox *s, const struct init_answer *exit);
 
 /* -- handlers of methods, a file each area -------------------------------------------------------------------- */
 
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) \
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) \
         int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e);
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>

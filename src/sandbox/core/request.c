@@ -15,7 +15,7 @@
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
 
 static const struct method methods[] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {method, begin_##symbol},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) {method, begin_##symbol},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION

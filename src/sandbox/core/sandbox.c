@@ -42,14 +42,13 @@ struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, con
         return NULL;
 }
 
+#define NO_LIMIT CLOCHE_UNLIMITED
+
 /* A sandbox has no time limits, and larger other limits than a run. */
 static const struct cloche_limits sandbox_limits = {
-        .wall_ms = CLOCHE_UNLIMITED,
-        .cpu_ms = CLOCHE_UNLIMITED,
-        .memory_bytes = UINT64_C(1) << 30,
-        .pids = 512,
-        .disk_bytes = UINT64_C(1) << 30,
-        .file_bytes = UINT64_C(1) << 30,
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, ...) .field = sandbox,
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
 };
 
 static void use_defaults(struct cloche_limits *limits)
@@ -62,7 +61,14 @@ static void use_defaults(struct cloche_limits *limits)
                         to[i] = from[i];
 }
 
-const char *const limits_of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes", NULL};
+const char *const limits_of_runs[] = {
+#define OF_BOX(json)
+#define OF_RUN(json) json,
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, ...) OF_##scope(json)
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+        NULL,
+};
 
 void sandbox_turn_soon(struct sandbox *s)
 {

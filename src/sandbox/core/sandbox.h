@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 
-#include <cloche/cloche.h>
+#include <cloche/engine.h>
 #include <jansson.h>
 
 /* Our programs for boxes, read from their directory by sandboxes_new. */

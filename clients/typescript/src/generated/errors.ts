@@ -1,4 +1,4 @@
-// Made from spec/errors.def by scripts/generate.mjs.
+// Written by tools/spec from spec/errors.def: change that.
 import { ClocheError, type ErrorOptions } from '../internal/error.js'
 
 /** An argument is missing, malformed or out of range. */

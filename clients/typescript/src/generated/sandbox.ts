@@ -1,4 +1,4 @@
-// Made from spec/sandbox.def by scripts/generate.mjs.
+// Written by tools/spec from spec/sandbox.def: change that.
 import type { Asking, OperationOptions } from '../internal/asking.js'
 import type { Answers, NetworkPolicy, StreamEvents, TerminalSize } from '../sandbox/answers.js'
 import type { Limits } from './limits.js'
@@ -618,7 +618,7 @@ export type Method =
   | 'port.list'
   | 'port.wait'
   | 'network.log'
-/** Those that tell events before they are answered. */
+/** Methods that send events before they are answered. */
 export type StreamMethod = 'sandbox.events' | 'exec' | 'process.follow' | 'file.watch' | 'git.checkout' | 'context.run'
 export type EventsOf<M> = M extends keyof StreamEvents ? StreamEvents[M] : never
 export type Ask = <M extends Method>(method: M, params: object, options: OperationOptions) => Asking<Answers[M], EventsOf<M>>

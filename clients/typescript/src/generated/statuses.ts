@@ -1,4 +1,4 @@
-// Made from spec/statuses.def by scripts/generate.mjs.
+// Written by tools/spec from spec/statuses.def: change that.
 /**
  * How a run can end.
  * - `success`: The function returned, or the script exited with 0.

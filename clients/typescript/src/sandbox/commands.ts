@@ -54,7 +54,7 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
     duration: answer.durationMs,
     timestamp: now(),
     sessionId: answer.session,
-    cwd: answer.cwd,
+    cwd: answer.cwd as string, // absent only if its name is not UTF-8
     timedOut: answer.timedOut,
     truncated: size(stdout) < answer.stdoutBytes || size(stderr) < answer.stderrBytes,
     sessionEnded: answer.sessionEnded,

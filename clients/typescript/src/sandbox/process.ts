@@ -71,7 +71,7 @@ export class OpenProcess implements Process {
     const condition = `log line with ${String(pattern)}`
     if (typeof pattern !== 'string') return await this.search(pattern, condition, timeout, options)
     const { line = '' } = await this.wait({ text: pattern }, condition, timeout, options)
-    return { line }
+    return { line: textOf(line) }
   }
 
   /** Something serves the port: over HTTP, unless the mode is tcp. */

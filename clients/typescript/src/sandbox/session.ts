@@ -32,11 +32,11 @@ export class ExecutionSession extends Files {
       success: true,
       exitCode: 0,
       stdout: textOf(done.stdout),
-      stderr: textOf(done.stderr),
+      stderr: textOf(done.stderr ?? ''),
       repoUrl: done.url,
-      branch: done.branch,
-      targetDir: targetDir ?? done.dir,
-      commit: done.commit,
+      branch: done.branch as string, // absent for a tag, as the commit is for an empty repository
+      targetDir: targetDir ?? done.dir as string,
+      commit: done.commit as string,
       timestamp: now()
     }
   }

@@ -4,7 +4,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Open for reading from fd's beginning; -CLOCHE_E_BAD_ARCHIVE for other formats. */
 CLOCHE_MUST_CHECK int archive_open(int fd, const char *path, struct archive **ret, struct cloche_err *e);

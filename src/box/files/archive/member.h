@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_FILES_ARCHIVE_MEMBER_H
 #define CLOCHE_BOX_FILES_ARCHIVE_MEMBER_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <stddef.h>
 
 #define MEMBER_PATH_MAX 4095

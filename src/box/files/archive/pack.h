@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_FILES_ARCHIVE_PACK_H
 #define CLOCHE_BOX_FILES_ARCHIVE_PACK_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 /* Pack the directories at these absolute paths (NULL ends the list) to fd. Members' names omit the
  * leading slash. Unreadable entries, pipes, sockets, devices and missing directories are skipped, and

@@ -3,7 +3,7 @@
 #ifndef CLOCHE_BOX_FILES_TREE_ATOMIC_FILE_H
 #define CLOCHE_BOX_FILES_TREE_ATOMIC_FILE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/types.h>
 
 struct place {

@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_FILES_TREE_NAMES_H
 #define CLOCHE_BOX_FILES_TREE_NAMES_H
 
-#include <cloche/cloche.h>
+#include <stddef.h>
 
 struct names {
         char **items; /* a name, or "name/" for the contents of that directory */

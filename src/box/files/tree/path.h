@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_FILES_TREE_PATH_H
 #define CLOCHE_BOX_FILES_TREE_PATH_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define PATH_BYTES_MAX 4095
 

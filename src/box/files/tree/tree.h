@@ -2,7 +2,7 @@
 #ifndef CLOCHE_BOX_FILES_TREE_TREE_H
 #define CLOCHE_BOX_FILES_TREE_TREE_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <sys/stat.h>
 
 /* Copy from to to, a path that is free or is replaced; directories are merged. Modes, times, links

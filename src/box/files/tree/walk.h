@@ -3,7 +3,8 @@
 #ifndef CLOCHE_BOX_FILES_TREE_WALK_H
 #define CLOCHE_BOX_FILES_TREE_WALK_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 enum walk_event {

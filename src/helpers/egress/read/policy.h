@@ -4,7 +4,7 @@
 #ifndef CLOCHE_HELPERS_EGRESS_READ_POLICY_H
 #define CLOCHE_HELPERS_EGRESS_READ_POLICY_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 #include <stdint.h>
 

@@ -13,7 +13,7 @@
 #ifndef CLOCHE_HELPERS_FS_RULES_GLOB_H
 #define CLOCHE_HELPERS_FS_RULES_GLOB_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 
 #define GLOB_BYTES_MAX 4096
 #define GLOB_ALTERNATIVES_MAX 256 /* per pattern, after brace expansion */

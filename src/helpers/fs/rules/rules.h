@@ -9,7 +9,7 @@
 #ifndef CLOCHE_HELPERS_FS_RULES_RULES_H
 #define CLOCHE_HELPERS_FS_RULES_RULES_H
 
-#include <cloche/cloche.h>
+#include <cloche/error.h>
 #include <jansson.h>
 #include <stddef.h>
 

@@ -1,0 +1,1 @@
+"""The compiler of spec/*.def: one parser, and a module for each kind of output."""
