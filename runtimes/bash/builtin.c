@@ -381,7 +381,7 @@ static int serve(WORD_LIST *words)
                 .get_ready = get_ready,
                 .refused = "ResultError",
                 .too_large = "ResultError",
-                .forks_ask = 1,
+                .forks_send_requests = 1,
                 .methods = cell_methods,
         };
         static int is_serving;

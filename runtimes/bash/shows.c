@@ -190,12 +190,12 @@ static json_t *data_of(const struct kind *kind, const struct buf *content, struc
 /* The cell goes on when the host has heard: what it prints next must not be heard before. */
 static int tell(const char *method, json_t *params, const struct buf *attachments)
 {
-        const struct agent_question question = {.method = method,
-                                                .params = params,
-                                                .attachments = attachments ? attachments->data : NULL,
-                                                .attachments_size = attachments ? attachments->size : 0,
-                                                .gives_up = gives_up};
-        int r = params ? agent_ask(agent, &question, NULL) : -1;
+        const struct agent_host_request question = {.method = method,
+                                                    .params = params,
+                                                    .attachments = attachments ? attachments->data : NULL,
+                                                    .attachments_size = attachments ? attachments->size : 0,
+                                                    .gives_up = gives_up};
+        int r = params ? agent_send_request(agent, &question, NULL) : -1;
 
         if (r < 0)
                 builtin_error("the host is gone");
@@ -282,7 +282,7 @@ static int print_answer(const struct agent_answer *answer)
 static int input(WORD_LIST *words)
 {
         const int is_password = words && strcmp(words->word->word, "-s") == 0;
-        struct agent_question question = {.method = "input", .gives_up = gives_up};
+        struct agent_host_request question = {.method = "input", .gives_up = gives_up};
         struct agent_answer answer;
         const char *prompt;
         int r, status;
@@ -297,7 +297,7 @@ static int input(WORD_LIST *words)
                 return EXECUTION_FAILURE;
         question.params =
                 json_pack("{s:o, s:b}", "prompt", agent_text(prompt, strlen(prompt)), "password", is_password);
-        r = agent_ask(agent, &question, &answer);
+        r = agent_send_request(agent, &question, &answer);
         if (r < 0)
                 builtin_error("the host is gone");
         if (r != 0)

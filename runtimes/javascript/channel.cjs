@@ -1,10 +1,10 @@
-// Frames on descriptor 3: u32 length, u32 JSON length, JSON, attachments; little endian. A function of `host`, run in the
-// agent's own realm.
+// Frames on descriptor 3 (wire.cjs has their form). A function of `host`, run in the agent's own realm.
 'use strict'
 const FD = 3
 const WAIT_MS_MIN = 0.1
 const WAIT_MS_MAX = 16
 const { readSync, writeSync, TextDecoder, TextEncoder } = host
+const { FrameReader, frameHead } = host.values
 const decoder = new TextDecoder('utf-8', { fatal: true })
 const encoder = new TextEncoder()
 const decodeText = decoder.decode.bind(decoder)
@@ -15,43 +15,6 @@ let current = new Uint8Array(0)
 function retry (thrown, wait_ms) {
   if (thrown.code !== 'EAGAIN' && thrown.code !== 'EINTR') throw thrown
   Atomics.wait(pause, 0, 0, wait_ms)
-}
-
-// -- what came: bytes that a socket read are here until a frame is whole
-
-let chunks = []
-let size = 0
-let head // of a frame whose body is still to come
-
-function take (wanted) {
-  const bytes = new host.Uint8Array(wanted)
-  let at = 0
-  while (at < wanted) {
-    const part = chunks[0].subarray(0, wanted - at)
-    bytes.set(part, at)
-    at += part.length
-    if (part.length === chunks[0].length) chunks.shift()
-    else chunks[0] = chunks[0].subarray(part.length)
-  }
-  size -= wanted
-  return bytes
-}
-
-// `pulse` is called while nothing comes. What it throws, and an interrupt, leave what came in its place for the next reading.
-function readFull (wanted, pulse) {
-  for (let wait = WAIT_MS_MIN; size < wanted; wait = Math.min(2 * wait, WAIT_MS_MAX)) {
-    const bytes = new host.Uint8Array(wanted - size)
-    try {
-      const n = readSync(FD, bytes, 0, bytes.length, null)
-      if (n === 0) return undefined
-      chunks.push(bytes.subarray(0, n))
-      size += n
-    } catch (thrown) {
-      retry(thrown, wait)
-      pulse?.()
-    }
-  }
-  return take(wanted)
 }
 
 function writeFull (bytes, size = bytes.length) {
@@ -65,22 +28,31 @@ function writeFull (bytes, size = bytes.length) {
   }
 }
 
-const u32 = (bytes, at) => (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0
+let frames = new FrameReader() // bytes that a socket read are here until a frame is whole
 
-function message (body, json) {
-  current = body.subarray(json)
-  return JSON.parse(decodeText(body.subarray(0, json)))
+function message ({ json, attachments }) {
+  current = attachments
+  return JSON.parse(decodeText(json))
 }
 
-// The next message, or undefined at the end of the stream. Waits for it.
+// The next message, or undefined at the end of the stream. Waits for it; `pulse` is called while nothing comes. If
+// `pulse` throws, or an interrupt comes, the bytes that came stay for the next reading.
 function read (pulse) {
-  head ??= readFull(8, pulse)
-  if (head === undefined) return undefined
-  const body = readFull(u32(head, 0) - 4, pulse)
-  if (body === undefined) return undefined
-  const json = u32(head, 4)
-  head = undefined
-  return message(body, json)
+  for (let wait = WAIT_MS_MIN; ;) {
+    const frame = frames.next()
+    if (frame !== undefined) return message(frame)
+    const bytes = new host.Uint8Array(frames.missing)
+    try {
+      const n = readSync(FD, bytes, 0, bytes.length, null)
+      if (n === 0) return undefined
+      frames.push(bytes.subarray(0, n))
+      wait = WAIT_MS_MIN
+    } catch (thrown) {
+      retry(thrown, wait)
+      pulse?.()
+      wait = Math.min(2 * wait, WAIT_MS_MAX)
+    }
+  }
 }
 
 // -- while code runs that asked the host something, answers come through the event loop
@@ -88,17 +60,8 @@ function read (pulse) {
 let socket
 
 function feed (bytes, deliver) {
-  chunks.push(new host.Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))
-  size += bytes.length
-  for (;;) {
-    if (head === undefined && size < 8) return
-    head ??= take(8)
-    if (size < u32(head, 0) - 4) return
-    const body = take(u32(head, 0) - 4)
-    const json = u32(head, 4)
-    head = undefined
-    deliver(message(body, json))
-  }
+  frames.push(new host.Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))
+  for (let frame; (frame = frames.next()) !== undefined;) deliver(message(frame))
 }
 
 // The event loop lives while something is awaited.
@@ -116,12 +79,9 @@ const rest = () => { socket?.unref() }
 
 function writeFrame (message, attachments) {
   const json = encodeText(JSON.stringify(message))
-  let size = 0
-  for (const bytes of attachments) size += bytes.length
-  const frame = new host.Uint8Array(8 + json.length + size)
-  const view = new DataView(frame.buffer)
-  view.setUint32(0, 4 + json.length + size, true)
-  view.setUint32(4, json.length, true)
+  const { head, length } = frameHead(json.length, attachments)
+  const frame = new host.Uint8Array(4 + length)
+  frame.set(head)
   frame.set(json, 8)
   let at = 8 + json.length
   for (const bytes of attachments) {
@@ -194,17 +154,14 @@ const tell = (method, params, attachments = []) => write({ jsonrpc: '2.0', metho
 
 // A forked child has another socket on the same number.
 function renew () {
-  chunks = []
-  size = 0
-  socket = head = getMemory = memory = undefined
+  frames = new FrameReader()
+  socket = getMemory = memory = undefined
   linesEnd = LINES_AT
 }
 
 // A context's, forked while it listened: the event loop has the new socket on the old number.
 function reborn () {
-  chunks = []
-  size = 0
-  head = undefined
+  frames = new FrameReader()
   socket?._handle.setBlocking(false)
 }
 

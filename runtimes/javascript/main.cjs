@@ -16,6 +16,9 @@ function compile (name, params, text = fs.readFileSync(path.join(__dirname, name
   return vm.compileFunction(text, params, { filename: path.join(__dirname, name), parsingContext: agentContext })
 }
 const load = (name, host) => compile(name, ['host'])(host)
+const wire = {}
+compile('wire.cjs', ['module'])(wire)
+const loadValues = (host) => compile('values.cjs', ['host', 'makeWire'])(host, wire.exports)
 
 let Socket // loaded before code that declares something runs, for it may break what loads it
 let leave = process.reallyExit.bind(process)
@@ -34,8 +37,8 @@ const host = {
   openSocket: (fd) => new Socket({ fd, readable: true, writable: false }),
   exit: (code) => leave(code)
 }
-const values = load('values.cjs', host)
-const channel = load('channel.cjs', host)
+const values = loadValues(host)
+const channel = load('channel.cjs', { ...host, values })
 const errors = load('errors.cjs', host)
 const { scan } = load('scan.cjs', host)
 const signature = load('signature.cjs', { ...host, scan })
@@ -204,7 +207,7 @@ async function declareAll ({ globals, imports }) {
 
 function makeRealm (bridge) {
   const { createRealm } = require('./realm.cjs')
-  const made = createRealm({ bridge: bridge ?? ((target, args, options) => ask(target, args, made.values, true, options)), tell: tellLine, values: (own) => load('values.cjs', own), language })
+  const made = createRealm({ bridge: bridge ?? ((target, args, options) => ask(target, args, made.values, true, options)), tell: tellLine, values: loadValues, language })
   return made
 }
 

@@ -51,7 +51,7 @@ class Part:
         return self.space
 
 
-PARTS = {name: Part(name) for name in ("channel", "values", "call", "serve", "rare", "evident", "errors", "bridge", "template")}
+PARTS = {name: Part(name) for name in ("wire", "channel", "values", "call", "serve", "evident", "errors", "bridge", "template")}
 
 
 def part(name):

@@ -526,7 +526,7 @@ class Nowhere:
 def warm_up():
     """What cells need is imported and has run before the fork; nothing of it stays in the user's namespace."""
     shell = get_shell()
-    for name in ("bridge", "rare", "traces", "displays", "names", "charts"):
+    for name in ("bridge", "evident", "traces", "displays", "names", "charts"):
         part(name)
     names = set(shell.user_ns)
     rehearse(shell, names, REHEARSED[:-1] * (REHEARSALS - 1) + REHEARSED)

@@ -1,18 +1,14 @@
-"""Frames on the agent's socket: u32 length, u32 json_length, JSON, attachments; little endian."""
+"""Frames on the agent's socket."""
 import os
 from select import select
 from os import (_exit, close, dup2, fstat, getpid, readv, register_at_fork, set_blocking,
                 write)
 
-MAX_FRAME = 1 << 30
-MAX_JSON = 256 << 20
+wire = part("wire")
+BadFrame, check_frame, frame_head = wire["BadFrame"], wire["check_frame"], wire["frame_head"]
 SMALL = 1 << 16
 # High numbers stay clear of what user code opens or closes by habit; the low ones serve a small RLIMIT_NOFILE.
 NUMBERS = (1000, 500, 200, 60, 15)
-
-
-class BadFrame(Exception):
-    """The stream cannot be followed any further."""
 
 
 class Channel:
@@ -42,8 +38,7 @@ class Channel:
         if head is None:
             return None
         length, json_length = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little")
-        if length > MAX_FRAME or json_length > MAX_JSON or json_length + 4 > length:
-            raise BadFrame("frame of %d bytes with %d of JSON" % (length, json_length))
+        check_frame(length, json_length)
         body = self.exactly(length - 4)
         if body is None:
             return None
@@ -66,7 +61,7 @@ class Channel:
         return buffer
 
     def send(self, text, attachments=(), size=0):
-        head = (4 + len(text) + size).to_bytes(4, "little") + len(text).to_bytes(4, "little")
+        head = frame_head(len(text), size)
         if size + len(text) <= SMALL:
             self.write(b"".join((head, text, *attachments)))
             return

@@ -4,7 +4,6 @@ code: it runs here, and an exception of it is the call's."""
 import sys
 from _collections_abc import ItemsView, Iterator, KeysView, Mapping, Sequence, Set, ValuesView
 
-rare = part("rare")
 Refused = part("values")["Refused"]
 ITEMS_MAX = 1000000
 WAY_OUT = "return its data, or give its class a method to_dict()"
@@ -165,6 +164,13 @@ KNOWN = {
 
 # ---- numpy ----
 
+def encode_numpy(encoder, value, depth):
+    """Values that its own tolist() and item() would turn into numbers without a meaning, and masked arrays."""
+    if hasattr(value, "mask"):
+        return encoder.encode(value.tolist(), depth)
+    return (numpy_array if ("numpy", "ndarray") in kin(value) else numpy_scalar)(encoder, value, depth)
+
+
 UNITS_OF_DAYS = ("Y", "M", "W", "D")
 UNITS_OF_SECONDS = ("h", "m", "s")
 
@@ -209,7 +215,6 @@ def numpy_scalar(encoder, value, depth):
 
 
 def numpy_array(encoder, value, depth):
-    """Of what tolist would turn into numbers without a meaning."""
     if value.ndim == 0:
         return numpy_scalar(encoder, value[()], depth)
     return encoder.items(value, list(value), depth)

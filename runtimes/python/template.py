@@ -47,7 +47,7 @@ class Template:
                 __import__(name)
             except ImportError:
                 continue  # an image may have been stripped of it
-        for name in ("rare", "errors"):
+        for name in ("evident", "errors"):
             part(name)
         self.warmed = {name: sys.modules[name] for name in set(sys.modules) - before if "." not in name}
 

@@ -1,3 +1,4 @@
+/* Runs in: every program that writes values as text. */
 #include "base64.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Runs in: every program that sends or receives frames. */
 #include "frame.h"
 
 #include "base/err.h"
@@ -26,6 +27,15 @@ void frame_reader_init(struct frame_reader *r, size_t max_bytes)
 {
         *r = (struct frame_reader){.max_bytes = max_bytes < FRAME_BYTES_MAX ? max_bytes : FRAME_BYTES_MAX};
         r->in = BUF_INIT(r->max_bytes + HEAD_SIZE + READ_SIZE);
+}
+
+void frame_reader_limit(struct frame_reader *r, size_t max_bytes)
+{
+        size_t room;
+
+        r->max_bytes = max_bytes < FRAME_BYTES_MAX ? max_bytes : FRAME_BYTES_MAX;
+        room = r->max_bytes + HEAD_SIZE + READ_SIZE;
+        r->in.max = room > r->in.size ? room : r->in.size;
 }
 
 void frame_reader_done(struct frame_reader *r)
@@ -57,28 +67,21 @@ size_t frame_reader_pending(const struct frame_reader *r)
         return r->in.size - r->read - r->given;
 }
 
-int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e)
+ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct frame *ret, struct cloche_err *e)
 {
         uint32_t length, json_size;
-        const char *at;
-        size_t size;
 
-        r->read += r->given;
-        r->given = 0;
-        size = r->in.size - r->read;
         if (size < LENGTH_SIZE)
                 return 0;
-        at = r->in.data + r->read;
-        length = get_u32(at);
+        length = get_u32(bytes);
         /* Checked before the rest arrives: we neither wait nor make room for a frame with a false length. */
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
-        if (length > r->max_bytes)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length,
-                               r->max_bytes);
+        if (length > max_bytes)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length, max_bytes);
         if (size < HEAD_SIZE)
                 return 0;
-        json_size = get_u32(at + LENGTH_SIZE);
+        json_size = get_u32(bytes + LENGTH_SIZE);
         if (json_size > length - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u",
                                length, json_size, length - LENGTH_SIZE);
@@ -88,13 +91,25 @@ int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_e
         if (size < (size_t)length + LENGTH_SIZE)
                 return 0;
         *ret = (struct frame){
-                .json = at + HEAD_SIZE,
+                .json = bytes + HEAD_SIZE,
                 .json_size = json_size,
-                .attachments = (const unsigned char *)at + HEAD_SIZE + json_size,
+                .attachments = (const unsigned char *)bytes + HEAD_SIZE + json_size,
                 .attachments_size = length - LENGTH_SIZE - json_size,
         };
-        r->given = (size_t)length + LENGTH_SIZE;
-        return 1;
+        return (ssize_t)length + LENGTH_SIZE;
+}
+
+int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e)
+{
+        ssize_t n;
+
+        r->read += r->given;
+        r->given = 0;
+        if (r->in.size == r->read)
+                return 0;
+        n = frame_parse(r->in.data + r->read, r->in.size - r->read, r->max_bytes, ret, e);
+        r->given = n > 0 ? (size_t)n : 0;
+        return n > 0 ? 1 : (int)n;
 }
 
 int frame_build(struct buf *out, const char *json, size_t json_size, const void *attachments, size_t attachments_size,

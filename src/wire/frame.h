@@ -5,6 +5,7 @@
 #include "base/buf.h"
 
 #include <cloche/error.h>
+#include <sys/types.h>
 
 #define FRAME_BYTES_MAX (1u << 30)
 #define FRAME_JSON_BYTES_MAX (256u << 20)
@@ -16,6 +17,10 @@ struct frame {
         size_t attachments_size;
 };
 
+/* Return the size of the frame at the start of bytes, or 0: it is incomplete. The views in *ret are of
+ * bytes. Errors as frame_reader_next; they need only the frame's head. */
+ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct frame *ret, struct cloche_err *e);
+
 /* Collects bytes of a stream and splits them into frames; never holds more than max_bytes and one read. */
 struct frame_reader {
         struct buf in;
@@ -26,6 +31,8 @@ struct frame_reader {
 
 void frame_reader_init(struct frame_reader *r, size_t max_bytes);
 void frame_reader_done(struct frame_reader *r);
+/* Another maximum from the next frame on. */
+void frame_reader_limit(struct frame_reader *r, size_t max_bytes);
 
 /* Return the place for the next bytes of the stream, and its size; NULL without memory. */
 char *frame_reader_room(struct frame_reader *r, size_t *ret_size);

@@ -1,3 +1,4 @@
+/* Runs in: every program that reads or writes JSON. */
 #include "json.h"
 
 #include "base/buf.h"

@@ -1,3 +1,4 @@
+/* Runs in: every program that sends or receives JSON-RPC. */
 #include "rpc.h"
 
 #include "base/err.h"
@@ -54,6 +55,29 @@ int rpc_error_with(json_t *id, int code, const char *message, json_t *data, cons
         return send_message(json_pack("{s:s, s:o, s:{s:i, s:s, s:o*}}", "jsonrpc", "2.0", "id", id ? id : json_null(),
                                       "error", "code", code, "message", message, "data", data),
                             attachments->data, attachments->size, out, e);
+}
+
+int rpc_failure(const json_t *id, int number, const struct cloche_err *error, struct buf *out)
+{
+        json_t *message = json_valid_text(error->msg, strlen(error->msg)),
+               *data = json_pack("{s:s, s:s*}", "name", cloche_code_name(error->code), "reason",
+                                 error->os_errno == EBUSY ? "busy" : NULL);
+        int r = rpc_error(json_incref((json_t *)id), number, message ? json_string_value(message) : "", data, out,
+                          NULL);
+
+        json_decref(message);
+        return r;
+}
+
+void rpc_read_failure(const struct rpc_message *m, enum cloche_code default_code, struct cloche_err *ret)
+{
+        const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
+        enum cloche_code code = default_code;
+
+        for (unsigned i = 1; name && i < CLOCHE_CODE_COUNT; i++)
+                if (strcmp(cloche_code_name(i), name) == 0)
+                        code = (enum cloche_code)i;
+        err_set(ret, code, "%s", m->error_message);
 }
 
 static int is_id(const json_t *id)

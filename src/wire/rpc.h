@@ -33,6 +33,14 @@ int rpc_error(json_t *id, int code, const char *message, json_t *data, struct bu
 int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments,
                    struct buf *out, struct cloche_err *e);
 
+#define RPC_ERROR_NUMBER (-32000)
+#define RPC_UNKNOWN_METHOD (-32601)
+/* An error with data {name, reason}: the name of its code, and "busy" for EBUSY. The message may be
+ * no UTF-8. id is borrowed; NULL: unknown. */
+int rpc_failure(const json_t *id, int number, const struct cloche_err *error, struct buf *out);
+/* Set *ret to a received error; default_code: for data without a name. */
+void rpc_read_failure(const struct rpc_message *m, enum cloche_code default_code, struct cloche_err *ret);
+
 /* -CLOCHE_E_PROTOCOL if the frame holds no such message. Release ret with rpc_message_done(). */
 int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);
 void rpc_message_done(struct rpc_message *m);

@@ -1,3 +1,5 @@
+/* Runs in: cloche-fs, cloche-sync and cloche-egress, with the rights that the keeper left them; and
+ * cloche-files, within a box. */
 #include "server.h"
 
 #include "base/err.h"
@@ -7,155 +9,83 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define WAITING_BYTES_MAX (1u << 20) /* with more unsent bytes requests are not read */
-#define KEPT_BYTES (256u << 10)      /* of memory for replies, kept between two of them */
-#define ERROR_NUMBER (-32000)
+#define UNSENT_BYTES_MAX (1u << 20) /* with more unsent bytes requests are not read */
 
 void server_init(struct server *server, int socket_fd, const struct server_options *options)
 {
-        *server =
-                (struct server){.socket_fd = socket_fd, .options = *options, .out = BUF_INIT(options->reply_bytes_max)};
-        frame_reader_init(&server->in, options->request_bytes_max);
+        *server = (struct server){.options = *options};
+        wire_transport_init(&server->transport, socket_fd, options->request_bytes_max, options->reply_bytes_max);
 }
 
 void server_done(struct server *server)
 {
-        while (server->leaving_count)
-                fd_close(&server->leaving[--server->leaving_count].fd);
         while (server->arrived_count)
                 fd_close(&server->arrived[--server->arrived_count]);
-        buf_done(&server->out);
-        frame_reader_done(&server->in);
+        wire_transport_done(&server->transport);
 }
 
-static size_t waiting(const struct server *server)
+size_t server_unsent(const struct server *server)
 {
-        return server->out.size - server->sent;
-}
-
-/* -- sending ---------------------------------------------------------------------------------------------------- */
-
-union fd_message {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(SERVER_FDS_MAX * sizeof(int))];
-};
-
-/* Send up to the next reply with a descriptor: a descriptor is sent with the first byte of its reply. */
-static ssize_t send_piece(struct server *server)
-{
-        bool has_fd = server->leaving_count > 0 && server->leaving[0].at == server->sent;
-        unsigned next = has_fd;
-        size_t end = next < server->leaving_count ? server->leaving[next].at : server->out.size;
-        struct iovec iov = {server->out.data + server->sent, end - server->sent};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-        union fd_message control = {0};
-
-        if (has_fd) {
-                msg.msg_control = control.room;
-                msg.msg_controllen = CMSG_SPACE(sizeof(int));
-                control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
-                                                  .cmsg_level = SOL_SOCKET,
-                                                  .cmsg_type = SCM_RIGHTS};
-                memcpy(CMSG_DATA(&control.header), &server->leaving[0].fd, sizeof(int));
-        }
-        return sendmsg(server->socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void drop_sent(struct server *server)
-{
-        size_t max = server->out.max;
-
-        if (waiting(server) == 0 && server->out.room > KEPT_BYTES) {
-                buf_done(&server->out);
-                server->out = BUF_INIT(max);
-        } else {
-                buf_consume(&server->out, server->sent);
-        }
-        for (unsigned i = 0; i < server->leaving_count; i++)
-                server->leaving[i].at -= server->sent;
-        server->sent = 0;
+        return wire_transport_unsent(&server->transport);
 }
 
 static int flush(struct server *server)
 {
-        while (waiting(server) > 0) {
-                ssize_t n = send_piece(server);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && errno != EAGAIN)
-                        return -1;
-                if (n < 0)
-                        break;
-                if (server->leaving_count > 0 && server->leaving[0].at == server->sent) {
-                        fd_close(&server->leaving[0].fd);
-                        memmove(server->leaving, server->leaving + 1,
-                                --server->leaving_count * sizeof(server->leaving[0]));
-                }
-                server->sent += (size_t)n;
-        }
-        /* No more is moved than was sent since the last time. */
-        if (server->sent >= server->out.size / 2)
-                drop_sent(server);
-        return 0;
+        return wire_transport_flush(&server->transport) < 0 ? -1 : 0;
 }
 
-/* Sent bytes must not take the place of messages when the buffer is nearly full. */
-static void make_room(struct server *server)
-{
-        if (server->sent > 0 && server->out.size > server->out.max / 2)
-                drop_sent(server);
-}
+/* -- replies ---------------------------------------------------------------------------------------------------- */
 
 int server_notify(struct server *server, const char *method, json_t *params)
 {
         int r;
 
-        if (waiting(server) > server->options.notify_bytes_max) {
+        if (server_unsent(server) > server->options.notify_bytes_max) {
                 json_decref(params);
                 return -CLOCHE_E_RESOURCE;
         }
-        make_room(server);
-        r = rpc_notify(method, params, NULL, 0, &server->out, NULL);
-        if (r == 0 && waiting(server) > server->options.batch_bytes)
+        r = rpc_notify(method, params, NULL, 0, wire_transport_out(&server->transport), NULL);
+        if (r == 0 && server_unsent(server) > server->options.batch_bytes)
                 (void)flush(server); /* the next turn finds that the client has closed */
         return r;
 }
 
-/* -- replies ---------------------------------------------------------------------------------------------------- */
-
-static int reply_error(struct server *server, json_t *id, const struct cloche_err *e)
+int server_fail(struct server *server, const json_t *id, const struct cloche_err *e)
 {
-        json_t *data = json_pack("{s:s, s:s*}", "code", cloche_code_name((unsigned)e->code), "reason",
-                                 e->os_errno == EBUSY ? "busy" : NULL);
-
-        make_room(server);
-        return rpc_error(json_incref(id), ERROR_NUMBER, e->msg, data, &server->out, NULL);
+        return rpc_failure(id, RPC_ERROR_NUMBER, e, wire_transport_out(&server->transport));
 }
 
-/* The reply is stolen. */
-static int reply_result(struct server *server, json_t *id, struct server_reply *reply)
+static int reply_unknown(struct server *server, const struct rpc_message *m)
 {
         struct cloche_err e = {0};
-        size_t at;
-        int r = 0;
 
-        make_room(server);
-        at = server->out.size;
-        if (reply->fd >= 0 && server->leaving_count == SERVER_FDS_MAX)
+        err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method '%.40s'", m->method);
+        return rpc_failure(m->id, RPC_UNKNOWN_METHOD, &e, wire_transport_out(&server->transport));
+}
+
+int server_reply(struct server *server, const json_t *id, struct server_reply *reply)
+{
+        struct buf *out = wire_transport_out(&server->transport);
+        size_t at = out->size;
+        struct cloche_err e = {0};
+        int r = rpc_result(json_incref((json_t *)id), reply->result ? json_incref(reply->result) : json_object(),
+                           reply->attachments.data, reply->attachments.size, out, &e);
+
+        if (r == 0 && reply->fd >= 0 && wire_transport_attach(&server->transport, at, TAKE_FD(reply->fd)) < 0) {
+                out->size = at;
                 r = err_set(&e, CLOCHE_E_RESOURCE,
                             "%d descriptors wait to be received, which is the most: read the replies first",
                             SERVER_FDS_MAX);
-        if (r == 0)
-                r = rpc_result(json_incref(id), reply->result ? json_incref(reply->result) : json_object(),
-                               reply->attachments.data, reply->attachments.size, &server->out, &e);
-        if (r < 0)
-                return reply_error(server, id, &e);
-        if (reply->fd >= 0) {
-                server->leaving[server->leaving_count].at = at;
-                server->leaving[server->leaving_count++].fd = TAKE_FD(reply->fd);
         }
-        return 0;
+        return r < 0 ? server_fail(server, id, &e) : 0;
+}
+
+int server_forward(struct server *server, const struct frame *f)
+{
+        return frame_build(wire_transport_out(&server->transport), f->json, f->json_size, f->attachments,
+                           f->attachments_size, NULL) < 0
+                       ? -1
+                       : 0;
 }
 
 /* -- requests --------------------------------------------------------------------------------------------------- */
@@ -169,15 +99,11 @@ static const char *name_of_opening(const struct server *server)
         return method->name ? method->name : "opening";
 }
 
-static int handle(struct server *server, const struct rpc_message *m, struct server_reply *reply, struct cloche_err *e)
+static int handle_method(struct server *server, const struct server_method *method, const struct rpc_message *m,
+                         struct server_reply *reply, struct cloche_err *e)
 {
-        const struct server_method *method = server->options.methods;
         int r;
 
-        while (method->name && strcmp(method->name, m->method) != 0)
-                method++;
-        if (!method->name)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method '%.40s'", m->method);
         if (method->when == SERVER_AFTER && !server->is_open)
                 return err_set(e, CLOCHE_E_STATE, "%s: %s comes first", m->method, name_of_opening(server));
         if (method->when == SERVER_OPENS && server->is_open)
@@ -190,38 +116,59 @@ static int handle(struct server *server, const struct rpc_message *m, struct ser
         return r;
 }
 
-static int reply_cancelled(struct server *server, json_t *id, bool is_cancelled)
+static int handle(struct server *server, const struct rpc_message *m, const struct frame *f, struct server_reply *reply,
+                  struct cloche_err *e)
+{
+        const struct server_method *method = server->options.methods;
+
+        while (method && method->name && strcmp(method->name, m->method) != 0)
+                method++;
+        if (method && method->name)
+                return handle_method(server, method, m, reply, e);
+        if (server->options.handle)
+                return server->options.handle(server->options.argument, m, f, reply, e);
+        return SERVER_UNKNOWN;
+}
+
+static int reply_cancelled(struct server *server, const json_t *id, bool is_cancelled)
 {
         struct server_reply reply = {.result = json_pack("{s:b}", "cancelled", is_cancelled), .fd = -EBADF};
-        int r = reply_result(server, id, &reply);
+        int r = server_reply(server, id, &reply);
 
         json_decref(reply.result);
         return r;
 }
 
-static int serve_message(struct server *server, const struct rpc_message *m)
+static int serve_message(struct server *server, const struct rpc_message *m, const struct frame *f)
 {
         struct server_reply reply = {.attachments = BUF_INIT(FRAME_BYTES_MAX), .fd = -EBADF};
         struct cloche_err e = {0};
-        int r;
+        int r = 0;
 
-        if (m->kind != RPC_REQUEST)
+        if (m->kind != RPC_REQUEST && (m->kind != RPC_NOTIFICATION || !server->options.handle))
                 return 0;
-        if (strcmp(m->method, "cancel") == 0)
+        if (!server->options.handle && strcmp(m->method, "cancel") == 0)
                 return reply_cancelled(server, m->id, false); /* its request was answered already */
         server->is_cancelled = false;
-        r = handle(server, m, &reply, &e);
-        r = r < 0 ? reply_error(server, m->id, &e) : reply_result(server, m->id, &reply);
+        if (m->kind == RPC_NOTIFICATION)
+                (void)server->options.handle(server->options.argument, m, f, &reply, &e);
+        else
+                r = handle(server, m, f, &reply, &e);
+        if (m->kind == RPC_REQUEST && r == SERVER_UNKNOWN)
+                r = reply_unknown(server, m);
+        else if (m->kind == RPC_REQUEST && r != SERVER_LATER)
+                r = r < 0 ? server_fail(server, m->id, &e) : server_reply(server, m->id, &reply);
         json_decref(reply.result);
         buf_done(&reply.attachments);
         fd_close(&reply.fd);
-        return r;
+        return r < 0 ? r : 0;
 }
 
-static int refuse_message(struct server *server, const struct rpc_message *m)
+static int refuse_message(struct server *server, const struct rpc_message *m, const struct frame *f)
 {
         struct cloche_err e = {0};
 
+        (void)f;
         if (m->kind != RPC_REQUEST)
                 return 0;
         if (strcmp(m->method, "cancel") == 0) {
@@ -229,10 +176,15 @@ static int refuse_message(struct server *server, const struct rpc_message *m)
                 return reply_cancelled(server, m->id, true);
         }
         err_set(&e, CLOCHE_E_STATE, "%.40s: another request is at work: wait for its reply, or cancel it", m->method);
-        return reply_error(server, m->id, &e);
+        return server_fail(server, m->id, &e);
 }
 
 /* -- receiving -------------------------------------------------------------------------------------------------- */
+
+union fd_message {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(SERVER_FDS_MAX * sizeof(int))];
+};
 
 /* Returns -1 if there are more descriptors than any client sends. */
 static int keep_arrived(struct server *server, const struct msghdr *msg)
@@ -267,38 +219,53 @@ int server_take_fd(struct server *server)
         return fd;
 }
 
-/* Returns 0 also if nothing was received. */
-static int receive(struct server *server)
+static ssize_t read_socket(void *data, char *to, size_t room)
 {
+        struct server *server = data;
         union fd_message control;
-        size_t room = 0;
-        char *at = frame_reader_room(&server->in, &room);
-        struct iovec iov = {at, room};
+        struct iovec iov = {to, room};
         struct msghdr msg = {.msg_iov = &iov,
                              .msg_iovlen = 1,
                              .msg_control = control.room,
                              .msg_controllen = sizeof(control.room)};
-        ssize_t n = at ? recvmsg(server->socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) : 0;
+        ssize_t n = recvmsg(server->transport.socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
         if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : -1;
-        if (n == 0 || keep_arrived(server, &msg) < 0)
-                return -1;
-        frame_reader_filled(&server->in, (size_t)n);
-        return 0;
+                return -errno;
+        return keep_arrived(server, &msg) < 0 ? -EBADMSG : n;
 }
 
-static int take_messages(struct server *server, int (*take)(struct server *server, const struct rpc_message *m))
+/* Returns 0 also if nothing was received. */
+static int receive(struct server *server)
 {
+        size_t room;
+        ssize_t n = wire_transport_receive(&server->transport, read_socket, server, &room);
+
+        return n > 0 || n == -EAGAIN ? 0 : -1;
+}
+
+/* A client that reads slowly gets no more replies than this: each may be large. */
+static bool is_full(struct server *server)
+{
+        return server_unsent(server) > UNSENT_BYTES_MAX &&
+               (flush(server) < 0 || server_unsent(server) > UNSENT_BYTES_MAX);
+}
+
+static int take_messages(struct server *server,
+                         int (*take)(struct server *server, const struct rpc_message *m, const struct frame *f))
+{
+        struct rpc_message m;
         struct frame frame;
         int r;
 
-        while (!server->is_closing && (r = frame_reader_next(&server->in, &frame, NULL)) != 0) {
-                struct rpc_message m;
-
-                if (r < 0 || rpc_parse(&frame, &m, NULL) < 0)
+        while (!server->is_closing && (take == refuse_message || !is_full(server)) &&
+               (r = wire_transport_next(&server->transport, &frame, &m, &server->error)) != 0) {
+                if (r < 0) {
+                        if (server_fail(server, NULL, &server->error) == 0)
+                                (void)flush(server);
                         return -1;
-                r = take(server, &m);
+                }
+                r = take(server, &m, &frame);
                 rpc_message_done(&m);
                 if (r < 0)
                         return -1;
@@ -310,27 +277,29 @@ static int take_messages(struct server *server, int (*take)(struct server *serve
 
 static bool is_reading(const struct server *server)
 {
-        return !server->is_closing && waiting(server) <= WAITING_BYTES_MAX;
+        return !server->is_closing && server_unsent(server) <= UNSENT_BYTES_MAX;
 }
 
 short server_events(const struct server *server)
 {
-        return (short)((is_reading(server) ? POLLIN : 0) | (waiting(server) > 0 ? POLLOUT : 0));
+        return (short)((is_reading(server) ? POLLIN : 0) | (server_unsent(server) > 0 ? POLLOUT : 0));
 }
 
 int server_turn(struct server *server)
 {
-        if (server->is_gone || flush(server) < 0)
+        if (server->is_closed || flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
-        if (is_reading(server) &&
-            (receive(server) < 0 || take_messages(server, serve_message) < 0 || flush(server) < 0))
+        /* Otherwise messages that were received still wait. */
+        if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0))
                 return -1;
-        return server->is_gone || (server->is_closing && waiting(server) == 0) ? -1 : 0;
+        if (flush(server) < 0)
+                return -1;
+        return server->is_closed || (server->is_closing && server_unsent(server) == 0) ? -1 : 0;
 }
 
 void server_run(struct server *server)
 {
-        struct pollfd polled = {.fd = server->socket_fd};
+        struct pollfd polled = {.fd = server->transport.socket_fd};
 
         do
                 polled.events = server_events(server);
@@ -341,6 +310,6 @@ bool server_is_cancelled(struct server *server)
 {
         if (take_messages(server, refuse_message) < 0 || receive(server) < 0 ||
             take_messages(server, refuse_message) < 0)
-                server->is_gone = server->is_cancelled = true;
+                server->is_closed = server->is_cancelled = true;
         return server->is_cancelled;
 }

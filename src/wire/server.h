@@ -1,11 +1,10 @@
 /* The server half of JSON-RPC over a stream socket, for programs with one client: cloche-fs,
- * cloche-sync and cloche-egress. One thread; requests are answered in the order of their arrival, and
- * only server_run() waits. */
+ * cloche-sync, cloche-egress and cloche-files. One thread. Requests are handled in the order of their
+ * arrival; a handler may leave its reply for later. Only server_run() waits. */
 #ifndef CLOCHE_WIRE_SERVER_H
 #define CLOCHE_WIRE_SERVER_H
 
-#include "frame.h"
-#include "rpc.h"
+#include "transport.h"
 
 #include <stdbool.h>
 
@@ -28,29 +27,33 @@ struct server_method {
         int (*handle)(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e);
 };
 
+/* Returned by options.handle. */
+#define SERVER_LATER 1
+#define SERVER_UNKNOWN 2
+
 struct server_options {
         const struct server_method *methods;
+        /* Called for other requests and all notifications, if it is not NULL: 0 with a reply, an error,
+         * SERVER_UNKNOWN, or SERVER_LATER, after which server_reply() or server_fail() is called some
+         * time. Nothing is replied to a notification. The views in f are valid until server_is_cancelled() is called.
+         */
+        int (*handle)(void *argument, const struct rpc_message *m, const struct frame *f, struct server_reply *ret,
+                      struct cloche_err *e);
         void *argument; /* of the handlers */
         size_t request_bytes_max, reply_bytes_max;
         size_t notify_bytes_max; /* with more unsent bytes notifications are dropped */
         size_t batch_bytes;      /* of notifications to collect before a system call; 0: each is sent at once */
 };
 
-#define SERVER_FDS_MAX 4
+#define SERVER_FDS_MAX WIRE_FDS_MAX
 
 struct server {
-        int socket_fd; /* borrowed */
+        struct wire_transport transport;
         struct server_options options;
-        struct frame_reader in;
-        struct buf out;
-        size_t sent; /* bytes of out */
-        struct {
-                size_t at; /* offset in out of the first byte of its reply */
-                int fd;
-        } leaving[SERVER_FDS_MAX];
         int arrived[SERVER_FDS_MAX];
-        unsigned leaving_count, arrived_count;
-        bool is_open, is_closing, is_gone, is_cancelled;
+        unsigned arrived_count;
+        bool is_open, is_closing, is_closed, is_cancelled;
+        struct cloche_err error; /* the violation that ended the connection; code 0: none */
 };
 
 /* socket_fd is borrowed. Close with server_done(). */
@@ -65,6 +68,15 @@ short server_events(const struct server *server);
 int server_turn(struct server *server);
 /* Take turns until the connection ends. */
 void server_run(struct server *server);
+
+/* Queue the reply of a request whose handler returned SERVER_LATER; server_turn() sends it. id and
+ * the members of reply are borrowed, but for its descriptor. -1: the connection has to end. */
+CLOCHE_MUST_CHECK int server_reply(struct server *server, const json_t *id, struct server_reply *reply);
+CLOCHE_MUST_CHECK int server_fail(struct server *server, const json_t *id, const struct cloche_err *e);
+/* Likewise a frame that was built elsewhere. */
+CLOCHE_MUST_CHECK int server_forward(struct server *server, const struct frame *f);
+/* Bytes that the client has not read. While there are any, the source of a stream should wait. */
+size_t server_unsent(const struct server *server);
 
 /* Send a notification; params are stolen. -CLOCHE_E_RESOURCE: it was dropped because the client reads too slowly. */
 int server_notify(struct server *server, const char *method, json_t *params);

@@ -1,3 +1,4 @@
+/* Runs in: the engine, cloched, the CLI and cloche-files. */
 #include "value.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Runs in: the engine. */
 #include "view.h"
 
 #include "value.h"

@@ -92,7 +92,7 @@ def test_two_at_once():
         fcntl.flock(other, fcntl.LOCK_EX)
         s.begin()
         error = refused(lambda: s.apply([s.created("n")]))
-        assert error.data == {"code": "invalid_state", "reason": "busy"} and "another sync" in str(error), error.data
+        assert error.data == {"name": "invalid_state", "reason": "busy"} and "another sync" in str(error), error.data
         assert "another sync" in str(refused(lambda: s.call("recover")))
         os.close(other)
         assert s.apply([s.created("n")])["synced"] == ["n"]

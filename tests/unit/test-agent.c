@@ -172,7 +172,7 @@ static int run(struct agent *a, const struct agent_request *q)
 }
 
 static const struct agent_language language =
-        {.call = call, .prepare = prepare, .run = run, .build = build, .refused = "Refused", .forks_ask = 1};
+        {.call = call, .prepare = prepare, .run = run, .build = build, .refused = "Refused", .forks_send_requests = 1};
 
 /* -- the engine's side ---------------------------------------------------------------------------------------- */
 

@@ -168,6 +168,7 @@ static void test_files(void)
         int fd;
 
         put(&sandbox, "/workspace/theirs", "from the sandbox");
+        must(box_waiter_new(&sandbox, &e), "wait for the sandbox's init");
         seat = wait_for_seat(sandbox.id);
         CHECK(told.times == 1 && told.error.code == 0, "a seat that shares is told of once: %s", told.error.msg);
         CHECK(prefix->template->seat_count == 0, "it is none of the template's");
@@ -182,6 +183,7 @@ static void test_files(void)
               "files of the prefix are not placed in the sandbox: %s", e.msg);
         seat_free(seat);
         CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0, "its end leaves the sandbox as it is");
+        box_waiter_free(&sandbox);
         drop_sandbox(&sandbox);
 }
 

@@ -51,6 +51,25 @@ static int do_work(void *argument, const json_t *params, struct server_reply *re
         return server_is_cancelled(&server) ? err_set(e, CLOCHE_E_CANCELLED, "cancelled") : 0;
 }
 
+/* "later" is replied to by test_replies_that_come_later, "note" to nobody. */
+static json_t *later_id;
+static int notes;
+
+static int do_others(void *argument, const struct rpc_message *m, const struct frame *f, struct server_reply *ret,
+                     struct cloche_err *e)
+{
+        (void)argument;
+        (void)ret;
+        notes += m->kind == RPC_NOTIFICATION;
+        if (strcmp(m->method, "later") == 0) {
+                later_id = json_incref(m->id);
+                return SERVER_LATER;
+        }
+        if (strcmp(m->method, "refuse") == 0)
+                return err_set(e, CLOCHE_E_STATE, "%zu bytes \xff", f->attachments_size);
+        return SERVER_UNKNOWN;
+}
+
 static const struct server_method methods[] = {
         {"early", SERVER_ALWAYS, do_echo}, {"open", SERVER_OPENS, do_open}, {"echo", SERVER_AFTER, do_echo},
         {"swap", SERVER_AFTER, do_swap},   {"work", SERVER_AFTER, do_work}, {NULL, SERVER_ALWAYS, NULL},
@@ -58,9 +77,12 @@ static const struct server_method methods[] = {
 
 /* -- the client ------------------------------------------------------------------------------------------------- */
 
-static void begin(void)
+static void begin_with(const struct server_method *table,
+                       int (*others)(void *argument, const struct rpc_message *m, const struct frame *f,
+                                     struct server_reply *ret, struct cloche_err *e))
 {
-        const struct server_options options = {.methods = methods,
+        const struct server_options options = {.methods = table,
+                                               .handle = others,
                                                .request_bytes_max = 1 << 16,
                                                .reply_bytes_max = 64 << 20,
                                                .notify_bytes_max = 1 << 16};
@@ -75,9 +97,14 @@ static void begin(void)
         frame_reader_init(&answers, FRAME_BYTES_MAX);
 }
 
+static void begin(void)
+{
+        begin_with(methods, NULL);
+}
+
 static void end(void)
 {
-        int fd = server.socket_fd;
+        int fd = server.transport.socket_fd;
 
         server_done(&server);
         fd_close(&fd);
@@ -228,11 +255,70 @@ static void test_a_client_that_does_not_read(void)
         end();
 }
 
+static int do_large(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        static char bytes[3 << 20];
+
+        (void)argument;
+        (void)params;
+        (void)e;
+        notes++;
+        return buf_append(&ret->attachments, bytes, sizeof(bytes));
+}
+
+/* Requests that arrived together wait until the replies before theirs were read. */
+static void test_large_replies(void)
+{
+        static const struct server_method table[] = {{"large", SERVER_ALWAYS, do_large}, {NULL, SERVER_ALWAYS, NULL}};
+        int read = 0;
+
+        notes = 0;
+        begin_with(table, NULL);
+        for (int i = 0; i < 20; i++)
+                request(i, "large", json_object());
+        CHECK(server_turn(&server) == 0 && notes == 1, "one reply is made");
+        CHECK(server_events(&server) == POLLOUT, "nothing more is read");
+        for (int i = 0; i < 10000 && read < 20 && server_turn(&server) == 0; i++)
+                read += reply()[0] != '\0';
+        CHECK(notes == 20 && read == 20, "then one after the other: %d %d", notes, read);
+        notes = 0;
+        end();
+}
+
+static void test_replies_that_come_later(void)
+{
+        const struct cloche_err e = {.code = CLOCHE_E_STATE, .msg = "at last"};
+        struct server_reply result = {.result = json_string("late"), .fd = -EBADF};
+        static const char event[] = "{\"jsonrpc\":\"2.0\",\"method\":\"event\"}";
+        const struct frame frame = {.json = event, .json_size = sizeof(event) - 1};
+
+        begin_with(NULL, do_others);
+        SAYS("", 1, "later", json_object());
+        SAYS("2 !0 bytes \xef\xbf\xbd", 2, "refuse", json_object());
+        SAYS("3 !there is no method 'other'", 3, "other", json_object());
+        SAYS("4 !there is no method 'cancel'", 4, "cancel", json_object());
+        CHECK(server_unsent(&server) == 0 && server_reply(&server, later_id, &result) == 0 &&
+                      server_unsent(&server) > 0,
+              "a reply is queued");
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "1 \"late\"") == 0, "%s", last_reply);
+        CHECK(server_fail(&server, later_id, &e) == 0 && server_forward(&server, &frame) == 0, "so is an error");
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "1 !at last") == 0, "%s", last_reply);
+        CHECK(strcmp(reply(), "event") == 0, "and a frame from elsewhere: %s", last_reply);
+        CHECK(fd_write_full(client_fd, "\x21\0\0\0\x1d\0\0\0{\"jsonrpc\":\"2.0\",\"method\":\"\"}", 37) == 0 &&
+                      server_turn(&server) == 0 && strcmp(reply(), "") == 0 && notes == 1,
+              "a notification is handled, and nothing is replied");
+        end();
+        json_decref(later_id);
+        json_decref(result.result);
+}
+
 static void test_garbage(void)
 {
         begin();
         CHECK(fd_write_full(client_fd, "\x05\0\0\0\x05\0\0\0[[[[[", 13) == 0 && server_turn(&server) < 0,
               "a frame without a message ends the connection");
+        CHECK(reply()[0] == '0' && strcmp(last_reply + 2, "!") > 0 && server.error.code == CLOCHE_E_PROTOCOL,
+              "after an error that names the reason: %s", last_reply);
         end();
         begin();
         CHECK(fd_write_full(client_fd, "\xff\xff\xff\x7f\0\0\0\0", 8) == 0 && server_turn(&server) < 0,
@@ -247,6 +333,8 @@ int main(void)
         test_cancel();
         test_descriptors();
         test_a_client_that_does_not_read();
+        test_large_replies();
+        test_replies_that_come_later();
         test_garbage();
         return tap_done();
 }

@@ -16,7 +16,7 @@ from ._frames import FrameReader
 from ._requests import Abort, Decision, Request, Skip
 from ._results import Change, Denial, SyncOutcome, _why
 from ._rpc import Id, Message
-from ._values import Decoder, Encoder
+from ._values import Decoder, Encoder, make_encoder
 from .errors import ForbiddenError, GuardMissingError, InvalidArgumentError, InvalidStateError, ProtocolError, TooLargeError
 
 MAGIC = b"CLOCHE1\n"
@@ -70,7 +70,7 @@ class HostCall:
         return args, kwargs
 
     def answer(self, value: Any) -> bytes:
-        encoder = Encoder(self._references)
+        encoder = make_encoder(self._references)
         try:
             tree = encoder.value(value, "$")
             return _rpc.write_result(self._ident, {"value": tree}, encoder.parts)

@@ -5,10 +5,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from . import _wire
 from .errors import ProtocolError, TooLargeError
 
-MAX_FRAME = 1 << 30
-MAX_JSON = 256 << 20
 HEAD = 8
 
 
@@ -17,14 +16,17 @@ class Frame(NamedTuple):
     attachments: bytes
 
 
+def _check(length: int, json_size: int = 0) -> None:
+    try:
+        _wire.check_frame(length, json_size)
+    except _wire.BadFrame as bad:
+        raise (TooLargeError if bad.is_too_large else ProtocolError)(str(bad)) from None
+
+
 def write_frame(text: bytes, attachments: Sequence[bytes] = ()) -> bytes:
     size = sum(map(len, attachments))
-    if len(text) > MAX_JSON:
-        raise TooLargeError(f"the message has {len(text)} bytes of JSON; at most {MAX_JSON} fit into a frame")
-    if 4 + len(text) + size > MAX_FRAME:
-        raise TooLargeError(f"the message has {4 + len(text) + size} bytes; at most {MAX_FRAME} fit into a frame")
-    head = (4 + len(text) + size).to_bytes(4, "little") + len(text).to_bytes(4, "little")
-    return b"".join((head, text, *attachments))
+    _check(4 + len(text) + size, len(text))
+    return b"".join((_wire.frame_head(len(text), size), text, *attachments))
 
 
 class FrameReader:
@@ -50,22 +52,15 @@ class FrameReader:
             del self._buffer[:at]
 
     def _next_length(self, at: int) -> int | None:
-        """The length that the next frame says, once the frame is here and may be."""
+        """The length of the next frame, once all of it is here and it is allowed."""
         have = len(self._buffer) - at
         if have < 4:
             return None
         length = int.from_bytes(self._buffer[at:at + 4], "little")
-        if length > MAX_FRAME:
-            raise TooLargeError(f"a frame of {length} bytes; at most {MAX_FRAME} are allowed")
-        if length < 4:
-            raise ProtocolError(f"a frame of {length} bytes; there must be 4 at least")
+        _check(length)
         if have < HEAD:
             return None
-        size = int.from_bytes(self._buffer[at + 4:at + HEAD], "little")
-        if size > length - 4:
-            raise ProtocolError(f"a frame of {length} bytes says it has {size} bytes of JSON")
-        if size > MAX_JSON:
-            raise TooLargeError(f"a frame with {size} bytes of JSON; at most {MAX_JSON} are allowed")
+        _check(length, int.from_bytes(self._buffer[at + 4:at + HEAD], "little"))
         return length if have >= 4 + length else None
 
     @property

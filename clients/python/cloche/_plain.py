@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from . import _rare
+from . import _wire
 from ._base_errors import ValueRefusedError
 
 
@@ -26,7 +26,7 @@ def _plain(value: Any, within: set[int]) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, datetime.date):
-        return _rare.date_text(value)
+        return _wire.date_text(value)
     if isinstance(value, re.Pattern):
         return str(value.pattern)
     if isinstance(value, BaseException):
@@ -56,5 +56,5 @@ def _key(key: Any) -> str:
     if key is None or isinstance(key, bool):
         return named[key]
     if isinstance(key, datetime.date):
-        return _rare.date_text(key)
+        return str(_wire.date_text(key))
     return str(key)

@@ -15,7 +15,7 @@ from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Res
                        read_rows)
 from ._rpc import Message
 from ._sandbox_results import Network
-from ._values import Encoder
+from ._values import Encoder, make_encoder
 from .errors import InvalidArgumentError, NotFoundError, ProtocolError, UnreadableFileError
 from .limits import JSON_NAMES, Limits
 
@@ -224,7 +224,7 @@ class _RunWriter:
     """Collects the parameters of a run; what is None is not said."""
 
     def __init__(self, references: bool) -> None:
-        self.encoder = Encoder(references)
+        self.encoder = make_encoder(references)
         self.declarer = Declarer(self.encoder)
         self.params: dict[str, Any] = {}
 

@@ -4,7 +4,7 @@ import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
 import { readBody, UnreadBody } from './internal/classes.js'
 import { type DaemonOptions, type Link, reach, within } from './internal/daemon.js'
-import { Attachments, encode, type Json } from './internal/encode.js'
+import { Attachments, encode } from './internal/encode.js'
 import { ConnectionError, RequestTimeoutError } from './internal/error.js'
 import { checkKnown, type Names } from './internal/known.js'
 import {
@@ -19,6 +19,7 @@ import {
   type RunRequest, type ScriptRequest, type SyncOutcome
 } from './run.js'
 import { type SandboxHandle, Sandboxes } from './sandbox/native.js'
+import type { Json } from './internal/values.js'
 
 export const VERSION = '0.1.0'
 const PROTOCOL = 1

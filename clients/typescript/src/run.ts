@@ -4,9 +4,10 @@ import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
 import type { Received } from './internal/connection.js'
-import { decodeFailure, type Incoming, MalformedValueError, UnmakeableValueError } from './internal/decode.js'
-import { type Attachments, encode, type Json } from './internal/encode.js'
+import { decodeFailure, type Incoming } from './internal/decode.js'
+import { type Attachments, encode } from './internal/encode.js'
 import { isPlainObject } from './internal/host.js'
+import { type Json, MalformedValueError, UnmakeableValueError } from './internal/values.js'
 
 /** A file placed in the box: its content, or what it is. */
 export type FileSource =

@@ -156,7 +156,7 @@ test('what is changed after the call is not sent', () => withPeer(({ id }, link)
 }))
 
 test('what cannot be sent is refused by name, and nothing is sent', () => withPeer(undefined, async (client, link) => {
-  await assert.rejects(client.call({ ...python, args: [{ a: [() => 1] }] }), { name: 'InvalidArgumentError', message: 'args: $[0].a[0]: function cannot be sent' })
+  await assert.rejects(client.call({ ...python, args: [{ a: [() => 1] }] }), { name: 'InvalidArgumentError', message: 'args: $[0].a[0]: function cannot be sent: call it and pass what it gives, or leave it out' })
   assert.equal(link.asked.length, 1)
 }))
 

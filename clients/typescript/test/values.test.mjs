@@ -119,7 +119,7 @@ test('Headers, URL, Request and Response are real on both sides', async () => {
 const refusals = {
   'a function': [[() => 1], /^\$\[0\]: function cannot be sent/],
   'a symbol': [{ a: Symbol('x') }, /^\$\.a: symbol cannot be sent/],
-  'a promise': [[Promise.resolve(1)], /^\$\[0\]: promise cannot be sent/],
+  'a promise': [[Promise.resolve(1)], /^\$\[0\]: promise that is not awaited cannot be sent/],
   'a weak map': [{ 'a b': new WeakMap() }, /^\$\["a b"\]: weak map cannot be sent/],
   'a proxy': [new Proxy({}, {}), /proxy cannot be sent/],
   'a stream': [{ s: new ReadableStream() }, /^\$\.s: ReadableStream cannot be sent/],

@@ -1,3 +1,4 @@
+/* Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "agent-internal.h"
 
 #include "base/err.h"
@@ -21,7 +22,7 @@
 struct agent {
         const struct agent_language *language;
         void *data;
-        struct channel channel;
+        struct agent_channel channel;
         const json_t *id; /* of the current request */
         int is_template, is_frozen, is_preparing, is_rehearsing;
 };
@@ -57,7 +58,7 @@ static int send_frame(struct agent *a, const struct buf *frame)
                 return 0;
         if (getpid() != a->channel.pid)
                 _exit(0);
-        return channel_write(&a->channel, frame->data, frame->size);
+        return agent_channel_write(&a->channel, frame->data, frame->size);
 }
 
 static int send_error(struct agent *a, const json_t *id, int code, const char *message, json_t *data)
@@ -263,24 +264,14 @@ static int handle(struct agent *a, const struct frame *frame)
 void agent_rehearse(struct agent *a, const char *method, json_t *params)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
-        struct frame_reader reader;
         struct frame frame;
         struct cloche_err e;
-        size_t room;
-        char *at;
 
-        if (rpc_request(json_integer(0), method, params, NULL, 0, &out, &e) < 0)
+        if (rpc_request(json_integer(0), method, params, NULL, 0, &out, &e) < 0 ||
+            frame_parse(out.data, out.size, FRAME_BYTES_MAX, &frame, &e) <= 0)
                 return;
         a->is_rehearsing = 1;
-        frame_reader_init(&reader, FRAME_BYTES_MAX);
-        at = frame_reader_room(&reader, &room);
-        if (at && out.size <= room) {
-                memcpy(at, out.data, out.size);
-                frame_reader_filled(&reader, out.size);
-                if (frame_reader_next(&reader, &frame, &e) == 1)
-                        handle(a, &frame);
-        }
-        frame_reader_done(&reader);
+        handle(a, &frame);
         a->is_rehearsing = 0;
 }
 
@@ -298,7 +289,7 @@ static int serve(struct agent *a)
         struct frame frame;
 
         while (!a->is_frozen) {
-                int r = channel_read(&a->channel, &frame, &e);
+                int r = agent_channel_read(&a->channel, &frame, &e);
 
                 if (r == 0)
                         return 0;
@@ -315,7 +306,7 @@ static int serve(struct agent *a)
 
 static int open_channel(struct agent *a)
 {
-        return agent_channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
+        return agent_channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_send_requests);
 }
 
 /* Continue in a forked child, with its own channel. */
@@ -323,7 +314,7 @@ static int go_on_in_child(struct agent *a)
 {
         int is_template;
 
-        channel_forget(&a->channel); /* the library writes to it from here on, and children close it */
+        agent_channel_detach(&a->channel); /* the library writes to it from here on, and children close it */
         is_template = template_fork_children();
         a->is_template = is_template;
         a->is_frozen = 0;
@@ -331,7 +322,7 @@ static int go_on_in_child(struct agent *a)
                 return -1;
         if (a->language->renew)
                 a->language->renew(a);
-        if (!is_template && a->language->get_ready && !channel_has_input(&a->channel))
+        if (!is_template && a->language->get_ready && !agent_channel_has_input(&a->channel))
                 a->language->get_ready(a);
         return 0;
 }
@@ -354,7 +345,8 @@ int agent_serve(const struct agent_language *language, void *data)
         int r;
 
         agent = (struct agent){.language = language, .data = data};
-        if (open_channel(&agent) < 0 || (!language->forks_ask && pthread_atfork(NULL, NULL, lose_channel) != 0))
+        if (open_channel(&agent) < 0 ||
+            (!language->forks_send_requests && pthread_atfork(NULL, NULL, lose_channel) != 0))
                 return 1;
         if (start(&agent) < 0)
                 return 1;
@@ -366,7 +358,7 @@ int agent_serve(const struct agent_language *language, void *data)
 
 /* -- requests to the host ---------------------------------------------------------------------------------------- */
 
-#define GIVEN_UP 2 /* distinct from the results of channel_read() */
+#define GIVEN_UP 2 /* distinct from the results of agent_channel_read() */
 
 /* Wait for the answer to this id; answers for processes that were killed meanwhile are dropped.
  * Returns 1, 0 at the end, or GIVEN_UP. */
@@ -376,9 +368,9 @@ static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), str
         struct cloche_err e;
 
         for (;;) {
-                if (gives_up && !channel_await_input(&a->channel, gives_up))
+                if (gives_up && !agent_channel_await_input(&a->channel, gives_up))
                         return GIVEN_UP;
-                if (channel_read(&a->channel, ret_frame, &e) != 1 || rpc_parse(ret_frame, ret, &e) < 0)
+                if (agent_channel_read(&a->channel, ret_frame, &e) != 1 || rpc_parse(ret_frame, ret, &e) < 0)
                         return 0;
                 if ((ret->kind == RPC_RESULT || ret->kind == RPC_ERROR) &&
                     json_integer_value(ret->id) == (json_int_t)id)
@@ -419,7 +411,7 @@ void agent_answer_done(struct agent_answer *answer)
         *answer = (struct agent_answer){0};
 }
 
-static int send_question(struct agent *a, const struct agent_question *question, uint64_t id)
+static int send_question(struct agent *a, const struct agent_host_request *question, uint64_t id)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e;
@@ -427,12 +419,12 @@ static int send_question(struct agent *a, const struct agent_question *question,
         if (rpc_request(json_integer((json_int_t)id), question->method, question->params, question->attachments,
                         question->attachments_size, &out, &e) < 0)
                 return -1;
-        return channel_write(&a->channel, out.data, out.size);
+        return agent_channel_write(&a->channel, out.data, out.size);
 }
 
-static int ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+static int ask(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret)
 {
-        uint64_t id = channel_begin_question(&a->channel, question->gives_up);
+        uint64_t id = agent_channel_begin_request(&a->channel, question->gives_up);
         struct rpc_message message;
         struct frame frame;
         int r;
@@ -449,11 +441,11 @@ static int ask(struct agent *a, const struct agent_question *question, struct ag
                 if (came == 1)
                         rpc_message_done(&message);
         }
-        channel_end_question(&a->channel);
+        agent_channel_end_request(&a->channel);
         return r;
 }
 
-int agent_ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+int agent_send_request(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret)
 {
         if (!a->is_rehearsing)
                 return ask(a, question, ret);
@@ -463,8 +455,8 @@ int agent_ask(struct agent *a, const struct agent_question *question, struct age
 
 void agent_await_askers(struct agent *a)
 {
-        channel_begin_question(&a->channel, NULL);
-        channel_end_question(&a->channel);
+        agent_channel_begin_request(&a->channel, NULL);
+        agent_channel_end_request(&a->channel);
 }
 
 int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments,
@@ -482,7 +474,7 @@ int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, 
         }
         params =
                 json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
-        return params ? ask(a, &(struct agent_question){BRIDGE_METHOD, params, attachments, attachments_size, NULL},
+        return params ? ask(a, &(struct agent_host_request){BRIDGE_METHOD, params, attachments, attachments_size, NULL},
                             ret)
                       : -1;
 }

@@ -50,9 +50,9 @@ struct agent_reply {
         const char *signature_source; /* "schema", "inferred" or "convention" */
         struct buf attachments;       /* its maximum is the request's result_bytes */
         size_t result_bytes;
-        int is_over;   /* the attachments were larger than result_bytes */
-        int is_build;  /* value is sent as the member artifact */
-        json_t *error; /* {type, message, stack} when the code threw */
+        int is_too_large; /* the attachments were larger than result_bytes */
+        int is_build;     /* value is sent as the member artifact */
+        json_t *error;    /* {type, message, stack} when the code threw */
 };
 
 /* An error of JSON-RPC. */
@@ -93,7 +93,7 @@ struct agent_language {
 
         /* Processes that the code forks may send requests to the host too (agent_bridge), one after
          * the other. Otherwise they lose the channel at once. */
-        int forks_ask;
+        int forks_send_requests;
 };
 
 /* Serve the channel. data: the language's own, for agent_data. Returns the exit status of the
@@ -175,7 +175,7 @@ int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, 
 void agent_answer_done(struct agent_answer *answer);
 
 /* A request to the host of any other kind. */
-struct agent_question {
+struct agent_host_request {
         const char *method;
         json_t *params; /* stolen */
         const void *attachments;
@@ -186,7 +186,7 @@ struct agent_question {
 
 /* ret is for an answer {"value": V}; NULL: the answer does not matter. Returns 0 or -1 like
  * agent_bridge(), and -1 also in a rehearsal; 1 if it gave up: the answer is dropped when it comes. */
-int agent_ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret);
+int agent_send_request(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret);
 /* Return when no process of the code waits for an answer: until then it reads the channel, and no
  * other code may. */
 void agent_await_askers(struct agent *a);

@@ -1,3 +1,4 @@
+/* Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "channel.h"
 
 #include "base/err.h"
@@ -14,17 +15,17 @@
 #include <time.h>
 
 #define HEAD_SIZE 8
-#define LOOK_MS 100
+#define RETRY_MS 100
 
 /* In memory that forked processes share: none of them reads an answer that another waits for. */
-struct channel_shared {
-        pthread_mutex_t asking, writing;
-        uint64_t asked;
+struct agent_channel_shared {
+        pthread_mutex_t requesting, writing;
+        uint64_t last_id;
 };
 
-static struct channel_shared *open_shared(void)
+static struct agent_channel_shared *open_shared(void)
 {
-        struct channel_shared *shared =
+        struct agent_channel_shared *shared =
                 mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         pthread_mutexattr_t attributes;
 
@@ -33,7 +34,7 @@ static struct channel_shared *open_shared(void)
         pthread_mutexattr_init(&attributes);
         pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
         pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-        pthread_mutex_init(&shared->asking, &attributes);
+        pthread_mutex_init(&shared->requesting, &attributes);
         pthread_mutex_init(&shared->writing, &attributes);
         pthread_mutexattr_destroy(&attributes);
         return shared;
@@ -56,7 +57,7 @@ static int move_up(int fd)
         return -errno;
 }
 
-int agent_channel_open(struct channel *c, int fd, int is_shared)
+int agent_channel_open(struct agent_channel *c, int fd, int is_shared)
 {
         struct stat status;
         int flags, moved_fd = move_up(fd);
@@ -67,14 +68,14 @@ int agent_channel_open(struct channel *c, int fd, int is_shared)
                 return -errno;
         flags = fcntl(moved_fd, F_GETFL);
         fcntl(moved_fd, F_SETFL, flags & ~O_NONBLOCK);
-        *c = (struct channel){.fd = moved_fd, .pid = getpid(), .device = status.st_dev, .inode = status.st_ino};
+        *c = (struct agent_channel){.fd = moved_fd, .pid = getpid(), .device = status.st_dev, .inode = status.st_ino};
         frame_reader_init(&c->reader, FRAME_BYTES_MAX);
         if (is_shared)
                 c->shared = open_shared();
         return is_shared && !c->shared ? -ENOMEM : 0;
 }
 
-void channel_forget(struct channel *c)
+void agent_channel_detach(struct agent_channel *c)
 {
         c->fd = -EBADF;
         frame_reader_done(&c->reader);
@@ -84,20 +85,20 @@ void channel_forget(struct channel *c)
         c->shared = NULL;
 }
 
-void agent_channel_close(struct channel *c)
+void agent_channel_close(struct agent_channel *c)
 {
         fd_close(&c->fd);
 }
 
 /* The code may have closed the descriptor, and another file may have its number now. */
-static int is_ours(const struct channel *c)
+static int is_ours(const struct agent_channel *c)
 {
         struct stat status;
 
         return c->fd >= 0 && fstat(c->fd, &status) == 0 && status.st_dev == c->device && status.st_ino == c->inode;
 }
 
-static int wait_for_input(const struct channel *c)
+static int wait_for_input(const struct agent_channel *c)
 {
         struct pollfd polled = {.fd = c->fd, .events = POLLIN};
 
@@ -110,7 +111,7 @@ static int wait_for_input(const struct channel *c)
 }
 
 /* Read exactly size bytes; 1, or 0 at the end of the stream. */
-static int fill(struct channel *c, size_t size)
+static int fill(struct agent_channel *c, size_t size)
 {
         while (size > 0) {
                 size_t room;
@@ -137,7 +138,7 @@ static uint32_t length_of(const struct frame_reader *reader)
         return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static int read_frame(struct channel *c, struct frame *ret, struct cloche_err *e)
+static int read_frame(struct agent_channel *c, struct frame *ret, struct cloche_err *e)
 {
         int r;
 
@@ -152,7 +153,7 @@ static int read_frame(struct channel *c, struct frame *ret, struct cloche_err *e
         return r < 0 ? -1 : r;
 }
 
-int channel_read(struct channel *c, struct frame *ret, struct cloche_err *e)
+int agent_channel_read(struct agent_channel *c, struct frame *ret, struct cloche_err *e)
 {
         sigset_t all, before;
         int r;
@@ -167,19 +168,19 @@ int channel_read(struct channel *c, struct frame *ret, struct cloche_err *e)
         return r;
 }
 
-int channel_has_input(const struct channel *c)
+int agent_channel_has_input(const struct agent_channel *c)
 {
         struct pollfd polled = {.fd = c->fd, .events = POLLIN};
 
         return poll(&polled, 1, 0) == 1;
 }
 
-int channel_await_input(const struct channel *c, int (*gives_up)(void))
+int agent_channel_await_input(const struct agent_channel *c, int (*gives_up)(void))
 {
         struct pollfd polled = {.fd = c->fd, .events = POLLIN};
 
         while (!gives_up())
-                if (poll(&polled, 1, LOOK_MS) > 0)
+                if (poll(&polled, 1, RETRY_MS) > 0)
                         return 1;
         return 0;
 }
@@ -206,7 +207,7 @@ static void lock(pthread_mutex_t *mutex)
                 pthread_mutex_consistent(mutex);
 }
 
-int channel_write(const struct channel *c, const void *data, size_t size)
+int agent_channel_write(const struct agent_channel *c, const void *data, size_t size)
 {
         static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
         pthread_mutex_t *writing = c->shared ? &c->shared->writing : &own;
@@ -231,7 +232,7 @@ static int lock_for_a_while(pthread_mutex_t *mutex)
         int r;
 
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_MS * 1000000L;
+        until.tv_nsec += RETRY_MS * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000L;
         until.tv_nsec %= 1000000000L;
         r = pthread_mutex_timedlock(mutex, &until);
@@ -240,22 +241,22 @@ static int lock_for_a_while(pthread_mutex_t *mutex)
         return r == 0 || r == EOWNERDEAD ? 0 : -1;
 }
 
-uint64_t channel_begin_question(struct channel *c, int (*gives_up)(void))
+uint64_t agent_channel_begin_request(struct agent_channel *c, int (*gives_up)(void))
 {
-        static uint64_t asked;
+        static uint64_t last_id;
 
         if (!c->shared)
-                return ++asked;
+                return ++last_id;
         if (!gives_up)
-                lock(&c->shared->asking);
-        while (gives_up && lock_for_a_while(&c->shared->asking) < 0)
+                lock(&c->shared->requesting);
+        while (gives_up && lock_for_a_while(&c->shared->requesting) < 0)
                 if (gives_up())
                         return 0;
-        return ++c->shared->asked;
+        return ++c->shared->last_id;
 }
 
-void channel_end_question(struct channel *c)
+void agent_channel_end_request(struct agent_channel *c)
 {
         if (c->shared)
-                pthread_mutex_unlock(&c->shared->asking);
+                pthread_mutex_unlock(&c->shared->requesting);
 }

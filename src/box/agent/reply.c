@@ -1,3 +1,4 @@
+/* Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "agent-internal.h"
 
 #include "base/err.h"
@@ -55,7 +56,7 @@ static json_t *attach(struct agent_reply *reply, const char *tag, const char *ty
         size_t at = reply->attachments.size;
 
         if (buf_append(&reply->attachments, data, size) < 0) {
-                reply->is_over = 1;
+                reply->is_too_large = 1;
                 return NULL;
         }
         return json_pack("{s:s, s:s*, s:I, s:I}", "$", tag, "t", type, "at", (json_int_t)at, "n", (json_int_t)size);
@@ -76,7 +77,7 @@ int agent_reply_text_form(struct agent_reply *reply, json_t *text_form, char *re
         struct cloche_err e;
         int r = value_text_to_frame(text_form, &reply->attachments, &reply->value, &e);
 
-        reply->is_over |= r == -CLOCHE_E_TOO_LARGE;
+        reply->is_too_large |= r == -CLOCHE_E_TOO_LARGE;
         if (r < 0)
                 snprintf(ret_why, why_size, "%s", e.msg);
         return r < 0 ? -1 : 0;
@@ -163,7 +164,7 @@ int reply_build(const json_t *id, struct agent_reply *reply, const struct agent_
 
         if (!reply->error && reply->value && value_check(reply->value, reply->attachments.size, &e) < 0)
                 agent_throw(reply, language->refused ? language->refused : "TypeError", NULL, "%s", e.msg);
-        if (reply->is_over || (!reply->error && write_value(reply, &value) < 0))
+        if (reply->is_too_large || (!reply->error && write_value(reply, &value) < 0))
                 agent_throw(reply, language->too_large ? language->too_large : "ValueError", NULL,
                             "the result is over the limit of %zu bytes (resultBytes)", reply->result_bytes);
         if (!reply->error)

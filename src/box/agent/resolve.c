@@ -1,3 +1,4 @@
+/* Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "resolve.h"
 
 #include "base/err.h"

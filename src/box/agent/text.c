@@ -1,4 +1,5 @@
-/* Values as JSON text for people and programs of the guest. */
+/* Values as JSON text for people and programs of the guest.
+ * Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "agent.h"
 
 #include "wire/base64.h"

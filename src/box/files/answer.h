@@ -1,16 +1,12 @@
-/* Send frames: to the channel, or from a job into its pipe. 0, or -1 if the reader has gone. */
+/* Build frames: a job writes its answer into its pipe, and a watch its events. */
 #ifndef CLOCHE_BOX_FILES_ANSWER_H
 #define CLOCHE_BOX_FILES_ANSWER_H
 
 #include "request.h"
-#include "wire/frame.h"
 
-int answer_frame(int fd, const struct frame *frame);
-/* An answer too large for a frame is replaced by an error. */
-int answer_result(int fd, struct request *q);
-/* id NULL: the error belongs to no request. */
-int answer_error(int fd, const json_t *id, const struct cloche_err *error);
-int answer_unknown(int fd, const json_t *id, const char *method);
+/* Write the result of a request, or error unless it is NULL, as one frame; it waits while the pipe is
+ * full. A result too large for a frame is replaced by an error. 0, or -1 if the reader has gone. */
+CLOCHE_MUST_CHECK int answer_write(struct request *q, const struct cloche_err *error);
 
 /* Append the notification `event` {id, event, about} to out. Steals about; copies the attached
  * bytes. -CLOCHE_E_RESOURCE. */

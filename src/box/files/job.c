@@ -1,3 +1,4 @@
+/* Runs in: cloche-files, within a box, with its user's rights. */
 #include "job.h"
 
 #include "base/err.h"
@@ -31,7 +32,7 @@ void job_flush(const struct job *job)
         kill(job->pid, SIGUSR1);
 }
 
-static void be_job(struct request *q, int (*run)(struct request *q), int channel_fd, int out_fd, pid_t parent)
+static void run_job(struct request *q, int (*run)(struct request *q), int channel_fd, int out_fd, pid_t parent)
 {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
@@ -51,7 +52,7 @@ int job_start(struct job *job, struct request *q, int (*run)(struct request *q),
         *job = (struct job){.fd = ends[0]};
         job->pid = fork();
         if (job->pid == 0)
-                be_job(q, run, channel_fd, ends[1], parent);
+                run_job(q, run, channel_fd, ends[1], parent);
         close(ends[1]);
         if (job->pid < 0) {
                 close(ends[0]);
@@ -62,7 +63,7 @@ int job_start(struct job *job, struct request *q, int (*run)(struct request *q),
         return 0;
 }
 
-int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *frame), void *data, int *ret_answered)
+int job_read(struct job *job, int (*on_frame)(void *data, const struct frame *frame), void *data, int *ret_answered)
 {
         struct frame frame;
         int status = -1, r;
@@ -81,7 +82,7 @@ int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *fra
         }
         frame_reader_filled(&job->reader, (size_t)n);
         while ((r = frame_reader_next(&job->reader, &frame, NULL)) > 0)
-                if (hand_on(data, &frame) < 0)
+                if (on_frame(data, &frame) < 0)
                         r = -1;
         if (r < 0)
                 kill(job->pid, SIGKILL); /* cannot happen: only our own code writes there */

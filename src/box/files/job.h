@@ -19,9 +19,9 @@ struct job {
  * closes channel_fd. */
 CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd,
                                 struct cloche_err *e);
-/* Read available bytes and pass each whole frame to hand_on. 1: the job still runs; 0: it has
+/* Read available bytes and pass each whole frame to on_frame. 1: the job still runs; 0: it has
  * exited and is reaped; *ret_answered: with exit code 0. */
-int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *frame), void *data, int *ret_answered);
+int job_read(struct job *job, int (*on_frame)(void *data, const struct frame *frame), void *data, int *ret_answered);
 void job_kill(struct job *job);
 /* Make a watch send its pending changes at once, then the event "flushed". Other jobs ignore it. */
 void job_flush(const struct job *job);

@@ -3,7 +3,8 @@
  * channel closes.
  * cloche-files --pack PATH...: write these directories as an archive to standard output.
  * cloche-files --unpack DIRECTORY [EMPTIED]: read such an archive from standard input; the contents
- * of EMPTIED are removed first. */
+ * of EMPTIED are removed first.
+ * Runs in: cloche-files, within a box, with its user's rights. */
 #include "base/err.h"
 #include "box/files/archive/pack.h"
 #include "box/files/archive/unpack.h"
@@ -20,7 +21,7 @@
 
 #define CHANNEL_FD 3
 
-static int say(const struct cloche_err *e)
+static int print_error(const struct cloche_err *e)
 {
         fprintf(stderr, "cloche-files: %s\n", e->msg);
         return 1;
@@ -33,7 +34,7 @@ static int usage(void)
         return 2;
 }
 
-static int be_server(const char *directory)
+static int run_server(const char *directory)
 {
         struct cloche_err e = {0};
 
@@ -41,7 +42,7 @@ static int be_server(const char *directory)
                 fprintf(stderr, "cloche-files: descriptor %d is not open: it is the channel\n", CHANNEL_FD);
                 return 2;
         }
-        return serve(CHANNEL_FD, directory, &e) < 0 ? say(&e) : 0;
+        return serve(CHANNEL_FD, directory, &e) < 0 ? print_error(&e) : 0;
 }
 
 static int all_absolute(char *const *paths)
@@ -75,10 +76,10 @@ int main(int argc, char **argv)
         sigprocmask(SIG_BLOCK, &flushes, NULL); /* a watch unblocks it when it is ready (watch.c) */
         umask(0);
         if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
-                return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? say(&e) : 0;
+                return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? print_error(&e) : 0;
         if ((argc == 3 || argc == 4) && strcmp(argv[1], "--unpack") == 0 && all_absolute(argv + 2))
-                return unpack_files(argv[2], argv[3], &e) < 0 ? say(&e) : 0;
+                return unpack_files(argv[2], argv[3], &e) < 0 ? print_error(&e) : 0;
         if (argc > 2 || !all_absolute(argv + 1))
                 return usage();
-        return be_server(argc > 1 ? argv[1] : "/workspace");
+        return run_server(argc > 1 ? argv[1] : "/workspace");
 }

@@ -1,3 +1,4 @@
+/* Runs in: cloche-files, within a box, with its user's rights. */
 #include "operations.h"
 
 #include <string.h>

@@ -1,13 +1,11 @@
-/* Frames to and from cloched, on one blocking thread. Runs in: the CLI, as its user. */
+/* Messages to and from cloched, on one blocking thread. Runs in: the CLI, as its user. */
 #include "daemon-client.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "user/daemon-find.h"
-#include "wire/rpc.h"
 #include "wire/value.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +21,6 @@ static int lost(struct cloche_err *e, int os_errno)
         if (os_errno && os_errno != ECONNRESET && os_errno != EPIPE)
                 return err_os(e, CLOCHE_E_PROTOCOL, os_errno, "the connection to the daemon ended");
         return err_set(e, CLOCHE_E_PROTOCOL, "the connection to the daemon ended");
-}
-
-static enum cloche_code code_of(const char *name)
-{
-        for (unsigned code = 1; name && code < CLOCHE_CODE_COUNT; code++)
-                if (strcmp(cloche_code_name(code), name) == 0)
-                        return (enum cloche_code)code;
-        return CLOCHE_E_INTERNAL;
 }
 
 /* -- opening -------------------------------------------------------------------------------------------------- */
@@ -51,7 +41,7 @@ static void read_hello(struct daemon_client *c, const json_t *body)
 static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e)
 {
         struct daemon_message message = {0};
-        int r = buf_append(&c->out, GREETING, strlen(GREETING));
+        int r = buf_append(wire_transport_out(&c->client.transport), GREETING, strlen(GREETING));
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "open the connection to the daemon");
@@ -70,9 +60,9 @@ int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, s
 {
         int r;
 
-        *ret = (struct daemon_client){.fd = -EBADF, .out = BUF_INIT(OUT_BYTES_MAX), .missing = json_array()};
-        frame_reader_init(&ret->in, FRAME_BYTES_MAX);
+        *ret = (struct daemon_client){.missing = json_array()};
         r = ret->fd = daemon_connect(path, e);
+        wire_client_init(&ret->client, ret->fd, FRAME_BYTES_MAX, OUT_BYTES_MAX);
         if (r >= 0)
                 r = greet(ret, takes_notice, e);
         if (r < 0)
@@ -82,9 +72,8 @@ int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, s
 
 void daemon_close(struct daemon_client *c)
 {
+        wire_client_done(&c->client);
         fd_close(&c->fd);
-        frame_reader_done(&c->in);
-        buf_done(&c->out);
         json_decref(c->missing);
         c->missing = NULL;
 }
@@ -96,8 +85,9 @@ int daemon_request(struct daemon_client *c, const char *method, json_t *params, 
 {
         if (!params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the request contains text that is not UTF-8");
-        *ret_id = ++c->last_id;
-        return rpc_request(json_integer(c->last_id), method, params, attachments, attachments_size, &c->out, e);
+        return wire_client_request(&c->client, method, params,
+                                   &(struct buf){.data = (char *)(uintptr_t)attachments, .size = attachments_size},
+                                   NULL, NULL, ret_id, e);
 }
 
 static void read_event(const struct rpc_message *message, struct daemon_message *ret)
@@ -113,59 +103,46 @@ static void read_event(const struct rpc_message *message, struct daemon_message 
 
 static void read_failure(const struct rpc_message *message, struct daemon_message *ret)
 {
-        const char *name = json_string_value(json_object_get(json_object_get(message->error, "data"), "name"));
-
         ret->kind = DAEMON_FAILURE;
         /* An unknown method means that the daemon is older than this program; report a caller's fault. */
-        if (message->error_code == -32601)
+        if (message->error_code == RPC_UNKNOWN_METHOD)
                 err_set(&ret->e, CLOCHE_E_INVALID_ARGUMENT, "the daemon is too old: %s", message->error_message);
         else
-                err_set(&ret->e, code_of(name), "%s", message->error_message);
+                rpc_read_failure(message, CLOCHE_E_INTERNAL, &ret->e);
 }
 
-static int read_message(const struct frame *frame, struct daemon_message *ret, struct cloche_err *e)
+/* message is taken. */
+static void read_message(const struct rpc_message *message, const struct frame *frame, struct daemon_message *ret)
 {
-        struct rpc_message message;
-        int r = rpc_parse(frame, &message, e);
-
-        if (r < 0)
-                return r;
         *ret = (struct daemon_message){
-                .root = message.root,
+                .root = message->root,
                 .attachments = frame->attachments,
                 .attachments_size = frame->attachments_size,
-                .id = json_integer_value(message.id),
+                .id = json_integer_value(message->id),
         };
-        if (message.kind == RPC_NOTIFICATION)
-                read_event(&message, ret);
-        if (message.kind == RPC_ERROR)
-                read_failure(&message, ret);
-        if (message.kind == RPC_RESULT)
-                *ret = (struct daemon_message){.kind = DAEMON_ANSWER,
-                                               .root = ret->root,
-                                               .attachments = ret->attachments,
-                                               .attachments_size = ret->attachments_size,
-                                               .id = ret->id,
-                                               .body = message.result};
-        return 0;
+        if (message->kind == RPC_NOTIFICATION)
+                read_event(message, ret);
+        if (message->kind == RPC_ERROR)
+                read_failure(message, ret);
+        if (message->kind == RPC_RESULT) {
+                ret->kind = DAEMON_ANSWER;
+                ret->body = message->result;
+        }
 }
 
 int daemon_next(struct daemon_client *c, struct daemon_message *ret, struct cloche_err *e)
 {
+        struct rpc_message message;
         struct frame frame;
+        int r;
 
-        for (;;) {
-                int r = frame_reader_next(&c->in, &frame, e);
-
-                if (r <= 0)
-                        return r;
-                r = read_message(&frame, ret, e);
-                if (r < 0)
-                        return r;
+        while ((r = wire_client_next(&c->client, &frame, &message, e)) > 0) {
+                read_message(&message, &frame, ret);
                 if (ret->kind != DAEMON_NOTHING)
                         return 1;
                 daemon_message_done(ret);
         }
+        return r;
 }
 
 void daemon_message_done(struct daemon_message *message)
@@ -178,18 +155,7 @@ void daemon_message_done(struct daemon_message *message)
 
 short daemon_poll_events(const struct daemon_client *c)
 {
-        return (short)(POLLIN | (c->out.size ? POLLOUT : 0));
-}
-
-static int push(struct daemon_client *c, struct cloche_err *e)
-{
-        ssize_t n = send(c->fd, c->out.data, c->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        /* The reason for a refusal is still in the receive buffer; pull() reads it. */
-        if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EPIPE && errno != ECONNRESET)
-                return lost(e, errno);
-        buf_consume(&c->out, n > 0 ? (size_t)n : 0);
-        return 0;
+        return wire_client_events(&c->client);
 }
 
 /* A refused connection receives an HTTP response, also where frames are expected. */
@@ -206,40 +172,30 @@ static int check_refusal(const char *answer, size_t size, struct cloche_err *e)
         return err_set(e, is_forbidden ? CLOCHE_E_FORBIDDEN : CLOCHE_E_STATE, "%.*s", (int)(end - body - 4), body + 4);
 }
 
-static int pull(struct daemon_client *c, struct cloche_err *e)
+static ssize_t receive(void *data, char *to, size_t room)
 {
-        size_t room;
-        char *at = frame_reader_room(&c->in, &room);
-        ssize_t n;
+        struct daemon_client *c = data;
+        ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
 
-        if (!at)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read from the daemon");
-        n = recv(c->fd, at, room, MSG_DONTWAIT);
-        if (n == 0)
-                return lost(e, 0);
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-                return lost(e, errno);
-        if (n > 0 && !c->is_greeted && check_refusal(at, (size_t)n, e) < 0)
-                return -(int)e->code;
-        frame_reader_filled(&c->in, n > 0 ? (size_t)n : 0);
-        return 0;
+        if (n < 0)
+                return -errno;
+        return n > 0 && !c->is_greeted && check_refusal(to, (size_t)n, &c->refusal) < 0 ? -EPROTO : n;
+}
+
+/* r: of wire_client_move() or wire_client_turn(). */
+static int check_move(const struct daemon_client *c, int r, struct cloche_err *e)
+{
+        if (r == 0)
+                return 0;
+        if (!c->refusal.code)
+                return lost(e, -r);
+        *e = c->refusal;
+        return -(int)e->code;
 }
 
 int daemon_move(struct daemon_client *c, short happened, struct cloche_err *e)
 {
-        /* Read first: the reason for a close is in the receive buffer. */
-        int r = happened & (POLLIN | POLLERR | POLLHUP) ? pull(c, e) : 0;
-
-        return r == 0 && happened & POLLOUT && c->out.size ? push(c, e) : r;
-}
-
-static int wait_and_move(struct daemon_client *c, struct cloche_err *e)
-{
-        struct pollfd polled = {.fd = c->fd, .events = daemon_poll_events(c)};
-
-        if (poll(&polled, 1, -1) < 0)
-                return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait for the daemon");
-        return daemon_move(c, polled.revents, e);
+        return check_move(c, wire_client_move(&c->client, happened, receive, c), e);
 }
 
 int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
@@ -254,7 +210,7 @@ int daemon_call(struct daemon_client *c, const char *method, json_t *params, con
                         break;
                 if (r == 1)
                         daemon_message_done(ret);
-                r = r == 0 ? wait_and_move(c, e) : r < 0 ? r : 0;
+                r = r == 0 ? check_move(c, wire_client_turn(&c->client, receive, c), e) : r < 0 ? r : 0;
         }
         if (r < 0)
                 return r;

@@ -9,17 +9,16 @@
 #define CLOCHE_CLI_SANDBOX_DAEMON_CLIENT_H
 
 #include "user/notice.h"
-#include "wire/frame.h"
+#include "wire/client.h"
 
 #include <cloche/error.h>
 #include <jansson.h>
 
 struct daemon_client {
         int fd;
-        struct frame_reader in;
-        struct buf out; /* frames not yet sent */
-        json_int_t last_id;
+        struct wire_client client;
         int is_greeted;
+        struct cloche_err refusal; /* the daemon refused the connection; code 0: it did not */
         json_t *missing;           /* names of the guards not enforced there */
         char notice[NOTICE_BYTES]; /* a notice about them for people; "": none */
 };

@@ -287,7 +287,7 @@ static int loop(struct follow *f, struct cloche_err *e)
                 r = take_all(f, e);
                 if (r == 0 && f->is_over && output_queue_fd(&f->out) < 0)
                         return 0;
-                if (r == 0 && f->is_leaving && !f->input_id && !f->client->out.size)
+                if (r == 0 && f->is_leaving && !f->input_id && wire_transport_unsent(&f->client->client.transport) == 0)
                         return 0;
                 if (r == 0)
                         r = turn(f, e);

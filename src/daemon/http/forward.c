@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. */
 #include "forward.h"
 
 #include <ctype.h>

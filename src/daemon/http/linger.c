@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. */
 #include "linger.h"
 
 #include "base/fd.h"

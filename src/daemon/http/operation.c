@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. */
 #include "operation.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. Requests come from anyone who can connect. */
 #include "range.h"
 
 #include <stdlib.h>

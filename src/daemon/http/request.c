@@ -1,4 +1,5 @@
-/* Requests: their properties and their answers. */
+/* Requests: their properties and their answers.
+ * Runs in: cloched, on its loop. Requests come from anyone who can connect. */
 #include "intake.h"
 #include "server-internal.h"
 

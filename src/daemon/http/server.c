@@ -1,3 +1,4 @@
+/* Runs in: cloched, on its loop. */
 #include "server.h"
 #include "intake.h"
 #include "server-internal.h"

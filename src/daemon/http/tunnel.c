@@ -1,4 +1,5 @@
-/* Join a request's connection and another socket into one pipe. */
+/* Join a request's connection and another socket into one pipe.
+ * Runs in: cloched, on its loop. */
 #include "server-internal.h"
 
 #include "base/err.h"

@@ -21,8 +21,7 @@ struct web_socket {
         struct client client;
         uint64_t opened_ns;
         struct websocket *socket; /* NULL before it is open, and after it is closed */
-        struct frame_reader reader;
-        size_t sending; /* bytes of client.out that are being sent */
+        size_t sending;           /* bytes of client.out that are being sent */
 };
 
 /* -- writing: each frame in a message ------------------------------------------------------------------------- */
@@ -97,41 +96,19 @@ static const struct carrier carrier = {
 
 /* -- reading: each message holds a frame ---------------------------------------------------------------------- */
 
-static int fill(struct frame_reader *reader, const char *bytes, size_t size)
-{
-        while (size > 0) {
-                size_t room;
-                char *to = frame_reader_room(reader, &room);
-
-                if (!to)
-                        return -ENOMEM;
-                room = room < size ? room : size;
-                memcpy(to, bytes, room);
-                frame_reader_filled(reader, room);
-                bytes += room;
-                size -= room;
-        }
-        return 0;
-}
-
-static int read_frame(struct web_socket *s, const char *bytes, size_t size, struct frame *ret, struct cloche_err *e)
+static int read_frame(const struct web_socket *s, const char *bytes, size_t size, struct frame *ret,
+                      struct cloche_err *e)
 {
         size_t max =
                 s->client.is_greeted ? s->client.daemon->options.body_bytes_max + FRAME_OVERHEAD : STRANGER_BYTES_MAX;
-        int r;
+        ssize_t n;
 
         if (size > max + 4)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a message of %zu bytes, at most %zu are taken", size, max + 4);
-        frame_reader_done(&s->reader);
-        frame_reader_init(&s->reader, max);
-        if (fill(&s->reader, bytes, size) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a message of %zu bytes", size);
-        r = frame_reader_next(&s->reader, ret, e);
-        if (r < 0)
-                return r;
-        if (r == 0 || s->reader.given != size)
+        n = frame_parse(bytes, size, max < FRAME_BYTES_MAX ? max : FRAME_BYTES_MAX, ret, e);
+        if (n >= 0 && (size_t)n != size)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a message of %zu bytes is not one whole frame", size);
-        return 0;
+        return n < 0 ? (int)n : 0;
 }
 
 static void on_message(void *data, char *bytes, size_t size)
@@ -147,7 +124,6 @@ static void on_message(void *data, char *bytes, size_t size)
         } else {
                 client_receive(&s->client, &frame);
         }
-        frame_reader_done(&s->reader);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -166,7 +142,6 @@ static void on_closed(void *data)
         s->socket = NULL;
         TAILQ_REMOVE(&s->client.daemon->web_sockets, s, link);
         client_done(&s->client);
-        frame_reader_done(&s->reader);
         free(s);
 }
 

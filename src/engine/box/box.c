@@ -1,16 +1,22 @@
+/* Runs in: the engine; the last part in a thread beside its loop. */
 #include "box.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
 
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 
-#define QUIESCE_PATIENCE_S 10 /* init kills within a second, unless a mount's server does not answer */
+/* Init kills within a second, unless a mount's server does not answer. */
+static const struct control_kind control_of_quiesce = {"box", CLOCHE_E_STATE, 10000, 0};
+
+/* A client of init on a loop of its own, for the thread that waits for it. */
+struct box_waiter {
+        uv_loop_t loop;
+        struct control control;
+};
 
 int box_adopt(struct box *box, struct keeper *keeper, struct keeper_reply *reply, uv_loop_t *loop, struct cloche_err *e)
 {
@@ -41,21 +47,12 @@ struct box box_move(struct box *from)
         return to;
 }
 
-static void set_patience(const struct box *box, int seconds)
-{
-        struct timeval patience = {.tv_sec = seconds};
-
-        setsockopt(box->control_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        setsockopt(box->control_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-}
-
 void box_take_control(struct box *box)
 {
         if (!box->control)
                 return;
         box->control_fd = control_free_but_fd(box->control);
         box->control = NULL;
-        set_patience(box, (int)(control_of_box.patience_ms / 1000));
 }
 
 int box_return_control(struct box *box, uv_loop_t *loop, struct cloche_err *e)
@@ -101,59 +98,103 @@ int box_drop(struct box *box, keeper_done done, void *data)
 
 /* -- in a thread beside the loop ------------------------------------------------------------------------------ */
 
-/* Receive one packet of init. */
-static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
+static void on_exit_of_program(void *data, const struct init_answer *exit)
 {
-        _cleanup_fd_ int fd = -EBADF;
-        ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, 0);
-        int r;
-
-        if (n == -EMFILE)
-                return err_os(e, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the box's init");
-        r = control_check(&control_of_box, ret, n, e);
-        if (r < 0)
-                return r;
-        if (ret->op == INIT_EXITED)
-                box_keep_exit(box, ret);
-        if (ret_fd)
-                *ret_fd = TAKE_FD(fd);
-        return 0;
+        box_keep_exit(data, exit);
 }
 
-static int ask(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd,
+static int open_waiter(struct box *box, struct box_waiter *waiter, struct cloche_err *e)
+{
+        int fd = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 3), r;
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "wait for a box's init");
+        r = uv_loop_init(&waiter->loop);
+        if (r < 0) {
+                close(fd); /* a copy: it is not the last one */
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "wait for a box's init");
+        }
+        control_init(&waiter->control, &control_of_box);
+        waiter->control.is_copy = 1; /* box_drop closes the socket, and another thread may shut it down before */
+        waiter->control.on_exit = on_exit_of_program;
+        waiter->control.data = box;
+        return control_open(&waiter->control, fd, &waiter->loop, e);
+}
+
+int box_waiter_new(struct box *box, struct cloche_err *e)
+{
+        int r;
+
+        box->waiter = calloc(1, sizeof(*box->waiter));
+        if (!box->waiter)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait for a box's init");
+        r = open_waiter(box, box->waiter, e);
+        if (r < 0 && box->waiter->control.kind)
+                box_waiter_free(box);
+        if (r < 0) {
+                free(box->waiter);
+                box->waiter = NULL;
+        }
+        return r;
+}
+
+void box_waiter_free(struct box *box)
+{
+        control_close(&box->waiter->control);
+        uv_run(&box->waiter->loop, UV_RUN_DEFAULT); /* closes its handles */
+        uv_loop_close(&box->waiter->loop);
+        free(box->waiter);
+        box->waiter = NULL;
+}
+
+struct awaited {
+        int is_over, fd;
+        struct init_answer answer;
+        struct cloche_err error;
+};
+
+static void on_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct awaited *awaited = data;
+
+        awaited->is_over = 1;
+        if (e)
+                awaited->error = *e;
+        else
+                awaited->answer = *answer;
+        awaited->fd = fd;
+}
+
+/* Send, and turn the loop until the answer is there. The control has a timeout. */
+static int ask(struct box *box, const struct init_request *request, struct init_answer *ret, int *ret_fd,
                struct cloche_err *e)
 {
-        int fd = -EBADF, r = fd_send(box->control_fd, request, sizeof(*request), NULL, 0);
+        struct awaited awaited = {.fd = -EBADF};
+        int r = control_ask(&box->waiter->control, request, NULL, 0, on_answer, &awaited, e);
 
         if (r < 0)
-                return err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone");
-        do {
-                fd_close(&fd);
-                r = receive(box, ret, ret_fd ? &fd : NULL, e);
-        } while (r == 0 && ret->op == INIT_EXITED);
-        if (r == 0 && ret->op != request->op)
-                r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
-        if (r == 0 && ret->err.code) {
-                if (e)
-                        *e = ret->err;
-                r = -(int)ret->err.code;
-        }
-        if (r == 0 && ret_fd && fd < 0)
-                r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init sent no descriptor");
-        if (r == 0 && ret_fd)
-                *ret_fd = TAKE_FD(fd);
-        fd_close(&fd);
-        return r;
+                return r;
+        while (!awaited.is_over)
+                uv_run(&box->waiter->loop, UV_RUN_ONCE);
+        if (!awaited.error.code && ret_fd && awaited.fd < 0)
+                err_set(&awaited.error, CLOCHE_E_PROTOCOL, "the box's init sent no descriptor");
+        if (!awaited.error.code && ret_fd)
+                *ret_fd = TAKE_FD(awaited.fd);
+        peer_discard_one(&awaited.fd);
+        *ret = awaited.answer;
+        if (awaited.error.code && e)
+                *e = awaited.error;
+        return -(int)awaited.error.code;
 }
 
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
 {
-        struct init_request request = {.op = INIT_QUIESCE};
+        const struct init_request request = {.op = INIT_QUIESCE};
         int r;
 
-        set_patience(box, QUIESCE_PATIENCE_S);
+        box->waiter->control.kind = &control_of_quiesce;
         r = ask(box, &request, ret, NULL, e);
-        set_patience(box, (int)(control_of_box.patience_ms / 1000));
+        box->waiter->control.kind = &control_of_box;
         return r;
 }
 

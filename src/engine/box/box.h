@@ -1,6 +1,6 @@
 /* One box as the engine holds it: the keeper makes it, its init serves it. On the loop, requests to
  * init go through control (control.h). The calls that wait for an answer are for a thread beside
- * the loop (aside.h), after box_take_control. */
+ * the loop (aside.h), after box_take_control; they turn a loop of that thread. */
 #ifndef CLOCHE_ENGINE_BOX_BOX_H
 #define CLOCHE_ENGINE_BOX_BOX_H
 
@@ -11,8 +11,9 @@ struct box {
         struct keeper *keeper;
         uint32_t id;
         int made, is_killed;
-        struct control *control; /* owned; NULL: the socket was taken, or there is no box */
-        int control_fd;          /* the taken socket, or -EBADF */
+        struct control *control;   /* owned; NULL: the socket was taken, or there is no box */
+        int control_fd;            /* the taken socket, or -EBADF */
+        struct box_waiter *waiter; /* of box_waiter_new */
         int pidfd;
         int fork_fd; /* of a template, until its program has it */
         /* The program started last; exit is valid if exited is set. */
@@ -29,8 +30,7 @@ CLOCHE_MUST_CHECK int box_adopt(struct box *box, struct keeper *keeper, struct k
                                 struct cloche_err *e);
 /* Move the ownership of the box to the result; from keeps its id and its program's exit. */
 struct box box_move(struct box *from);
-/* Drop the open requests' callbacks and move the socket to control_fd, blocking with a timeout;
- * -EBADF if init is gone. */
+/* Drop the open requests' callbacks and move the socket to control_fd; -EBADF if init is gone. */
 void box_take_control(struct box *box);
 /* Undo box_take_control: control exists again, without callbacks. */
 CLOCHE_MUST_CHECK int box_return_control(struct box *box, uv_loop_t *loop, struct cloche_err *e);
@@ -43,6 +43,9 @@ void box_kill(struct box *box);
  * it was killed or dropped before, or its keeper is gone. */
 int box_drop(struct box *box, keeper_done done, void *data);
 
+/* Call it in the thread, before the requests below; box_waiter_free after them. */
+CLOCHE_MUST_CHECK int box_waiter_new(struct box *box, struct cloche_err *e);
+void box_waiter_free(struct box *box);
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e);
 /* *ret_fd holds struct init_entry records; owned by the caller. */
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);

@@ -18,8 +18,6 @@
 #define LOOK_MS 5000  /* between checks of the host's name servers */
 #define START_LOOKS 4 /* the egress program must be ready by then: it waits for its box, and may be stopped */
 
-enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
-
 struct network {
         struct channel channel;
         uv_timer_t timer; /* freed when it is closed */
@@ -145,20 +143,31 @@ static int take_notification(struct network *network, const struct rpc_message *
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        struct network *network = data;
-
         (void)f;
         if (m->kind == RPC_NOTIFICATION)
-                return take_notification(network, m, e);
-        if (m->kind == RPC_ERROR)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message);
-        if (m->kind != RPC_RESULT)
+                return take_notification(data, m, e);
+        if (m->kind == RPC_REQUEST)
                 return err_set(e, CLOCHE_E_PROTOCOL, "cloche-egress sent '%.40s', but takes requests only", m->method);
-        if (json_integer_value(m->id) == ASK_START) {
-                network->is_ready = 1;
-                if (network->face.on_ready)
-                        network->face.on_ready(network->face.data);
-        }
+        return err_set(e, CLOCHE_E_PROTOCOL, "cloche-egress answered a request that was not sent");
+}
+
+static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        (void)data;
+        (void)f;
+        return m->kind == RPC_ERROR ? err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message) : 0;
+}
+
+static int on_started(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct network *network = data;
+        int r = on_answer(data, m, f, e);
+
+        if (r < 0)
+                return r;
+        network->is_ready = 1;
+        if (network->face.on_ready)
+                network->face.on_ready(network->face.data);
         return 0;
 }
 
@@ -212,8 +221,9 @@ static void on_timer(uv_timer_t *timer)
         if (!network->is_ready && ++network->looks == START_LOOKS) {
                 err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
-        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers",
-                                                             json_pack("{s:s}", "servers", network->servers), &e) < 0)
+        } else if (renew_servers(network) &&
+                   channel_request(&network->channel, "servers", json_pack("{s:s}", "servers", network->servers),
+                                   -EBADF, on_answer, &e) < 0)
                 fail(network, &e);
 }
 
@@ -253,8 +263,9 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
                 r = serve(network, keeper, box, egress_fd, e);
         renew_servers(network);
         if (r == 0)
-                r = channel_request(&network->channel, ASK_START, "start",
-                                    json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
+                r = channel_request(&network->channel, "start",
+                                    json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), -EBADF,
+                                    on_started, e);
         if (r == 0)
                 uv_timer_start(&network->timer, on_timer, LOOK_MS, LOOK_MS);
         return r;
@@ -290,7 +301,7 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
                 return r;
         if (network->is_ended)
                 return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
-        return channel_request(&network->channel, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
+        return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_answer, e);
 }
 
 struct network_stats network_stats(const struct network *network)

@@ -1,3 +1,4 @@
+/* Runs in: the engine, with its user's rights. Everything that a channel reads may come from a guest. */
 #include "channel.h"
 
 #include "base/err.h"
@@ -11,14 +12,19 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+static size_t frame_size(uint64_t bytes_max)
+{
+        return bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)bytes_max;
+}
+
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e)
 {
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
-        *c = (struct channel){.fd = pair[0], .received_fd = -EBADF, .out_fd = -EBADF, .out = BUF_INIT(FRAME_BYTES_MAX)};
-        frame_reader_init(&c->reader, frame_bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)frame_bytes_max);
+        *c = (struct channel){.fd = pair[0], .received_fd = -EBADF};
+        wire_client_init(&c->client, c->fd, frame_size(frame_bytes_max), FRAME_BYTES_MAX);
         peer_open(c->fd);
         *ret_agent_fd = pair[1];
         return 0;
@@ -32,24 +38,19 @@ static void stop(struct channel *c, const struct cloche_err *e)
         c->on_end(c->data, e);
 }
 
-static int take_frames(struct channel *c, struct cloche_err *e)
+static int take_messages(struct channel *c, struct cloche_err *e)
 {
+        struct rpc_message m;
         struct frame frame;
         int r;
 
-        while (c->fd >= 0 && (r = frame_reader_next(&c->reader, &frame, e)) != 0) {
-                struct rpc_message m;
-
-                if (r > 0)
-                        r = rpc_parse(&frame, &m, e);
-                if (r < 0)
-                        return r;
+        while ((r = wire_client_next(&c->client, &frame, &m, e)) > 0) {
                 r = c->on_message(c->data, &m, &frame, e);
                 rpc_message_done(&m);
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return r;
 }
 
 /* Accept only memory as a file: a file's server could delay our reads and closes. Only memory has
@@ -66,20 +67,26 @@ static int is_wanted(const struct channel *c, int fd)
                 st.st_size <= CHANNEL_MEMORY_BYTES_MAX && st.st_blocks <= CHANNEL_MEMORY_BYTES_MAX / 512);
 }
 
-static ssize_t receive_with_descriptor(struct channel *c, char *to, size_t room)
+static ssize_t receive(void *data, char *to, size_t room)
 {
-        int fd;
-        ssize_t n = peer_receive_with(c->fd, to, room, c->takes, &fd, MSG_DONTWAIT);
+        struct channel *c = data;
+        int fd = -EBADF;
+        ssize_t n;
 
+        if (!c->takes) {
+                n = peer_receive(c->fd, to, room);
+                return n < 0 ? -errno : n;
+        }
+        n = peer_receive_with(c->fd, to, room, c->takes, &fd, MSG_DONTWAIT);
         if (fd >= 0 && !is_wanted(c, fd)) {
                 peer_discard(&fd, 1);
-                n = -EBADMSG;
-        } else if (fd >= 0) {
+                return -EBADMSG;
+        }
+        if (fd >= 0) {
                 fd_close(&c->received_fd);
                 c->received_fd = fd;
         }
-        errno = n < 0 ? (int)-n : 0;
-        return n < 0 ? -1 : n;
+        return n;
 }
 
 /* 1: more may be there. The callbacks may close the channel. */
@@ -87,19 +94,17 @@ static int read_some(struct channel *c)
 {
         struct cloche_err e = {0};
         size_t room;
-        char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = !to ? -1 : c->takes ? receive_with_descriptor(c, to, room) : peer_receive(c->fd, to, room);
+        ssize_t n = wire_transport_receive(&c->client.transport, receive, c, &room);
 
-        if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
+        if (n == -EAGAIN)
                 return 0;
-        if (n < 0 && to && errno == EBADMSG)
+        if (n == -EBADMSG)
                 err_set(&e, CLOCHE_E_PROTOCOL, "descriptors came along, of which none is taken");
         if (n <= 0) {
                 stop(c, e.code ? &e : NULL);
                 return 0;
         }
-        frame_reader_filled(&c->reader, (size_t)n);
-        if (take_frames(c, &e) < 0) {
+        if (take_messages(c, &e) < 0) {
                 if (c->fd >= 0)
                         stop(c, &e);
                 return 0;
@@ -119,7 +124,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void watch_poll(struct channel *c)
 {
-        int events = (c->is_paused ? 0 : UV_READABLE) | (c->out.size > 0 ? UV_WRITABLE : 0);
+        int events = (c->is_paused ? 0 : UV_READABLE) | (channel_unsent(c) > 0 ? UV_WRITABLE : 0);
 
         if (events)
                 uv_poll_start(c->poll, events, on_poll);
@@ -144,75 +149,46 @@ void channel_pause(struct channel *c, int is_paused)
                 watch_poll(c);
 }
 
-int channel_attach(struct channel *c, int fd)
+void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max)
 {
-        if (c->out_fd >= 0) {
-                fd_close(&fd);
-                return -EBUSY;
-        }
-        c->out_fd = fd;
-        c->out_fd_at = c->out.size;
-        return 0;
+        frame_reader_limit(&c->client.transport.in, frame_size(frame_bytes_max));
 }
 
-void channel_detach(struct channel *c)
+struct buf *channel_out(struct channel *c)
 {
-        fd_close(&c->out_fd);
+        return wire_transport_out(&c->client.transport);
 }
 
-/* Send as much as possible. A descriptor goes with the first byte of its message. */
-static ssize_t send_some(struct channel *c)
+size_t channel_unsent(const struct channel *c)
 {
-        size_t size = c->out_fd >= 0 && c->out_fd_at < c->out.size ? c->out_fd_at : c->out.size;
-        int r;
-
-        if (size > 0)
-                return send(c->fd, c->out.data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        r = fd_send(c->fd, c->out.data, 1, &c->out_fd, 1);
-        if (r < 0) {
-                errno = -r;
-                return -1;
-        }
-        fd_close(&c->out_fd);
-        return 1;
-}
-
-static void consume(struct channel *c, size_t size)
-{
-        buf_consume(&c->out, size);
-        c->out_fd_at -= size < c->out_fd_at ? size : c->out_fd_at;
-}
-
-/* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
- * short is useless to the agent, so shut the socket down: the end of the stream then comes from the
- * loop, not from here. */
-static void abandon(struct channel *c)
-{
-        consume(c, c->out.size);
-        fd_close(&c->out_fd);
-        (void)shutdown(c->fd, SHUT_RDWR);
+        return wire_transport_unsent(&c->client.transport);
 }
 
 void channel_flush(struct channel *c)
 {
-        while (c->out.size > 0) {
-                ssize_t n = send_some(c);
-
-                if (n > 0)
-                        consume(c, (size_t)n);
-                else if (n < 0 && errno == EAGAIN)
-                        break;
-                else if (n < 0 && errno != EINTR)
-                        abandon(c);
+        /* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
+         * short is useless to the agent, so shut the socket down: the end of the stream then comes from
+         * the loop, not from here. */
+        if (c->fd < 0 || wire_transport_flush(&c->client.transport) < 0) {
+                wire_transport_drop(&c->client.transport);
+                (void)shutdown(c->fd, SHUT_RDWR);
         }
         if (c->poll && !c->is_ended)
                 watch_poll(c);
 }
 
-int channel_request(struct channel *c, int id, const char *method, json_t *params, struct cloche_err *e)
+int channel_request(struct channel *c, const char *method, json_t *params, int fd, wire_answered answered,
+                    struct cloche_err *e)
 {
-        int r = rpc_request(json_integer(id), method, params, NULL, 0, &c->out, e);
+        int r = 0;
 
+        if (fd >= 0 && wire_transport_attach(&c->client.transport, channel_out(c)->size, fd) < 0) {
+                json_decref(params);
+                return err_set(e, CLOCHE_E_RESOURCE, "%s: too many descriptors wait to be sent", method);
+        }
+        r = wire_client_request(&c->client, method, params, NULL, answered, c->data, NULL, e);
+        if (r < 0 && fd >= 0)
+                wire_transport_detach(&c->client.transport); /* else the next message would carry it */
         if (r == 0)
                 channel_flush(c);
         return r;
@@ -228,11 +204,8 @@ void channel_close(struct channel *c)
 {
         handle_close(c->poll);
         c->poll = NULL;
-        if (c->fd >= 0)
-                fd_close(&c->out_fd);
-        peer_close(&c->fd);
         if (c->takes)
                 fd_close(&c->received_fd);
-        frame_reader_done(&c->reader);
-        buf_done(&c->out);
+        wire_client_done(&c->client);
+        peer_close(&c->fd);
 }

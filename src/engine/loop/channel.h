@@ -1,8 +1,9 @@
-/* A stream of frames to and from an agent, on the engine's loop. */
+/* A client of JSON-RPC (wire/client.h) on the engine's loop: the agents and file programs in boxes, and
+ * the programs that serve mounts, syncs and networks. */
 #ifndef CLOCHE_ENGINE_LOOP_CHANNEL_H
 #define CLOCHE_ENGINE_LOOP_CHANNEL_H
 
-#include "wire/rpc.h"
+#include "wire/client.h"
 
 #include <uv.h>
 
@@ -17,12 +18,9 @@ struct channel {
         mode_t takes;
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;
-        struct frame_reader reader;
-        struct buf out;
-        int out_fd; /* sent with the byte of out at out_fd_at; or -EBADF */
-        size_t out_fd_at;
-        /* Called for each message, may close the channel. A negative return with *e means that the
-         * message is invalid; on_end follows. */
+        struct wire_client client;
+        /* Called for each message that answers no pending request; may close the channel. A negative
+         * return with *e means that the message is invalid; on_end follows. */
         int (*on_message)(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
         /* Called when no more messages will come. e: the error, or NULL at the end of the
          * stream. */
@@ -35,14 +33,18 @@ struct channel {
  * channel_watch. */
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e);
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
-/* Send fd with the message appended to c->out next; one at a time. Takes fd, also on failure. */
-CLOCHE_MUST_CHECK int channel_attach(struct channel *c, int fd);
-/* Close the attached descriptor, if its message could not be appended. */
-void channel_detach(struct channel *c);
-/* Append a request without attachments and flush. params: stolen. */
-int channel_request(struct channel *c, int id, const char *method, json_t *params, struct cloche_err *e);
-/* Send as much of c->out as possible now; the rest follows from the loop. */
+/* Another limit, before channel_watch. */
+void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max);
+
+/* Send a request, with fd (or -EBADF) and without attachments. answered is called with the data of
+ * the channel. params are stolen; fd is taken, also on failure. */
+CLOCHE_MUST_CHECK int channel_request(struct channel *c, const char *method, json_t *params, int fd,
+                                      wire_answered answered, struct cloche_err *e);
+/* Frames appended here are sent by channel_flush: as much as possible now, the rest from the loop. */
+struct buf *channel_out(struct channel *c);
+size_t channel_unsent(const struct channel *c);
 void channel_flush(struct channel *c);
+
 /* Stop or resume reading; the sender waits meanwhile. */
 void channel_pause(struct channel *c, int is_paused);
 /* Read all that has arrived. */

@@ -159,7 +159,9 @@ static void watch_time(struct control *c)
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e)
+/* PID 1 runs beside hostile code, so each of its packets is checked here: size bytes, or 0 or -errno of
+ * the receive. */
+static int check_packet(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         if (size <= 0)
                 return err_os(e, kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
@@ -173,7 +175,7 @@ int control_check(const struct control_kind *kind, struct init_answer *answer, s
 static int check(const struct control *c, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         const struct control_question *q = STAILQ_FIRST(&c->asked);
-        int r = control_check(c->kind, answer, size, e);
+        int r = check_packet(c->kind, answer, size, e);
 
         if (r < 0)
                 return r;

@@ -24,11 +24,6 @@ struct control_kind {
 };
 extern const struct control_kind control_of_box, control_of_sandbox, control_of_context;
 
-/* Check an answer of size bytes (or 0 or -errno of the receive). PID 1 runs beside hostile code, so
- * each of its packets is checked here. */
-CLOCHE_MUST_CHECK int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size,
-                                    struct cloche_err *e);
-
 struct control_question; /* opaque */
 struct control {
         const struct control_kind *kind;

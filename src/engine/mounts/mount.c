@@ -1,3 +1,4 @@
+/* Runs in: the engine, on its loop. The servers of mounts may be controlled by their guests. */
 #include "mount.h"
 
 #include "changeset.h"
@@ -22,7 +23,7 @@
 /* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */
 #define COLLECT_PATIENCE_MS 10000
 
-enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
+static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
@@ -176,14 +177,62 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         mounts_unref(mounts);
 }
 
+static int check_answer(const struct mount *mount, const struct rpc_message *m, struct cloche_err *e)
+{
+        if (m->kind == RPC_ERROR)
+                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
+                               mount->option->source, m->error_message);
+        return 0;
+}
+
+static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        (void)f;
+        return check_answer(data, m, e);
+}
+
+static int on_place_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        (void)f;
+        if (r == 0)
+                tell_placed(mount, NULL);
+        return r;
+}
+
+static int keep_contents(struct mount *mount, struct cloche_err *e)
+{
+        struct stat st;
+
+        fd_close(&mount->contents_fd);
+        mount->contents_fd = TAKE_FD(mount->channel.received_fd);
+        if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
+                               mount->option->target);
+        mount->waiting = 0;
+        look_whether_collected(mount->all);
+        return 0;
+}
+
+static int on_contents(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        (void)f;
+        return r < 0 || !mount->waiting ? r : keep_contents(mount, e);
+}
+
 static int ask_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
-        return channel_request(&mount->channel, ASK_CHANGES, "changes",
+        return channel_request(&mount->channel, "changes",
                                json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes),
                                          "limit", CHANGES_PAGE, "fileBytes", (int)FILES_CONTENT_MAX, "allBytes",
                                          (json_int_t)mount->values_max),
-                               e);
+                               -EBADF, on_changes, e);
 }
 
 static void keep_list(json_t **place, const json_t *result, const char *name)
@@ -249,21 +298,7 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
                 return ask_changes(mount, e);
-        return channel_request(&mount->channel, ASK_CONTENTS, "contents", json_object(), e);
-}
-
-static int keep_contents(struct mount *mount, struct cloche_err *e)
-{
-        struct stat st;
-
-        fd_close(&mount->contents_fd);
-        mount->contents_fd = TAKE_FD(mount->channel.received_fd);
-        if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents",
-                               mount->option->target);
-        mount->waiting = 0;
-        look_whether_collected(mount->all);
-        return 0;
+        return channel_request(&mount->channel, "contents", json_object(), -EBADF, on_contents, e);
 }
 
 /* -- recovery of a killed sync -------------------------------------------------------------------------------- */
@@ -271,23 +306,17 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
 /* Takes params and fd. */
 static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
 {
-        int r;
+        int r = channel_request(&mount->channel, "place", params, fd, on_place_answer, e);
 
-        if (fd >= 0 && channel_attach(&mount->channel, fd) < 0) {
-                json_decref(params);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
-        }
-        r = channel_request(&mount->channel, ASK_PLACE, "place", params, e);
-        if (r < 0)
-                channel_detach(&mount->channel); /* else the next message would carry the descriptor */
-        return r;
+        return r < 0 ? err_wrap(e, "place a file in the mount %.60s", mount->option->target) : 0;
 }
 
 /* Send the configuration, then the requests that waited for it. */
 static int configure(struct mount *mount, struct cloche_err *e)
 {
         json_t *place = mount->place;
-        int r = channel_request(&mount->channel, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+        int r = channel_request(&mount->channel, "configure", json_incref(mount->option->configure), -EBADF,
+                                on_configured, e);
 
         mount->is_configuring = 1;
         mount->place = NULL;
@@ -362,42 +391,40 @@ static int recover(struct mount *mount, struct cloche_err *e)
 
 /* -- messages of a server ------------------------------------------------------------------------------------- */
 
-static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f,
-                       struct cloche_err *e)
+static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        if (id == ASK_CHANGES && mount->waiting)
-                return keep_changes(mount, result, f, e);
-        if (id == ASK_CONTENTS && mount->waiting)
-                return keep_contents(mount, e);
-        if (id == ASK_JOURNAL)
-                return json_is_true(json_object_get(result, "journal")) && !mount->recovery ? recover(mount, e)
-                                                                                            : configure(mount, e);
-        if (id == ASK_CONFIGURE)
-                mount->is_configured = 1;
-        else if (id != ASK_PLACE)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked",
-                               mount->option->target);
-        else
-                tell_placed(mount, NULL);
-        return 0;
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        return r < 0 || !mount->waiting ? r : keep_changes(mount, m->result, f, e);
+}
+
+static int on_journal(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+        int r = check_answer(mount, m, e);
+
+        (void)f;
+        if (r < 0)
+                return r;
+        return json_is_true(json_object_get(m->result, "journal")) ? recover(mount, e) : configure(mount, e);
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct mount *mount = data;
 
+        (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "permissionDenied") == 0) {
                 if (mount->all->on_denied)
                         mount->all->on_denied(mount->all->data, mount, m->params);
                 return 0;
         }
-        if (m->kind == RPC_RESULT)
-                return keep_result(mount, json_integer_value(m->id), m->result, f, e);
-        if (m->kind == RPC_ERROR)
-                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target,
-                               mount->option->source, m->error_message);
-        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target,
-                       m->method ? m->method : "");
+        if (m->method)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s sent \"%.40s\", which is not expected",
+                               mount->option->source, m->method);
+        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered a request that was not sent",
+                       mount->option->target);
 }
 
 static void on_end(void *data, const struct cloche_err *e)
@@ -447,7 +474,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
         }
         if (r == 0) /* the request waits in the socket */
-                r = channel_request(&mount->channel, ASK_JOURNAL, "journal", json_object(), e);
+                r = channel_request(&mount->channel, "journal", json_object(), -EBADF, on_journal, e);
         if (r == 0) {
                 spec->service = KEEPER_SERVICE_MOUNT;
                 spec->mount = index;

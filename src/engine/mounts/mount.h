@@ -37,7 +37,6 @@ struct mount {
         /* A file to place waits until the configuration was sent. */
         int is_configuring, place_fd;
         json_t *place;
-        int is_configured;
         unsigned waiting; /* collecting: answers missing */
 };
 

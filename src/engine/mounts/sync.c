@@ -15,8 +15,6 @@
 
 #define PAGE 20000 /* changes in one message */
 
-enum { ASK_CONFIGURE = 1, ASK_PAGE, ASK_LAST };
-
 struct cloche_sync_question {
         struct cloche_sync *sync; /* NULL: the sync is over */
         size_t row, index;
@@ -299,6 +297,9 @@ static int ask_next(struct cloche_sync *sync)
 
 /* -- a transaction ------------------------------------------------------------------------------------------- */
 
+static int on_page(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+static int on_done(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+
 static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 {
         json_t *all = sync->chosen[sync->row], *page = json_array();
@@ -307,8 +308,9 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 
         while (sync->sent < end)
                 json_array_append(page, json_array_get(all, sync->sent++));
-        return channel_request(&sync->channel, is_last ? ASK_LAST : ASK_PAGE, sync->is_dry ? "plan" : "apply",
-                               json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
+        return channel_request(&sync->channel, sync->is_dry ? "plan" : "apply",
+                               json_pack("{s:o, s:b}", "changes", page, "more", !is_last), -EBADF,
+                               is_last ? on_done : on_page, e);
 }
 
 /* Describe the present and the earlier state of a file for people. Nanoseconds exceed the numbers
@@ -411,36 +413,58 @@ static void end_row(struct cloche_sync *sync)
         step_later(sync);
 }
 
-static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int check_answer(const struct cloche_sync *sync, const struct rpc_message *m, struct cloche_err *e)
 {
-        struct cloche_sync *sync = data;
-        json_int_t id = json_integer_value(m->id);
+        struct cloche_err theirs;
+
+        if (m->kind != RPC_ERROR)
+                return 0;
+        rpc_read_failure(m, CLOCHE_E_STATE, &theirs);
+        return err_set(e, theirs.code == CLOCHE_E_INVALID_ARGUMENT ? CLOCHE_E_INVALID_ARGUMENT : CLOCHE_E_STATE,
+                       "sync %.80s: %s", sync->set->rows[sync->row].source, m->error_message);
+}
+
+static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        (void)f;
+        return check_answer(data, m, e);
+}
+
+static int on_page(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        int r = check_answer(data, m, e);
 
         (void)f;
-        if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
-                tell_progress(sync, m->params);
-                return 0;
-        }
-        if (m->kind == RPC_ERROR && sync->is_recovery && is_busy(m->error)) {
-                json_array_append_new(list_of(sync, "recovered"), json_pack("{s:s}", "state", "busy"));
-                end_row(sync);
-                return 0;
-        }
-        if (m->kind == RPC_ERROR) {
-                const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
+        return r < 0 ? r : send_page(data, e);
+}
 
-                return err_set(e,
-                               name && strcmp(name, "invalid_argument") == 0 ? CLOCHE_E_INVALID_ARGUMENT
-                                                                             : CLOCHE_E_STATE,
-                               "sync %.80s: %s", sync->set->rows[sync->row].source, m->error_message);
-        }
-        if (m->kind != RPC_RESULT)
-                return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync asked \"%.40s\"", m->method ? m->method : "");
-        if (id == ASK_CONFIGURE || id == ASK_PAGE)
-                return id == ASK_PAGE ? send_page(sync, e) : 0;
-        keep_result(sync, m->result);
+/* The answer about the whole row. */
+static int on_done(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct cloche_sync *sync = data;
+        int is_skipped = m->kind == RPC_ERROR && sync->is_recovery && is_busy(m->error),
+            r = is_skipped ? 0 : check_answer(sync, m, e);
+
+        (void)f;
+        if (r < 0)
+                return r;
+        if (is_skipped)
+                json_array_append_new(list_of(sync, "recovered"), json_pack("{s:s}", "state", "busy"));
+        else
+                keep_result(sync, m->result);
         end_row(sync);
         return 0;
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        (void)f;
+        if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
+                tell_progress(data, m->params);
+                return 0;
+        }
+        return err_set(e, CLOCHE_E_PROTOCOL, "cloche-sync sent \"%.40s\", which is not expected",
+                       m->method ? m->method : "an answer to no request");
 }
 
 static void on_end(void *data, const struct cloche_err *e)
@@ -502,13 +526,13 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
         if (r == 0)
                 r = channel_watch(&sync->channel, &sync->engine->loop, e);
         if (r == 0)
-                r = channel_request(&sync->channel, ASK_CONFIGURE, "configure",
+                r = channel_request(&sync->channel, "configure",
                                     json_pack("{s:O*, s:s, s:s, s:s}", "permissions",
                                               sync->set->rows[sync->row].permissions, "onError", sync->on_error,
                                               "conflict", sync->conflict, "links", sync->links),
-                                    e);
+                                    -EBADF, on_configured, e);
         if (r == 0)
-                r = sync->is_recovery ? channel_request(&sync->channel, ASK_LAST, "recover", json_object(), e)
+                r = sync->is_recovery ? channel_request(&sync->channel, "recover", json_object(), -EBADF, on_done, e)
                                       : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }

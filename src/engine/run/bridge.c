@@ -225,7 +225,7 @@ static int write_failure(struct cloche_bridge_call *call, const json_t *failure,
         if (r < 0)
                 return r;
         return rpc_error_with(json_incref(call->id), -32000, message ? message : "", data, &attachments,
-                              &call->run->channel.out, e);
+                              channel_out(&call->run->channel), e);
 }
 
 static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields,
@@ -251,7 +251,7 @@ static int write_answer(struct cloche_bridge_call *call, const json_t *value, st
         if (r < 0)
                 return r;
         return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", written), attachments.data,
-                          attachments.size, &call->run->channel.out, e);
+                          attachments.size, channel_out(&call->run->channel), e);
 }
 
 /* The call is over, even if its answer could not be written. */

@@ -363,8 +363,8 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         run->channel.on_message = on_message;
         run->channel.on_end = on_channel_end;
         run->channel.data = run;
-        run->channel.reader.max_bytes = (size_t)run_answer_bytes_max(&run->limits);
-        if (buf_append(&run->channel.out, run->request.data, run->request.size) < 0)
+        channel_limit_frames(&run->channel, run_answer_bytes_max(&run->limits));
+        if (buf_append(channel_out(&run->channel), run->request.data, run->request.size) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the call");
         buf_done(&run->request);
         r = channel_watch(&run->channel, &run->engine->loop, e);
@@ -709,12 +709,15 @@ static void look(void *data)
 {
         struct cloche_run *run = data;
 
-        if (box_quiesce(&run->box, &run->quiet, &run->aside_error) < 0)
+        if (box_waiter_new(&run->box, &run->aside_error) < 0)
                 return;
-        if (run->collect_count > 0)
-                run->collected = files_collect(&run->box, run->collect, run->collect_count);
-        if (!run->omit_changes)
-                (void)compare_files(run, &run->aside_error);
+        if (box_quiesce(&run->box, &run->quiet, &run->aside_error) == 0) {
+                if (run->collect_count > 0)
+                        run->collected = files_collect(&run->box, run->collect, run->collect_count);
+                if (!run->omit_changes)
+                        (void)compare_files(run, &run->aside_error);
+        }
+        box_waiter_free(&run->box);
 }
 
 static void finish_free(struct cloche_run *run);

@@ -14,7 +14,6 @@
 #define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
-#define FREEZE_ID 2
 
 static void advance(struct template *t);
 
@@ -317,23 +316,36 @@ static void on_frozen(struct template *t)
                 break_down(t, &e);
 }
 
+static int on_frozen_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct template *t = data;
+
+        if (t->state != TEMPLATE_STARTING || t->is_frozen)
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        if (m->kind == RPC_ERROR)
+                fail_with_answer(t, m, f);
+        else
+                on_frozen(t);
+        return 0;
+}
+
+static int freeze(struct template *t, struct cloche_err *e)
+{
+        return channel_request(&t->channel, "freeze", json_object(), -EBADF, on_frozen_answer, e);
+}
+
 static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         json_int_t id = json_integer_value(m->id);
         int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
 
-        if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
+        if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && !is_build))
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_ERROR) {
                 fail_with_answer(t, m, f);
                 return 0;
         }
-        if (is_build)
-                return build_hear(t->engine, &t->setup->build, m, f, e);
-        if (id == PREPARE_ID)
-                return channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), e);
-        on_frozen(t);
-        return 0;
+        return is_build ? build_hear(t->engine, &t->setup->build, m, f, e) : freeze(t, e);
 }
 
 static struct cloche_run *find_run(struct template *t, json_int_t fork)
@@ -517,8 +529,9 @@ static int watch(struct template *t, struct cloche_err *e)
         t->channel.on_message = on_message;
         t->channel.on_end = on_end;
         t->channel.data = t;
-        t->channel.reader.max_bytes =
-                t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX : TEMPLATE_FRAME_MAX;
+        t->channel.client.last_id = BUILD_ID; /* ids up to this are for requests that were built elsewhere */
+        channel_limit_frames(&t->channel, t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX
+                                                                             : TEMPLATE_FRAME_MAX);
         return channel_watch(&t->channel, &t->engine->loop, e);
 }
 
@@ -536,7 +549,7 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
         t->trunk->box.pid = answer->pid;
         r = watch(t, &e);
         if (r == 0)
-                r = channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), &e);
+                r = freeze(t, &e);
         if (r < 0)
                 break_down(t, &e);
 }
@@ -622,8 +635,8 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         t->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
         seat_free(seat);
-        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, &t->channel.out, e) : 0;
-        if (r == 0 && buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0)
+        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, channel_out(&t->channel), e) : 0;
+        if (r == 0 && buf_append(channel_out(&t->channel), t->setup->prepare.data, t->setup->prepare.size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
         if (r == 0)
                 r = watch(t, e);

@@ -176,7 +176,7 @@ static int configure(struct control *control, const json_t *params, json_t **ret
 static int wait_for_configuration(struct server *server)
 {
         while (!server->is_open) {
-                struct pollfd polled = {server->socket_fd, server_events(server), 0};
+                struct pollfd polled = {server->transport.socket_fd, server_events(server), 0};
 
                 if ((poll(&polled, 1, -1) < 0 && errno != EINTR) || server_turn(server) < 0)
                         return -1;

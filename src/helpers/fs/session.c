@@ -239,7 +239,7 @@ static void serve(struct session *s)
         int busy = 0;
 
         while (busy >= 0) {
-                struct pollfd fds[2] = {{s->control->server.socket_fd, server_events(&s->control->server), 0},
+                struct pollfd fds[2] = {{s->control->server.transport.socket_fd, server_events(&s->control->server), 0},
                                         {s->held_bytes < HELD_MAX ? s->fd : -1, POLLIN, 0}};
 
                 if (poll(fds, 2, busy ? 0 : -1) < 0 && errno != EINTR)

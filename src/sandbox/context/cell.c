@@ -320,7 +320,8 @@ static void no_input(struct context *c, json_t *id, const char *why)
 {
         struct cloche_err e;
 
-        if (rpc_error(json_incref(id), -32000, why, json_pack("{s:s}", "message", why), &c->channel.out, &e) == 0)
+        if (rpc_error(json_incref(id), -32000, why, json_pack("{s:s}", "message", why), channel_out(&c->channel), &e) ==
+            0)
                 channel_flush(&c->channel);
 }
 
@@ -368,8 +369,8 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the cell has no open question %llu", (unsigned long long)number);
         if (!value)
                 no_input(c, q->id, "there is no input: the caller has none");
-        else if ((r = rpc_result(json_incref(q->id), json_pack("{s:s}", "value", value), NULL, 0, &c->channel.out,
-                                 e)) == 0)
+        else if ((r = rpc_result(json_incref(q->id), json_pack("{s:s}", "value", value), NULL, 0,
+                                 channel_out(&c->channel), e)) == 0)
                 channel_flush(&c->channel);
         question_free(cell, q);
         return r;
@@ -390,7 +391,7 @@ static void say_heard(struct context *c, json_t *id)
 {
         struct cloche_err e;
 
-        if (rpc_result(json_incref(id), json_object(), NULL, 0, &c->channel.out, &e) == 0)
+        if (rpc_result(json_incref(id), json_object(), NULL, 0, channel_out(&c->channel), &e) == 0)
                 channel_flush(&c->channel);
 }
 

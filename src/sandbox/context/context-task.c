@@ -42,19 +42,14 @@ static void on_no_answer(uv_timer_t *timer)
         context_end(timer->data, &e);
 }
 
+static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+
 static int ask_agent(struct context *c, struct context_task *task, struct cloche_err *e)
 {
-        json_t *params = task->kind->params(task);
-        int r;
+        int r = channel_request(&c->channel, task->kind->method, task->kind->params(task), -EBADF, on_answer, e);
 
-        if (!params)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
-        task->id = ++c->next_id;
-        r = rpc_request(json_integer(task->id), task->kind->method, params, NULL, 0, &c->channel.out, e);
         if (r == 0 && task->kind->is_short)
                 uv_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
-        if (r == 0)
-                channel_flush(&c->channel);
         return r;
 }
 
@@ -138,11 +133,15 @@ void context_read_error(const struct rpc_message *m, struct cloche_err *ret)
         err_set(ret, is_missing ? CLOCHE_E_MISSING_RUNTIME : CLOCHE_E_STATE, "%s", m->error_message);
 }
 
-static int on_answer(struct context *c, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
+        struct context *c = data;
         struct context_task *task = c->current;
+        int r = m->kind == RPC_RESULT ? value_check(m->result, f->attachments_size, e) : 0;
 
-        if (!task || !json_is_integer(m->id) || json_integer_value(m->id) != task->id)
+        if (r < 0)
+                return r;
+        if (!task)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         uv_timer_stop(c->end_timer);
         context_streams_take(c); /* output from before the answer */
@@ -151,6 +150,8 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
                 task->kind->release(task);
         else
                 task->kind->answered(task, m, f);
+        if (c->state == CONTEXT_LIVE) /* a callback may have ended it */
+                context_tasks_begin(c);
         return 0;
 }
 
@@ -160,7 +161,7 @@ static int check_request(const struct context *c, const struct rpc_message *m, s
         if (json_string_length(m->id) > REQUEST_ID_BYTES)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the id of a request has %zu bytes, expected at most %d",
                                json_string_length(m->id), REQUEST_ID_BYTES);
-        if (c->channel.out.size > UNREAD_BYTES)
+        if (channel_unsent(&c->channel) > UNREAD_BYTES)
                 return err_set(e, CLOCHE_E_PROTOCOL,
                                "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
         return 0;
@@ -172,16 +173,12 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         struct cell *cell = cell_of(c);
         int r = m->kind == RPC_REQUEST ? check_request(c, m, e) : 0;
 
-        if (r == 0 && m->kind != RPC_ERROR)
-                r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
+        if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        if (r == 0)
+                r = value_check(m->params, f->attachments_size, e);
         if (r < 0)
                 return r;
-        if (m->kind == RPC_RESULT || m->kind == RPC_ERROR) {
-                r = on_answer(c, m, f, e);
-                if (r == 0 && c->state == CONTEXT_LIVE) /* a callback may have ended it */
-                        context_tasks_begin(c);
-                return r;
-        }
         if (cell)
                 return cell_hear(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)

@@ -433,7 +433,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
         c->seat = seat;
         c->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
-        c->channel.reader.max_bytes = CONTEXT_FRAME_BYTES;
+        channel_limit_frames(&c->channel, CONTEXT_FRAME_BYTES);
         c->channel.on_end = on_channel_end;
         r = c->control.fd >= 0 ? 0 : context_take_control(c, seat, e);
         if (r == 0)

@@ -56,8 +56,7 @@ struct context {
         int wait_status;    /* valid with has_status */
         uint64_t oom_kills; /* of the sandbox, when the last cell began */
         uv_timer_t *end_timer;
-        unsigned signals_in_flight; /* sent by context_signal, not yet answered by PID 1 */
-        json_int_t next_id;
+        unsigned signals_in_flight;   /* sent by context_signal, not yet answered by PID 1 */
         struct context_task *current; /* the first of the queue, once it was sent to the agent */
         TAILQ_HEAD(context_tasks, context_task) tasks;
         unsigned task_count;
@@ -74,7 +73,6 @@ struct context_task {
         TAILQ_ENTRY(context_task) link;
         struct context *context; /* NULL: in no queue */
         const struct context_task_kind *kind;
-        json_int_t id;
         int is_abandoned; /* its owner has gone; kind->release is called instead */
 };
 

@@ -1,6 +1,6 @@
 /* The file program of a sandbox (src/box/files): started on demand, ended after a time without
  * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
- * are checked like all data from a box. */
+ * are checked like all data from a box. Runs in: the engine. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -18,7 +18,7 @@
 
 struct tool_job {
         TAILQ_ENTRY(tool_job) link;
-        struct tool *tool; /* NULL: not sent, or done */
+        struct tool *tool;
         json_int_t id;
         struct sandbox_ask *ask; /* its request, or NULL for our own */
         int is_flushing;
@@ -33,7 +33,6 @@ struct tool {
         uv_timer_t *idle_timer, *wake_timer;
         int32_t pid;
         int is_over, is_draining;
-        json_int_t next_id;
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
 };
 
@@ -42,9 +41,7 @@ struct tool {
 static void job_done(struct tool_job *job, const json_t *result, const struct buf *attachments,
                      const struct cloche_err *e)
 {
-        if (job->tool)
-                TAILQ_REMOVE(&job->tool->jobs, job, link);
-        job->tool = NULL;
+        TAILQ_REMOVE(&job->tool->jobs, job, link);
         job->on_done(job->data, result, attachments, e);
         free(job);
 }
@@ -68,8 +65,12 @@ static void end(struct tool *tool, const struct cloche_err *e)
         tool->is_over = 1;
         if (tool->pid && tool->sandbox->control.fd >= 0)
                 (void)kill_ask(&tool->sandbox->control, tool->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
-        while (!TAILQ_EMPTY(&tool->jobs))
-                job_done(TAILQ_FIRST(&tool->jobs), NULL, NULL, &copy);
+        while (!TAILQ_EMPTY(&tool->jobs)) {
+                struct tool_job *job = TAILQ_FIRST(&tool->jobs);
+
+                wire_client_detach(&tool->channel.client, job->id);
+                job_done(job, NULL, NULL, &copy);
+        }
         tool_free(tool);
 }
 
@@ -111,49 +112,53 @@ static struct tool_job *find_job(struct tool *tool, const json_t *id)
         return NULL;
 }
 
-static void read_error(const struct rpc_message *m, struct cloche_err *ret)
-{
-        const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
-        enum cloche_code code = CLOCHE_E_PROTOCOL;
-
-        for (unsigned i = 1; name && i < CLOCHE_CODE_COUNT; i++)
-                if (strcmp(cloche_code_name(i), name) == 0)
-                        code = (enum cloche_code)i;
-        err_set(ret, code, "%s", m->error_message);
-}
-
 static void rest(struct tool *tool);
 
-static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        struct tool *tool = data;
         struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
-        struct tool_job *job = find_job(tool, m->kind == RPC_NOTIFICATION ? json_object_get(m->params, "id") : m->id);
-        const char *event = m->kind == RPC_NOTIFICATION ? json_string_value(json_object_get(m->params, "event")) : NULL;
+        struct tool_job *job = data;
+        struct tool *tool = job->tool;
         struct cloche_err error = {0};
-        int r = 0;
+        int r = m->kind == RPC_RESULT ? value_check(m->result, f->attachments_size, e) : 0;
 
-        if (m->kind == RPC_REQUEST)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox's file program asks something");
-        if (m->kind != RPC_ERROR)
-                r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
-        if (r < 0 || !job)
-                return r; /* it was cancelled */
-        if (event) {
-                /* The guest can send that signal too, without a flush from us. */
-                if (strcmp(event, "flushed") == 0 && !job->is_flushing)
-                        return 0;
-                job->is_flushing &= strcmp(event, "flushed") != 0;
-                if (job->ask)
-                        ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
-                return 0;
-        }
+        if (r < 0)
+                return r;
         if (m->kind == RPC_ERROR)
-                read_error(m, &error);
+                rpc_read_failure(m, CLOCHE_E_PROTOCOL, &error);
         job_done(job, m->result, &attachments, error.code ? &error : NULL);
         if (TAILQ_EMPTY(&tool->jobs))
                 rest(tool);
         return 0;
+}
+
+static void on_event(struct tool_job *job, const struct rpc_message *m, const struct frame *f)
+{
+        const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
+        const char *event = json_string_value(json_object_get(m->params, "event"));
+        int is_flushed = event && strcmp(event, "flushed") == 0;
+
+        /* The guest can send that signal too, without a flush from us. */
+        if (!event || (is_flushed && !job->is_flushing))
+                return;
+        job->is_flushing &= !is_flushed;
+        if (job->ask)
+                ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
+}
+
+/* Ignore answers to cancelled requests, and their events. */
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct tool_job *job = m->kind == RPC_NOTIFICATION ? find_job(data, json_object_get(m->params, "id")) : NULL;
+        int r = 0;
+
+        if (m->kind == RPC_REQUEST)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox's file program sent a request");
+        if (m->kind != RPC_ERROR)
+                r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
+        if (r == 0 && job)
+                on_event(job, m, f);
+        return r;
 }
 
 static void on_end(void *data, const struct cloche_err *e)
@@ -288,9 +293,8 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
                 json_decref(params);
                 return tool ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the file program") : -(int)e->code;
         }
-        *job = (struct tool_job){.tool = tool, .id = ++tool->next_id, .on_done = on_done, .data = data};
-        r = rpc_request(json_integer(job->id), method, params, attachments ? attachments->data : NULL,
-                        attachments ? attachments->size : 0, &tool->channel.out, e);
+        *job = (struct tool_job){.tool = tool, .on_done = on_done, .data = data};
+        r = wire_client_request(&tool->channel.client, method, params, attachments, on_answer, job, &job->id, e);
         if (r < 0) {
                 free(job);
                 return r;
@@ -304,13 +308,20 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
         return 0;
 }
 
+/* "cancel" or "flush". */
+static void notify(const struct tool_job *job, const char *method)
+{
+        (void)rpc_notify(method, json_pack("{s:I}", "id", job->id), NULL, 0, channel_out(&job->tool->channel), NULL);
+        channel_flush(&job->tool->channel);
+}
+
 void tool_cancel(struct tool_job *job)
 {
         struct tool *tool = job->tool;
 
         TAILQ_REMOVE(&tool->jobs, job, link);
-        (void)rpc_notify("cancel", json_pack("{s:I}", "id", job->id), NULL, 0, &tool->channel.out, NULL);
-        channel_flush(&tool->channel);
+        wire_client_detach(&tool->channel.client, job->id);
+        notify(job, "cancel");
         if (TAILQ_EMPTY(&tool->jobs))
                 rest(tool);
         free(job);
@@ -322,8 +333,7 @@ static void ask_flush(struct sandbox_ask *ask)
         struct tool_job *job = ask->state;
 
         job->is_flushing = 1;
-        (void)rpc_notify("flush", json_pack("{s:I}", "id", job->id), NULL, 0, &job->tool->channel.out, NULL);
-        channel_flush(&job->tool->channel);
+        notify(job, "flush");
 }
 
 static void ask_cancel(struct sandbox_ask *ask)

@@ -9,7 +9,10 @@ const LIMIT = 1 << 20
 const realms = []
 
 const agent = vm.createContext(Object.create(null))
-const loadValues = (host) => vm.compileFunction(readFileSync(new URL('values.cjs', folder), 'utf8'), ['host'], { parsingContext: agent })(host)
+const compile = (name, params) => vm.compileFunction(readFileSync(new URL(name, folder), 'utf8'), params, { parsingContext: agent })
+const wire = {}
+compile('wire.cjs', ['module'])(wire)
+const loadValues = (host) => compile('values.cjs', ['host', 'makeWire'])(host, wire.exports)
 const plain = loadValues({
   typed: { u8: Uint8Array, f64: Float64Array, i16: Int16Array }, types: (await import('node:util')).types,
   ...Object.fromEntries(['Array', 'ArrayBuffer', 'BigInt', 'Date', 'Error', 'Map', 'Object', 'RegExp', 'Set', 'TypeError', 'RangeError', 'Uint8Array'].map((name) => [name, globalThis[name]])),

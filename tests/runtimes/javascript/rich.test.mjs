@@ -18,9 +18,14 @@ const host = {
   types: { ...util.types }
 }
 function load (more = {}) {
-  const file = new URL('../../../runtimes/javascript/values.cjs', here)
   const parsingContext = vm.createContext(Object.create(null))
-  return vm.compileFunction(readFileSync(file, 'utf8'), ['host'], { filename: file.pathname, parsingContext })({ ...host, ...more })
+  const compile = (name, params) => {
+    const file = new URL(`../../../runtimes/javascript/${name}`, here)
+    return vm.compileFunction(readFileSync(file, 'utf8'), params, { filename: file.pathname, parsingContext })
+  }
+  const wire = {}
+  compile('wire.cjs', ['module'])(wire)
+  return compile('values.cjs', ['host', 'makeWire'])({ ...host, ...more }, wire.exports)
 }
 const values = load()
 

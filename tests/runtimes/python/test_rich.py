@@ -1,4 +1,5 @@
-"""values.py with references, patterns, errors and classes, loaded as agent.py loads its parts, without an agent around it."""
+"""values.py and wire.py with references, patterns, errors and classes, loaded as agent.py loads its parts, without an agent around it."""
+import ast
 import builtins
 import json
 import re
@@ -59,6 +60,18 @@ def nest(value, depth):
     for _ in range(depth):
         value = [value]
     return value
+
+
+class Shared(unittest.TestCase):
+    """wire.py is the client's file too, and a cold call executes it: its imports would be paid for by each."""
+
+    def test_it_is_the_clients(self):
+        self.assertTrue((RUNTIME / "wire.py").samefile(RUNTIME.parents[1] / "clients/python/cloche/_wire.py"))
+
+    def test_it_imports_nothing_that_is_not_there_already(self):
+        tree = ast.parse((RUNTIME / "wire.py").read_text(), feature_version=(3, 9))
+        top = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        self.assertEqual([ast.unparse(node) for node in top], ["import builtins", "import sys"])
 
 
 class Vectors(unittest.TestCase):

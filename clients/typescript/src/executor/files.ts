@@ -1,7 +1,7 @@
 // Changes between the daemon's form and the one users know.
 import type { Change, Denial, Result, SyncOutcome } from '../run.js'
 import { InvalidArgumentError } from '../generated/errors.js'
-import { makeError } from '../internal/decode.js'
+import { makeError } from '../internal/values.js'
 import type { FileChange, FileChangeSummary, PermissionDeniedRecord, PermissionRule, SyncResult } from './types.js'
 
 const types = { created: 'create', modified: 'modify', deleted: 'delete' } as const

@@ -1,6 +1,7 @@
 // One request that may tell events before it is answered: a promise of the answer, and an iterable of the events.
 import type { Received, Waiting } from './connection.js'
-import type { Attachments, Json } from './encode.js'
+import type { Attachments } from './encode.js'
+import type { Json } from './values.js'
 
 /** From here on the daemon is asked to hold the request's events, */
 const HIGH_BYTES = 2 ** 20

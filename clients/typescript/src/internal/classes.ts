@@ -29,18 +29,18 @@ function bodyOf (carrier: Request | Response): Uint8Array | null {
   return body
 }
 
-interface ClassForm { name: string, value: unknown }
+interface ClassForm { t: string, v: unknown }
 
 export function classForm (value: object, path: string): ClassForm | undefined {
-  if (value instanceof URL) return { name: 'URL', value: value.href }
-  if (value instanceof Headers) return { name: 'Headers', value: pairs(value) }
+  if (value instanceof URL) return { t: 'URL', v: value.href }
+  if (value instanceof Headers) return { t: 'Headers', v: pairs(value) }
   if (value instanceof Request) {
     const { method, url, redirect } = value
-    return { name: 'Request', value: { method, url, headers: pairs(value.headers), body: bodyOf(value), redirect } }
+    return { t: 'Request', v: { method, url, headers: pairs(value.headers), body: bodyOf(value), redirect } }
   }
   if (value instanceof Response) {
     const { status, statusText, type } = value
-    return { name: 'Response', value: { status, statusText, type: type === 'error' ? type : 'default', headers: pairs(value.headers), body: bodyOf(value) } }
+    return { t: 'Response', v: { status, statusText, type: type === 'error' ? type : 'default', headers: pairs(value.headers), body: bodyOf(value) } }
   }
   if (value instanceof Blob || value instanceof ReadableStream || value instanceof FormData) {
     throw new TypeError(`$${path}: ${value.constructor.name} cannot be sent`)
@@ -48,19 +48,7 @@ export function classForm (value: object, path: string): ClassForm | undefined {
   return undefined
 }
 
-const VIEWS = {
-  DataView, Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array,
-  BigInt64Array, BigUint64Array
-}
-type ViewClass = { new (buffer: ArrayBuffer, start: number, count: number): ArrayBufferView, BYTES_PER_ELEMENT?: number }
 const wrong = (name: string): never => { throw new TypeError(`expected what a ${name} is made of`) }
-
-function viewOf (parts: unknown): ArrayBufferView {
-  const [name, buffer, start, size] = Array.isArray(parts) ? parts as unknown[] : wrong('View')
-  if (!(buffer instanceof ArrayBuffer) || !Number.isSafeInteger(start) || !Number.isSafeInteger(size)) return wrong('View')
-  const View = Object.hasOwn(VIEWS, String(name)) ? VIEWS[name as keyof typeof VIEWS] as ViewClass : wrong('View')
-  return new View(buffer, start as number, size as number / (View.BYTES_PER_ELEMENT ?? 1))
-}
 
 interface Parts { url: string, body?: unknown, [key: string]: unknown }
 
@@ -70,9 +58,6 @@ function madeBody (body: unknown = null): Uint8Array<ArrayBuffer> | ReadableStre
 }
 
 export const classes: Record<string, (value: unknown) => unknown> = {
-  Buffer: (buffer) => buffer instanceof ArrayBuffer ? buffer : wrong('Buffer'),
-  DataView: (bytes) => bytes instanceof Uint8Array ? new DataView(bytes.buffer) : wrong('DataView'),
-  View: viewOf,
   URL: (text) => new URL(text as string),
   Headers: (list) => new Headers(list as Array<[string, string]>),
   Request: (parts) => {

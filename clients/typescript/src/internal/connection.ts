@@ -2,9 +2,10 @@
 import type { Duplex } from 'node:stream'
 import { errorClasses, InternalError, ProtocolError, type ErrorCode } from '../generated/errors.js'
 import { decodeFailure, Incoming } from './decode.js'
-import { Attachments, type Json } from './encode.js'
+import { Attachments } from './encode.js'
 import { type ClocheError, ConnectionError, RequestTimeoutError } from './error.js'
 import { FrameReader, frameParts, type Frame } from './frames.js'
+import type { Json } from './values.js'
 
 /** Above this many unsent bytes new requests wait until the daemon has read some. */
 const CONGESTED_BYTES = 16 * 2 ** 20

@@ -1,8 +1,9 @@
 // Functions and data that the host offers to the code: declarations for the daemon (spec/agent.md), and the functions behind them.
 import { types } from 'node:util'
-import { Attachments, encode, isText, type Json, notFields } from './encode.js'
+import { Attachments, encode } from './encode.js'
 import { readBody, UnreadBody } from './classes.js'
 import { type Outgoing, Thrown } from './connection.js'
+import { isText, type Json, notFields } from './values.js'
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type HostFunction = (...args: any[]) => unknown

@@ -1,6 +1,6 @@
 // Bodies that the code still makes come piece by piece, by calls of the host (spec/agent.md, Bodies). The code waits while nobody reads.
 import type { Outgoing } from '../internal/connection.js'
-import { makeError } from '../internal/decode.js'
+import { makeError } from '../internal/values.js'
 import { encodeAnswer } from '../internal/host.js'
 import type { Armed } from './limits.js'
 

@@ -1,6 +1,6 @@
 // The host's side of a run's calls: handlers, and the record of what was called.
 import type { Outgoing } from '../internal/connection.js'
-import { OversizeError } from '../internal/encode.js'
+import { OversizeError } from '../internal/values.js'
 import { encodeAnswer, handlerKey, type Handlers } from '../internal/host.js'
 import type { BridgeCallEntry } from './types.js'
 

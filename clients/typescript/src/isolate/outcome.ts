@@ -1,7 +1,7 @@
 // From a run's result to the façade's.
 import type { Result } from '../run.js'
 import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports, WaitUntilResult } from './types.js'
-import { makeError } from '../internal/decode.js'
+import { makeError } from '../internal/values.js'
 import type { Early } from './bodies.js'
 import { type Armed, keepLines } from './limits.js'
 import { ownStack } from './program.js'

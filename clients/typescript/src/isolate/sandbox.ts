@@ -1,7 +1,7 @@
 import type { Cloche, Prefix as CorePrefix, RunHooks } from '../client.js'
 import { InvalidArgumentError, isPrefixError, isTemplateError, type PrefixError, StateError, type TemplateError } from '../generated/errors.js'
 import type { Outgoing } from '../internal/connection.js'
-import { addFields, makeError } from '../internal/decode.js'
+import { addFields, makeError } from '../internal/values.js'
 import { isConnectionError } from '../internal/error.js'
 import { encodeAnswer, type Handlers, prepareHost, type ModuleDeclaration } from '../internal/host.js'
 import { checkKnown, type Names } from '../internal/known.js'

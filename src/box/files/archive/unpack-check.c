@@ -1,3 +1,4 @@
+/* Runs in: cloche-files, within a box, with its user's rights. Archives come from anyone. */
 #include "unpack.h"
 
 #include "base/err.h"

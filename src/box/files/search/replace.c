@@ -1,3 +1,4 @@
+/* Runs in: a job of cloche-files, within a box, with its user's rights. */
 #include "box/files/operations.h"
 
 #include "base/err.h"

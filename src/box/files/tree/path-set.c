@@ -1,3 +1,4 @@
+/* Runs in: cloche-files, within a box, with its user's rights. */
 #include "path-set.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Runs in: a job of cloche-files, within a box, with its user's rights. */
 #include "changes.h"
 
 #include "box/files/answer.h"
@@ -70,8 +71,8 @@ static json_t *full_path(struct request *q, const char *root, const char *path)
         return full ? request_text_or_bytes(q, full, strlen(full)) : NULL;
 }
 
-static int tell_one(const struct change *change, struct request *q, const char *root, struct buf *out,
-                    struct cloche_err *e)
+static int report_one(const struct change *change, struct request *q, const char *root, struct buf *out,
+                      struct cloche_err *e)
 {
         json_t *about;
         int r;
@@ -85,12 +86,12 @@ static int tell_one(const struct change *change, struct request *q, const char *
         return r;
 }
 
-int changes_tell(struct changes *c, struct request *q, const char *root, struct buf *out, struct cloche_err *e)
+int changes_report(struct changes *c, struct request *q, const char *root, struct buf *out, struct cloche_err *e)
 {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < c->count; i++)
-                r = tell_one(&c->items[i], q, root, out, e);
+                r = report_one(&c->items[i], q, root, out, e);
         forget(c);
         if (r == 0 && c->is_lost) {
                 c->is_lost = 0;

@@ -26,7 +26,7 @@ CLOCHE_MUST_CHECK int changes_add(struct changes *c, enum change_type type, cons
                                   int is_directory);
 void changes_lose(struct changes *c);
 /* Append all as notifications (spec/sandbox.md) to out, with paths below root; then clear them. */
-CLOCHE_MUST_CHECK int changes_tell(struct changes *c, struct request *q, const char *root, struct buf *out,
-                                   struct cloche_err *e);
+CLOCHE_MUST_CHECK int changes_report(struct changes *c, struct request *q, const char *root, struct buf *out,
+                                     struct cloche_err *e);
 
 #endif

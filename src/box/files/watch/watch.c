@@ -1,5 +1,6 @@
 /* file.watch, in its own process. Kernel events become changes, which are sent 75 ms after the
- * first of them or on SIGUSR1. */
+ * first of them or on SIGUSR1.
+ * Runs in: a job of cloche-files, within a box, with its user's rights. */
 #include "box/files/operations.h"
 
 #include "base/clock.h"
@@ -47,8 +48,8 @@ struct watch {
         struct move moves[MOVES_MAX];
         size_t move_count;
         struct buf out;
-        uint64_t due_ns;                      /* 0: no change is pending */
-        unsigned is_gone : 1, is_missing : 1; /* missing: the file was removed; another may replace it at once */
+        uint64_t due_ns;                        /* 0: no change is pending */
+        unsigned is_closed : 1, is_missing : 1; /* missing: the file was removed; another may replace it at once */
 };
 
 static int is_wanted(const struct watch *w, const char *path)
@@ -66,7 +67,7 @@ static int tell(struct watch *w, enum change_type type, const char *path, const 
         return changes_add(&w->changes, type, path, from, is_directory) < 0 ? request_no_memory(e) : 0;
 }
 
-static int tell_found(void *data, const char *path, int is_directory, struct cloche_err *e)
+static int report_found(void *data, const char *path, int is_directory, struct cloche_err *e)
 {
         struct watch *w = data;
 
@@ -88,7 +89,7 @@ static int appeared(struct watch *w, struct watch_node *node, const char *name, 
                 w->is_missing = 0;
         }
         if (r == 0 && is_directory && !w->tree.is_flat)
-                r = watch_tree_scan(&w->tree, w->root, node, name, tell_found, w, e);
+                r = watch_tree_scan(&w->tree, w->root, node, name, report_found, w, e);
         return r;
 }
 
@@ -226,19 +227,19 @@ static int take_event(struct watch *w, const struct inotify_event *event, struct
                                : 0;
         }
         if (event->wd == w->above_wd && event->len && strcmp(event->name, w->own_name) == 0)
-                w->is_gone = 1;
+                w->is_closed = 1;
         node = watch_tree_find(&w->tree, event->wd);
         if (!node)
                 return 0;
         if (event->len)
                 return change_named(w, node, event, e);
         if (!node->parent && event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT))
-                w->is_gone = 1;
+                w->is_closed = 1;
         if (!node->parent && event->mask & IN_ATTRIB && !w->only_name && is_wanted(w, "") &&
             !(event->mask & IN_DELETE_SELF))
                 return tell(w, CHANGE_ATTRIB, "", NULL, 1, e);
         if (event->mask & IN_IGNORED) {
-                w->is_gone |= !node->parent;
+                w->is_closed |= !node->parent;
                 drop(w, node, 0);
         }
         return 0;
@@ -276,30 +277,30 @@ static int send_some(struct watch *w, struct cloche_err *e)
         return 0;
 }
 
-static int look_for_missing(struct watch *w, struct cloche_err *e)
+static int find_missing(struct watch *w, struct cloche_err *e)
 {
         struct stat status;
         _cleanup_text_ char *path = w->is_missing ? path_join(w->root, w->only_name) : NULL;
         int r = path ? lstat(path, &status) : 0;
 
-        w->is_gone |= r < 0;
+        w->is_closed |= r < 0;
         r = !w->is_missing ? 0 : tell(w, r < 0 ? CHANGE_DELETE : CHANGE_MODIFY, w->only_name, NULL, 0, e);
         w->is_missing = 0;
         return r;
 }
 
-static int tell_all(struct watch *w, struct cloche_err *e)
+static int report_all(struct watch *w, struct cloche_err *e)
 {
         int r = 0;
 
         while (r == 0 && w->move_count)
                 r = give_up_move(w, 0, e);
         if (r == 0)
-                r = look_for_missing(w, e);
-        if (r == 0 && w->is_gone)
+                r = find_missing(w, e);
+        if (r == 0 && w->is_closed)
                 r = tell(w, CHANGE_DELETE, w->only_name ? w->only_name : "", NULL, !w->only_name, e);
         w->due_ns = 0;
-        return r < 0 ? r : changes_tell(&w->changes, w->q, w->root, &w->out, e);
+        return r < 0 ? r : changes_report(&w->changes, w->q, w->root, &w->out, e);
 }
 
 /* Handle the events queued now and no later ones: a program that writes all the time cannot delay this. */
@@ -324,7 +325,7 @@ static int flush(struct watch *w, struct cloche_err *e)
         is_flush_wanted = 0;
         r = take_all_events(w, e);
         if (r == 0)
-                r = tell_all(w, e);
+                r = report_all(w, e);
         return r < 0 ? r : answer_event(&w->out, w->q, "flushed", json_object(), NULL, e);
 }
 
@@ -369,8 +370,8 @@ static int step(struct watch *w, const sigset_t *waiting, struct cloche_err *e)
                 r = take_events(w, &taken, e);
         if (r == 0 && polled[1].revents)
                 r = send_some(w, e);
-        if (r == 0 && ((w->due_ns && w->due_ns <= clock_now_ns() && w->out.size <= UNSENT_MAX) || w->is_gone))
-                r = tell_all(w, e);
+        if (r == 0 && ((w->due_ns && w->due_ns <= clock_now_ns() && w->out.size <= UNSENT_MAX) || w->is_closed))
+                r = report_all(w, e);
         return r;
 }
 
@@ -429,7 +430,7 @@ static int watch(struct watch *w, const char *path, struct cloche_err *e)
         if (r == 0)
                 r = answer_event(&w->out, w->q, "ready", json_object(), NULL, e);
         fcntl(w->q->out_fd, F_SETFL, O_NONBLOCK);
-        while (r == 0 && !w->is_gone)
+        while (r == 0 && !w->is_closed)
                 r = step(w, &waiting, e);
         fcntl(w->q->out_fd, F_SETFL, 0);
         while (r == 0 && w->out.size)

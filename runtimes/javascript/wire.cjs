@@ -1,0 +1,1 @@
+../../clients/typescript/src/internal/wire.cjs

@@ -1,0 +1,1 @@
+../../clients/python/cloche/_wire.py
