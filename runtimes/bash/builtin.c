@@ -394,7 +394,7 @@ static int serve(WORD_LIST *words)
         if (!loadable_fits())
                 return EXECUTION_FAILURE;
         is_serving = 1;
-        loadable_look_plain();
+        loadable_hide_traces();
         messages_start();
         exit_shell(agent_serve(&language, NULL));
         return EXECUTION_FAILURE;

@@ -160,7 +160,7 @@ static json_t *run(struct agent *a, const char *code, const char *filename)
         enum abandoned why = ABANDONED_NOT;
         struct outcome outcome;
 
-        live_get_ready();
+        hooks_before_command();
         enter_file(filename);
         if (!is_rehearsal) {
                 begin_telling();
@@ -169,7 +169,7 @@ static json_t *run(struct agent *a, const char *code, const char *filename)
         evaluate_code(code, filename, last_command_exit_value & 0xff, &outcome);
         if (!is_rehearsal) {
                 why = interrupt_disarm();
-                live_clean_up();
+                hooks_after_command();
                 if (why == ABANDONED_BY_INTERRUPT)
                         interrupt_programs();
                 end_telling(a);

@@ -103,11 +103,11 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
 
         if (check_open(params, refusal) < 0)
                 return -1;
-        live_become_top_level();
+        hooks_become_top_level();
         export_all(json_object_get(params, "env"));
         if (cwd && enter_directory(cwd, refusal) < 0)
                 return -1;
-        r = own_start();
+        r = fds_start();
         if (r == 0)
                 r = interrupt_start();
         if (r == 0)
@@ -117,7 +117,7 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
         setpgid(0, 0); /* interrupt_programs() */
         shows_start(a);
         names_start();
-        live_begin();
+        hooks_start();
         snprintf(interpreter, sizeof(interpreter), "bash %s", shell_version_string());
         *ret_result = json_pack("{s:i, s:s}", "pid", (int)getpid(), "interpreter", interpreter);
         return 0;

@@ -111,7 +111,7 @@ static const struct {
         int type;
         uint16_t port;
 } sockets[NET_SOCKETS] = {
-        [NET_SOCKET_TCP] = {"the box's connections", SOCK_STREAM, NET_GATE_PORT},
+        [NET_SOCKET_TCP] = {"the box's connections", SOCK_STREAM, NET_EGRESS_PORT},
         [NET_SOCKET_NAMES_UDP] = {"the box's questions for names", SOCK_DGRAM, NET_NAMES_PORT},
         [NET_SOCKET_NAMES_TCP] = {"the box's questions for names by TCP", SOCK_STREAM, NET_NAMES_PORT},
 };

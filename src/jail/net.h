@@ -2,7 +2,7 @@
  * rtnetlink(7).
  *
  * A sandbox that may reach hosts has no more than that either: all its packets end at sockets in
- * the namespace. They were made here, and a process outside of it (cloche-gate) serves them. The
+ * the namespace. They were made here, and a process outside of it (cloche-egress) serves them. The
  * kernel of the box speaks TCP with the programs; SO_ORIGINAL_DST gives the destination they chose.
  * Any packet that is neither TCP nor a DNS query is refused where it is sent. */
 #ifndef CLOCHE_JAIL_NET_H
@@ -11,7 +11,7 @@
 #include <cloche/error.h>
 
 #define NET_ADDRESS 0x0aff0002u /* 10.255.0.2: source address of the programs */
-#define NET_GATE_PORT 1         /* of 127.0.0.1; below 1024, so no program in the box can bind it first */
+#define NET_EGRESS_PORT 1       /* of 127.0.0.1; below 1024, so no program in the box can bind it first */
 #define NET_NAMES_PORT 53
 
 /* Bring the loopback interface of the current namespace up. */

@@ -221,7 +221,7 @@ static int fill(struct nftnl_rule *rule, enum rule kind)
         case NAMES_UDP:
                 return is_to_port(rule, IPPROTO_UDP, NET_NAMES_PORT) < 0 ? -1 : redirect(rule, NET_NAMES_PORT);
         case ALL_TCP:
-                return is_protocol(rule, IPPROTO_TCP) < 0 ? -1 : redirect(rule, NET_GATE_PORT);
+                return is_protocol(rule, IPPROTO_TCP) < 0 ? -1 : redirect(rule, NET_EGRESS_PORT);
         case SLOW_DOWN:
                 return slow_down(rule);
         case ACCEPT_LOOPBACK:
@@ -332,7 +332,7 @@ static int receive_acks(int fd, unsigned expected, struct cloche_err *e)
 
                         if (header->nlmsg_type != NLMSG_ERROR)
                                 continue;
-                        if (error->error == -EEXIST) /* made by us for an earlier gate; no other process may */
+                        if (error->error == -EEXIST) /* ours, of an earlier egress program; no other may */
                                 return 0;
                         if (error->error)
                                 return err_os(e, CLOCHE_E_NAMESPACE, -error->error,

@@ -47,7 +47,7 @@ struct box {
         int fuse_fds[KEEPER_MOUNTS_MAX];
         pid_t server_pids[KEEPER_MOUNTS_MAX]; /* 0: none */
         struct passthrough passthroughs[KEEPER_MOUNTS_MAX];
-        pid_t gate_pid; /* of its network; 0: none */
+        pid_t egress_pid; /* of its network; 0: none */
 };
 
 struct keeper_state {
@@ -60,7 +60,7 @@ struct keeper_state {
         int wants_core_scheduling;
         const char *image,
                 *runtimes; /* the only image of boxes: a directory or ""; the directory of runtimes or NULL */
-        int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
+        int fs_program_fd, sync_program_fd, egress_program_fd; /* cloche-fs, cloche-sync, cloche-egress, or -errno */
         int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none
                              */
         int fuse_dir_fd;    /* a directory with a device "fuse" that boxes may open, or -errno */

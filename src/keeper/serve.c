@@ -1,7 +1,7 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, and cloche-sync.
  * The keeper opens the directory, and starts them without capabilities, as the directory's owner or
  * as the caller of the request (caller.h). From their sockets it reads only the passthrough
- * requests (passthrough.c). Also cloche-gate, the network of a sandbox or run (network.c), as the
+ * requests (passthrough.c). Also cloche-egress, the network of a sandbox or run (network.c), as the
  * owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
@@ -94,7 +94,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
                                KEEPER_ROOTS_MAX, count);
         keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
         keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
-        keeper->gate_program_fd = serve_open_beside(init_path, "cloche-gate", O_PATH);
+        keeper->egress_program_fd = serve_open_beside(init_path, "cloche-egress", O_PATH);
         keeper->fuse_dir_fd = open_fuse_directory(keeper);
         keeper->passthrough_fd = keeper->is_root ? epoll_create1(EPOLL_CLOEXEC) : -EPERM;
         for (size_t i = 0; r == 0 && i < count; i++)
@@ -481,14 +481,14 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
                      order, place, NULL, e);
 }
 
-/* A gate that ended may be followed by another. */
-static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
+/* An egress program that ended may be followed by another. */
+static int check_egress(struct box *row, uint32_t box, struct cloche_err *e)
 {
         if (!row->is_sandbox && (row->shared_with == KEEPER_NO_BOX || row->parent == KEEPER_NO_BOX))
                 return err_set(e, CLOCHE_E_STATE, "box %u is of a kind that has no network of its own", box);
-        if (row->gate_pid && waitpid(row->gate_pid, NULL, WNOHANG) == 0)
+        if (row->egress_pid && waitpid(row->egress_pid, NULL, WNOHANG) == 0)
                 return err_set(e, CLOCHE_E_STATE, "the network of box %u is served already", box);
-        row->gate_pid = 0;
+        row->egress_pid = 0;
         return 0;
 }
 
@@ -496,7 +496,7 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
 {
         uint32_t box = order->box;
         struct box *row = &keeper->boxes[box];
-        int sockets[NETWORK_FDS], r = check_gate(row, box, e);
+        int sockets[NETWORK_FDS], r = check_egress(row, box, e);
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
 
         if (r == 0)
@@ -510,8 +510,8 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
         r = start(keeper,
                   &(struct program){
                           .keeper = keeper,
-                          .name = "cloche-gate",
-                          .program_fd = keeper->gate_program_fd,
+                          .name = "cloche-egress",
+                          .program_fd = keeper->egress_program_fd,
                           .fds = {order->fds[0], sockets[0], sockets[1], sockets[2]},
                           .fd_count = 1 + NETWORK_FDS,
                           .uid = keeper->is_root ? box_owner(box) : geteuid(),
@@ -519,8 +519,8 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
                           .memory_fd = memory_fd,
                           .processor_fd = &processor_fd, /* a flood of connections is charged to the box */
                   },
-                  order, &row->gate_pid, NULL, e);
-        /* If we kept copies, open connections would wait for ever for a gate that died. */
+                  order, &row->egress_pid, NULL, e);
+        /* If we kept copies, open connections would wait for ever for an egress program that died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);
         return r;
@@ -533,8 +533,8 @@ void serve_kill(struct box *box)
         for (uint32_t i = 0; i < box->mount_count; i++)
                 if (box->server_pids[i])
                         kill(box->server_pids[i], SIGKILL);
-        if (box->gate_pid)
-                kill(box->gate_pid, SIGKILL);
+        if (box->egress_pid)
+                kill(box->egress_pid, SIGKILL);
 }
 
 void serve_reap(struct box *box)
@@ -542,7 +542,7 @@ void serve_reap(struct box *box)
         for (uint32_t i = 0; i < box->mount_count; i++)
                 while (box->server_pids[i] && waitpid(box->server_pids[i], NULL, 0) < 0 && errno == EINTR)
                         ;
-        while (box->gate_pid && waitpid(box->gate_pid, NULL, 0) < 0 && errno == EINTR)
+        while (box->egress_pid && waitpid(box->egress_pid, NULL, 0) < 0 && errno == EINTR)
                 ;
 }
 

@@ -67,7 +67,7 @@ enum keeper_service {
         KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket, and optionally a caller's */
         KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and optionally a
                                  caller's */
-        KEEPER_SERVICE_NET,   /* cloche-gate, for the network of a sandbox's box; fds: its control socket */
+        KEEPER_SERVICE_NET,   /* cloche-egress, for the network of a sandbox's box; fds: its control socket */
         KEEPER_SERVICE_COUNT
 };
 

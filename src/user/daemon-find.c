@@ -1,3 +1,5 @@
+/* Find the user's daemon, or start it.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "daemon-find.h"
 #include "runtime-dir.h"
 
@@ -40,7 +42,7 @@ int daemon_connect(const char *path, struct cloche_err *e)
 /* -- the system's --------------------------------------------------------------------------------------------- */
 
 /* Return the status of an HTTP answer; -1 with errno; errno 0: the connection ended. */
-static int ask_health(int fd)
+static int request_health(int fd)
 {
         static const char question[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         const struct timeval timeout = {.tv_sec = TIMEOUT_S};
@@ -72,12 +74,12 @@ static int try_system(struct cloche_err *e)
 
         if (fd < 0)
                 return fd == -CLOCHE_E_NOT_FOUND || fd == -CLOCHE_E_FORBIDDEN ? 0 : fd;
-        status = ask_health(fd);
+        status = request_health(fd);
         if (status == OK || status == FORBIDDEN)
                 return status == OK;
         if (status > 0)
                 return err_set(e, CLOCHE_E_STATE,
-                               "the daemon at " DAEMON_SYSTEM_SOCKET " takes no work now (HTTP status %d)", status);
+                               "the daemon at " DAEMON_SYSTEM_SOCKET " accepts no work now (HTTP status %d)", status);
         if (status < 0 && errno == EAGAIN)
                 return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer within %d s",
                                TIMEOUT_S);
@@ -102,7 +104,7 @@ static int check_peer(int fd, const char *path, struct cloche_err *e)
 
 /* 1: it answers. 0: none. A directory that is not private holds no daemon of this user. Another
  * user may have made it, which must not keep us from the next candidate. */
-static int try_own(const char *directory, char ret[DAEMON_SOCKET_BYTES], int *ret_fd, struct cloche_err *e)
+static int try_private(const char *directory, char ret[DAEMON_SOCKET_BYTES], int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int directory_fd = runtime_dir_open(directory, 0, e), fd = -EBADF;
         int r;
@@ -127,7 +129,7 @@ int daemon_find_own(char ret[DAEMON_SOCKET_BYTES], int *ret_fd, struct cloche_er
 
         for (unsigned n = 0; r == 0 && (usable = runtime_dir_place(n, directory)) >= 0; n++)
                 if (usable)
-                        r = try_own(directory, ret, ret_fd, e);
+                        r = try_private(directory, ret, ret_fd, e);
         return r;
 }
 

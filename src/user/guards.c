@@ -1,3 +1,4 @@
+/* Sets of guards and their names. Runs in: the CLI and cloched, as the user who started them. */
 #include "guards.h"
 
 #include <cloche/cloche.h>

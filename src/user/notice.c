@@ -1,3 +1,5 @@
+/* Decide if the line about missing guards is due, and remember it.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "notice.h"
 #include "guards.h"
 #include "xdg.h"
@@ -81,7 +83,7 @@ int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES])
         snprintf(ret, NOTICE_BYTES,
                  "guards missing for this user: %s; root has all of them, a login through systemd or a unit with "
                  "Delegate=yes gives control groups; "
-                 "cloche selftest says why each is missing, --strict refuses runs without them (printed once per host)",
+                 "cloche selftest shows the reasons, --strict refuses runs without them (printed once per host)",
                  names);
         return 1;
 }

@@ -1,3 +1,5 @@
+/* The user's private directory for sockets.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "runtime-dir.h"
 
 #include "base/err.h"
@@ -81,7 +83,8 @@ int runtime_dir_open(const char *path, int is_made, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "open the directory %s", path);
         if (!is_private(&st, 077))
                 return err_set(e, CLOCHE_E_FORBIDDEN,
-                               "%s is user %u's, of mode %03o, and must be this user's, of mode 700: remove it, or "
+                               "%s belongs to user %u with mode %03o, but must belong to this user with mode 700: "
+                               "remove it, or "
                                "name a daemon by --socket or CLOCHE_SOCKET",
                                path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
         return TAKE_FD(fd);

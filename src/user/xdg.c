@@ -1,3 +1,5 @@
+/* Find and create the user's directories.
+ * Runs in: the CLI and cloched, as the user who started them. */
 #include "xdg.h"
 
 #include <errno.h>

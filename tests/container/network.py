@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from wire import BASE, Http, listener, of_events, served
 
-from gate import NAMES, World, use_name_servers
+from egress import NAMES, World, use_name_servers
 
 NEW = {"X-Sandbox-Id": "x"}
 TIMEOUT = 120

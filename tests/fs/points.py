@@ -121,7 +121,7 @@ def test_configurations_that_are_none():
 
 
 def test_a_file_that_is_none():
-    for tree, says in (({"x": None}, "no file"), ({"x": ("link", "a"), "a": "a"}, "no file"), ({"a": "a"}, "No such file")):
+    for tree, says in (({"x": None}, "not a file"), ({"x": ("link", "a"), "a": "a"}, "not a file"), ({"a": "a"}, "No such file")):
         m = Mounted(tree, file="x")
         try:
             m.__enter__()

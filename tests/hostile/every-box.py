@@ -60,7 +60,7 @@ def sandboxes(frames):
     frames.call("file.write", sandbox="plain", path="/workspace/there", content="x")  # the files' program runs
     yield "a session beside the files' program", says(frames, sandbox="plain"), {"kill by a descriptor's signal"}  # it is of the guest's user: requests to it fail then
     frames.call("sandbox.create", sandbox="connected", network={"allow": ["nowhere.test"]})
-    yield "a sandbox with a network", says(frames, sandbox="connected"), {"sockets of others"}  # the gate listens there
+    yield "a sandbox with a network", says(frames, sandbox="connected"), {"sockets of others"}  # the egress program listens there
 
 
 def contexts(frames):

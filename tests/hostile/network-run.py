@@ -1,5 +1,5 @@
 """The network of a call or script: none without rules; with rules exactly the named hosts, for any
-code. The gate is that of sandboxes, whose own walls are tested in network-sandbox and tests/gate."""
+code. The egress program is that of sandboxes, whose own walls are tested in network-sandbox and tests/egress."""
 import json
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import cloche
-import gate
+import egress
 from rpc import Daemon, Failed
 
 TIMEOUT = 150
@@ -19,8 +19,8 @@ DENIED = "import urllib.request\ndef get(url):\n    try: return urllib.request.u
 
 
 def start():
-    world = gate.World(NAMES)
-    gate.use_name_servers(gate.NAMES)
+    world = egress.World(NAMES)
+    egress.use_name_servers(egress.NAMES)
     return world
 
 
@@ -34,7 +34,7 @@ def heard_of(world, *names):
 
 def test_no_network_without_rules():
     world = start()
-    for url in ("http://allowed.test/", "http://93.184.216.34/", f"http://{gate.HOST}/"):
+    for url in ("http://allowed.test/", "http://93.184.216.34/", f"http://{egress.HOST}/"):
         result = get(url)
         cloche.equal(result.value, "refused")
         assert "network" not in result.meta, result
@@ -53,7 +53,7 @@ def test_a_permitted_name_is_reached():
 def test_all_else_is_refused_and_told():
     world = start()
     refused = ["http://other.test/", "http://93.184.216.35/", "http://93.184.216.34/", "http://10.1.1.1/", "http://169.254.169.254/", "http://inside.test/", "http://meta.test/",
-               f"http://{gate.HOST}:4321/", "http://127.0.0.1:4321/", "http://allowed.test:81/"]
+               f"http://{egress.HOST}:4321/", "http://127.0.0.1:4321/", "http://allowed.test:81/"]
     host = socket.socket()
     host.bind(("0.0.0.0", 4321)), host.listen()
     for url in refused:
@@ -68,7 +68,7 @@ def test_all_else_is_refused_and_told():
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "for i in {1..12}; do curl -sS -m 5 http://n$i.test/; done", network="allowed.test")
-    assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials tells of them)" in told.stderr, told
+    assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials prints them)" in told.stderr, told
     told = cloche.cli("call", "python", "get", "-c", GET, "--args", '["http://other.test/"]', "--network", "allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
     told = cloche.run("bash", "curl -sS -m 5 http://nowhere.test/", network="nowhere.test")
@@ -76,7 +76,7 @@ def test_all_else_is_refused_and_told():
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/; true", network="allowed.test")
     assert b"cloche: denied" not in told.stderr and told.code == 0, told
     # All of the internet excludes the host, and its neighbours.
-    for url in (f"http://{gate.HOST}:4321/", "http://127.0.0.1:4321/", "http://10.1.1.1/", "http://169.254.169.254/"):
+    for url in (f"http://{egress.HOST}:4321/", "http://127.0.0.1:4321/", "http://10.1.1.1/", "http://169.254.169.254/"):
         cloche.equal(get(url, network="*").value, "refused", url)
 
 
@@ -88,48 +88,48 @@ def test_the_guest_changes_nothing():
     script = "\n".join(f"({line}) >/dev/null 2>&1 && echo OPEN: {json.dumps(line)}" for line in attempts if not line.startswith("kill"))
     finished = cloche.run("bash", script + "\ncurl -sS http://allowed.test/", network="allowed.test")
     cloche.equal(finished.stdout, b"allowed.test / 0\n", finished)
-    # A call's code has no way to the engine or the gate by descriptors it holds.
+    # A call's code has no way to the engine or the egress program by descriptors it holds.
     code = "import os\ndef held(): return sorted(os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in os.listdir('/proc/self/fd') if int(n) > 3)"
     cloche.equal(cloche.value_of("python", code, network="allowed.test"), cloche.value_of("python", code))
 
 
-def gates():
+def egress_programs():
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if open(f"/proc/{pid}/comm").read() == "cloche-gate\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+            if open(f"/proc/{pid}/comm").read() == "cloche-egress\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
                 found.append(int(pid))
         except OSError:
             pass
     return found
 
 
-def test_a_gate_that_dies_leaves_no_network():
+def test_an_egress_program_that_dies_leaves_no_network():
     world = start()
     code = "import sys, urllib.request\n" + DENIED + "\nprint(get('http://allowed.test/a'), flush=True); sys.stdin.readline(); print(get('http://allowed.test/b'))"
     process = cloche.start("run", "python", "-c", code, "--network", "allowed.test", stdin=-1)
     assert process.stdout.readline().startswith(b"allowed.test /a"), process.communicate()
     process.stdout.readline()
-    (pid,) = gates()
+    (pid,) = egress_programs()
     status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
     assert int(status["Uid"].split()[0]) >= 0x70000000 and int(status["CapPrm"], 16) == 0 and status["Seccomp"].strip() == "2", status
     world.heard()
     os.kill(pid, signal.SIGKILL)
-    cloche.wait_for(lambda: gates() == [], "the gate to end")
+    cloche.wait_for(lambda: egress_programs() == [], "the egress program to end")
     out, errors = process.communicate(b"go\n", timeout=cloche.HANG)
     cloche.equal((process.returncode, out), (0, b"refused\n"), errors)
     assert b"cloche: the network of the box is closed" in errors, errors
     assert heard_of(world, "/b") == []
 
 
-def test_gates_go_with_their_runs():
+def test_egress_programs_go_with_their_runs():
     start()
     process = cloche.start("run", "bash", "-c", "curl -sS http://allowed.test/; sleep 1000", "--network", "allowed.test")
     process.stdout.readline()
-    cloche.equal(len(gates()), 1)
+    cloche.equal(len(egress_programs()), 1)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=cloche.HANG)
-    cloche.equal(gates(), [])
+    cloche.equal(egress_programs(), [])
 
 
 def test_rules_are_checked_and_warm_runs_refused():

@@ -1,5 +1,5 @@
 """The network of a sandbox as clients see it: a policy, programs of all kinds inside, permitted and
-refused connections, and the log. tests/gate has the rest, for the gate alone."""
+refused connections, and the log. tests/egress has the rest, for the egress program alone."""
 import json
 import os
 import shutil
@@ -11,8 +11,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import cloche
-import gate
-from gate import World
+import egress
+from egress import World
 from rpc import Daemon, Failed
 
 TIMEOUT = 150
@@ -31,7 +31,7 @@ class Sandbox:
         return self.run(command)["stdout"].strip()
 
     def python(self, code):
-        result = self.run("python3 - <<'END-OF-IT'\n" + gate.PRELUDE + "\n" + code + "\nEND-OF-IT")
+        result = self.run("python3 - <<'END-OF-IT'\n" + egress.PRELUDE + "\n" + code + "\nEND-OF-IT")
         return (result["stdout"] + result["stderr"]).strip()
 
     def decisions(self, **which):
@@ -41,7 +41,7 @@ class Sandbox:
 
 def start():
     world = World(NAMES)
-    gate.use_name_servers(gate.NAMES)
+    egress.use_name_servers(egress.NAMES)
     return world
 
 
@@ -88,7 +88,7 @@ def test_programs_reach_what_is_allowed():
 
 
 def test_the_guest_changes_nothing():
-    """No right in its network, no port of the gate's, no other way out."""
+    """No right in its network, no port of the egress program's, no other way out."""
     start()
     with Daemon() as daemon, daemon.frames() as frames:
         box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
@@ -128,7 +128,7 @@ def test_the_host_is_out_of_reach():
         frames.call("process.start", sandbox="beside", command="python3 -m http.server 4444")
         beside.run("for i in $(seq 100); do curl -s http://127.0.0.1:4444/ >&2 && break; sleep .1; done")
         said = box.python(f"""
-for at in (('127.0.0.1', 4321), ('127.0.0.1', 4444), ('10.255.0.2', 4444), ('{gate.HOST}', 4321), ('{gate.HOST}', 4444), ('10.255.0.3', 4444), ('0.0.0.0', 4321)):
+for at in (('127.0.0.1', 4321), ('127.0.0.1', 4444), ('10.255.0.2', 4444), ('{egress.HOST}', 4321), ('{egress.HOST}', 4444), ('10.255.0.3', 4444), ('0.0.0.0', 4321)):
     print(talk(*at, first=True))
 s = socket.socket(socket.AF_UNIX)
 try: s.connect('\\0cloche-test-sandbox'); print('connected')
@@ -161,14 +161,14 @@ def test_a_policy_changes():
         world.heard()
 
 
-def test_gates_go_with_their_boxes():
+def test_egress_programs_go_with_their_boxes():
     start()
 
-    def gates():
+    def egress_programs():
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                if open(f"/proc/{pid}/comm").read() == "cloche-gate\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+                if open(f"/proc/{pid}/comm").read() == "cloche-egress\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
                     found.append(int(pid))
             except OSError:
                 pass
@@ -177,7 +177,7 @@ def test_gates_go_with_their_boxes():
         boxes = [Sandbox(frames, f"b{i}", {"allow": ["allowed.test"]}) for i in range(3)]
         for box in boxes:
             assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
-        running = gates()
+        running = egress_programs()
         assert len(running) == 3
         for pid in running:
             status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
@@ -187,14 +187,14 @@ def test_gates_go_with_their_boxes():
             assert sorted(os.listdir(f"/proc/{pid}/fd"), key=int)[:7] == [str(n) for n in range(7)]
         frames.call("sandbox.delete", sandbox="b0")
         frames.call("sandbox.stop", sandbox="b1")
-        assert len(gates()) == 1
+        assert len(egress_programs()) == 1
         assert boxes[2].says("curl -sS http://allowed.test/") == "allowed.test / 0"
         assert boxes[1].says("curl -sS http://allowed.test/") == "allowed.test / 0", "one that was stopped has its network again"
-    assert gates() == []
+    assert egress_programs() == []
 
 
 def test_memory_used_up():
-    """The gate's memory is the box's, but a program that uses it up is killed first."""
+    """The egress program's memory is the box's, but a program that uses it up is killed first."""
     start()
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="box", network={"allow": ["allowed.test"]}, limits={"memoryBytes": 100 << 20})
@@ -212,7 +212,7 @@ def test_for_an_ordinary_user():
     missing = ",".join(row["name"] for row in (rows["guards"] if isinstance(rows, dict) else rows) if row["state"] not in ("enforced", "off"))
     place = tempfile.mkdtemp(prefix="cloched-")
     os.chmod(place, 0o777)
-    command = [*cloche.ORDINARY_USER, os.path.join(gate.BUILD, "cloched"), "--socket", place + "/socket", "--state-dir", place + "/state", "--optional", missing]
+    command = [*cloche.ORDINARY_USER, os.path.join(egress.BUILD, "cloched"), "--socket", place + "/socket", "--state-dir", place + "/state", "--optional", missing]
     daemon = subprocess.Popen(command if missing else command[:-2], stdin=subprocess.DEVNULL)
     asking = f"""
 import socket, sys, time

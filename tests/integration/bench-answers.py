@@ -70,6 +70,6 @@ def test_bad_input():
     for option, value in [("--runs", "0"), ("--runs", "x"), ("--runs", "-1"), ("--concurrency", "0"), ("--spares", "1e9"), ("--concurrency", "99999999999")]:
         bad_input("bench", option, value, says=option)
     bad_input("bench", "--prefix", "nobody", says="nobody")
-    bad_input("bench", "python", "more", says="too many")
+    bad_input("bench", "python", "more", says="unexpected word")
     os.environ["XDG_DATA_HOME"] = os.path.abspath("data")
     bad_input("bench", "--prefix", "a", "--cold", says="--cold")

@@ -83,7 +83,7 @@ def interrupts():
         terminal.type(b"\x03")
         terminal.until(b"ignored\r\nbegun")
         terminal.type(b"\x03")  # a second one gives it up
-        terminal.until(b"given up")
+        terminal.until(b"stopped waiting")
         terminal.until(b">>> ")
         terminal.type(b"'comes too early, or not'\n")
         terminal.until(b">>> ")

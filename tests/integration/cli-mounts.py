@@ -39,7 +39,7 @@ def test_without_a_name_it_is_the_newest_of_this_directory():
     try:
         os.chdir("elsewhere")
         for words in (["sync"], ["diff"]):
-            bad_input(*words, says=f"no kept changes are of this directory; the newest of others are '{here}'")
+            bad_input(*words, says=f"no kept changes belong to this directory; the newest of other directories are '{here}'")
         equal(cli("diff", here).code, 0)
         os.chdir(os.path.join(where, "host"))
         assert cli("diff").stdout.endswith(b"/host/a\n")
@@ -346,7 +346,7 @@ def test_conflicts_and_what_to_do_with_them():
     equal((finished.code, b"conflict " + os.fsencode(os.path.abspath("host/a")) in finished.stdout), (1, True), finished)
     finished = cli("sync")
     equal((finished.code, finished.stdout, names()), (1, b"", [name]))
-    assert b"not written" in finished.stderr and b"is kept: cloche diff" in finished.stderr, finished
+    assert b"not written" in finished.stderr and b"are kept: cloche diff" in finished.stderr, finished
     equal((tree()["a"], "f" in tree()), (b"the host's\n", False), "(rolled back)")
     finished = cli("sync", "--on-error", "continue", "--json")
     answer = json.loads(finished.stdout)
@@ -457,7 +457,7 @@ def test_bad_words():
     bad_input("changes", "drop", says="names, or --all")
     bad_input("changes", "drop", "--all", "x", says="names, or --all")
     bad_input("changes", "keep", says="list, drop")
-    bad_input("diff", "a", "b", says="one word too many")
+    bad_input("diff", "a", "b", says="unexpected word")
     change()
     bad_input("sync", "--on-error", "retry", says="rollback, continue or abort")
     bad_input("sync", "--conflict", "merge", says="refuse, keepBoth or overwrite")

@@ -55,8 +55,8 @@ def test_a_peer_that_is_no_daemon():
 
 def test_words_that_are_missing():
     bad_input("exec", says="sandbox")
-    bad_input("exec", "box", says="command behind '--'")
-    bad_input("start", "box", says="command behind '--'")
+    bad_input("exec", "box", says="command after '--'")
+    bad_input("start", "box", says="command after '--'")
     bad_input("logs", "box", says="process")
     bad_input("cp", "box:x", says="target")
     bad_input("git", "box", says="URL")
@@ -66,7 +66,7 @@ def test_words_that_are_missing():
 
 
 def test_words_that_do_not_fit():
-    bad_input("exec", "box", "ls", says="one word too many")
+    bad_input("exec", "box", "ls", says="unexpected word")
     bad_input("exec", "box", "-e", "novalue", "--", "ls", says="not set")
     bad_input("exec", "box", "--timeout", "soon", "--", "ls", says="timeout")
     bad_input("exec", "box", "--json", "-i", "--", "ls", says="--json")
@@ -75,13 +75,13 @@ def test_words_that_do_not_fit():
     bad_input("cp", "a", "b", says="SANDBOX:PATH")
     bad_input("cp", "a:b", "c:d", says="SANDBOX:PATH")
     bad_input("cp", "-", "-", says="SANDBOX:PATH")
-    bad_input("cp", "box:a", "-", "-", says="too many")
+    bad_input("cp", "box:a", "-", "-", says="unexpected word")
     bad_input("ports", "box", "--expose", "80", says="1024 to 65535")
     bad_input("ports", "box", "--name", "web", says="--expose")
-    bad_input("ports", "box", "--expose", "8080", "--unexpose", "8080", says="two requests")
-    bad_input("net", "box", "--none", "--allow", "a", says="excludes")
+    bad_input("ports", "box", "--expose", "8080", "--unexpose", "8080", says="two commands")
+    bad_input("net", "box", "--none", "--allow", "a", says="exclude")
     bad_input("net", "box", "--log", "--allow", "a", says="--log")
-    bad_input("sandbox", "set", "box", says="changed")
+    bad_input("sandbox", "set", "box", says="change")
     bad_input("sandbox", "create", "box", "--idle", "-1", says="1m30s")
     bad_input("sandbox", "create", "box", "--label", "x", says="NAME=VALUE")
     bad_input("sandbox", "create", "box", "--memory", "1", says="MiB")

@@ -85,7 +85,7 @@ def test_a_file_of_no_language():
     refused("run", "python", "absent.py", says=["absent.py", "No such file"])
     refused("run", "absent.py", says=["absent.py", "No such file"])
     refused("run", "python", says="FILE")
-    refused("call", write_file("a.py", "1"), "f", "more", says=["one word too many", """--args '["more"]'"""])
+    refused("call", write_file("a.py", "1"), "f", "more", says=["unexpected word", """--args '["more"]'"""])
     refused("call", write_file("add.py", "def add(a, b): return a + b"), "add", "1", "2", "x", '{"y": 3}', says="""--args '[1, 2, "x", {"y": 3}]'""")
     refused("call", write_file("a.py", "1"), "f", "it's", says="usage: cloche call")
 
@@ -193,9 +193,9 @@ def test_what_was_meant():
                          (["prefix", "rm", "a"], "prefix drop"), (["context", "rm", "a", "b"], "context delete"), (["ls"], "sandbox ls"), (["ssh", "box"], "shell"),
                          (["eval", "python"], "call"), (["status"], "daemon status")):
         refused(*words, says=f"did you mean 'cloche {meant}'?")
-    refused("exec", "box", "ls", says="a command stands behind --")
+    refused("exec", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")
-    refused("run", "python", "-c", F, "--verbose", says="words behind --")
+    refused("run", "python", "-c", F, "--verbose", says="words after --")
     refused("call", "pyhton", "-c", F, says="did you mean 'python'")
     refused("run", "javscript", "a.js", says="did you mean 'javascript'")
 

@@ -134,7 +134,7 @@ def own_network(*before):
         listens.read("up")
         equal(context.ask("connect", port=8000, data="?")["data"], "from the context")
         equal(listens.read(), "")
-        # It can be given a gate of its own; only boxes with a network of their own can.
+        # It can be given an egress program of its own; only boxes with a network of their own can.
         context.ask("serve")
         equal(sorted(port for port, _ in context.ports()), [1, 53])
         equal([port for port, _ in sandbox.ports()], [8000])

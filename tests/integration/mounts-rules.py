@@ -155,7 +155,7 @@ def test_denials_want_a_mount():
 def test_bad_rules_say_what_is_wrong_and_where():
     make({"a": "text"})
     for content, says in [
-        ("{", r"rules\.json.*line 1"), ("[]", "no object"), ({"path": "/"}, "no object"), ({"rule": []}, "unknown member 'rule'"),
+        ("{", r"rules\.json.*line 1"), ("[]", "not an object"), ({"path": "/"}, "not an object"), ({"rule": []}, "unknown member 'rule'"),
         ({"rules": {}}, "rules"), ({"rules": [{"pattern": 1}]}, r"rules\[0\]"), ({"rules": [{"allow": ["read"]}]}, r"rules\[0\].*pattern"),
         ({"rules": [{"pattern": "a", "allow": ["raed"]}]}, "raed"), ({"rules": [{"pattern": "a", "alow": ["read"]}]}, "alow"),
         ({"rules": [{"pattern": "a", "priority": "high"}]}, "priority"), ({"default": {"execute": True}}, "execute"),

@@ -136,7 +136,7 @@ def test_an_ordinary_user_keeps_their_own():
 
 def test_a_signal_ends_a_set_up_and_keeps_nothing():
     process = start("prefix", "create", "slow", "python", "-c", "while True: pass")
-    # The errand, the keeper, two inits and two interpreters at least.
+    # The privileged helper, the keeper, two inits and two interpreters at least.
     wait_for(lambda: len(descendants(process.pid)) >= 5, "the set-up to run")
     below = descendants(process.pid)
     process.terminate()
@@ -160,9 +160,9 @@ def test_missing_words():
     bad_input("prefix", "frobnicate", says="frobnicate")
     bad_input("prefix", "create", "a", "-c", "x = 1", says="language")
     bad_input("prefix", "create", "a", "python", says="code")
-    bad_input("prefix", "create", "a", "python", "b", "-c", "x = 1", says="too many")
+    bad_input("prefix", "create", "a", "python", "b", "-c", "x = 1", says="unexpected word")
     bad_input("prefix", "drop", says="name")
-    bad_input("prefix", "list", "a", says="too many")
+    bad_input("prefix", "list", "a", says="unexpected word")
 
 
 def test_unknown_language():

@@ -61,7 +61,7 @@ def test_code_that_does_not_compile_is_told_from_a_program_with_its_exit_code():
 
 def test_a_set_up_and_a_terminal():
     with Terminal("run", "-t", "--prefix", "any", "python", "-c", "1") as terminal:
-        terminal.until(b"without --prefix it can have one")
+        terminal.until(b"a script forked from a set-up has no terminal")
         equal(terminal.end(), 2)
 
 

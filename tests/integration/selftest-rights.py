@@ -107,7 +107,7 @@ def test_landlock_rules_that_are_not_in_force_show():
     equal({row["state"] for row in parts["landlock"].values()}, {"absent"})
     for row in parts["landlock"].values():
         assert row["tried"].endswith("is open"), row
-    assert b"the rules of cloche-gate are not in force" in cli("selftest", under=SILENT_LANDLOCK).stdout
+    assert b"the rules of cloche-egress are not in force" in cli("selftest", under=SILENT_LANDLOCK).stdout
 
 
 def test_a_kernel_without_landlock_is_no_fault():

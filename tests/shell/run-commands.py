@@ -162,7 +162,7 @@ def test_bad_requests_end_the_session():
 
 
 def test_it_says_why_it_does_not_start():
-    for init, why in [("exec 3</dev/null; ", "descriptor 3 is no SOCK_SEQPACKET socket")]:
+    for init, why in [("exec 3</dev/null; ", "descriptor 3 is not a SOCK_SEQPACKET socket")]:
         try:
             Shell(init=init)
             raise AssertionError("it started")

@@ -67,8 +67,8 @@ static void test_cells(void)
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                CHECK(unfinished(rows[i].language, rows[i].code, strlen(rows[i].code)) == rows[i].goes_on, "%s: %.30s",
-                      rows[i].language, rows[i].code);
+                CHECK(is_incomplete(rows[i].language, rows[i].code, strlen(rows[i].code)) == rows[i].goes_on,
+                      "%s: %.30s", rows[i].language, rows[i].code);
 }
 
 /* A file that Python wrote with indent=1 and ensure_ascii=False comes back byte for byte. */

@@ -1,4 +1,4 @@
-/* The tree of names and nodes, the ledger, and the list of changes: the parts that need no kernel. */
+/* The tree of names and nodes, the denial log, and the list of changes: the parts that need no kernel. */
 #include "helpers/fs/tree/change.h"
 #include "helpers/fs/tree/denial-log.h"
 #include "helpers/fs/tree/node.h"
@@ -163,7 +163,7 @@ static void test_changes(void)
         struct name *name;
 
         begin(&mount.tree);
-        CHECK(ledger_init(&mount.ledger, 10, 10) == 0, "a ledger");
+        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a denial log");
         d = lower(&mount.tree, mount.tree.root, "d", S_IFDIR);
         x = lower(&mount.tree, d, "x", S_IFREG);
         e = made(&mount.tree, mount.tree.root, "e", S_IFDIR);
@@ -179,14 +179,14 @@ static void test_changes(void)
               "parents before children");
         CHECK(has(&changes, 3, CHANGE_RENAMED, "e/x", "d/x") && has(&changes, 4, CHANGE_MODIFIED, "e/x", NULL),
               "a rename, then what is in it");
-        CHECK(mount.ledger.warning_count == 1, "a pipe is a warning");
+        CHECK(mount.denial_log.warning_count == 1, "a pipe is a warning");
         changes_done(&changes);
         tree_find(&mount.tree, mount.tree.root, "e")->made_virtual = true;
         CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.rows[2].is_virtual &&
                       changes.rows[3].is_virtual && !changes.rows[0].is_virtual,
               "what is in a virtual directory is virtual");
         changes_done(&changes);
-        ledger_done(&mount.ledger);
+        denial_log_done(&mount.denial_log);
         tree_done(&mount.tree);
 }
 
@@ -200,7 +200,7 @@ static void test_origins_and_pages(void)
         size_t end;
 
         begin(&mount.tree);
-        CHECK(ledger_init(&mount.ledger, 10, 10) == 0, "a ledger");
+        CHECK(denial_log_init(&mount.denial_log, 10, 10) == 0, "a denial log");
         a = lower(&mount.tree, mount.tree.root, "a", S_IFREG);
         b = lower(&mount.tree, mount.tree.root, "b", S_IFREG);
         a->st.st_size = 11;
@@ -224,7 +224,7 @@ static void test_origins_and_pages(void)
               "the last");
         json_decref(page);
         changes_done(&changes);
-        ledger_done(&mount.ledger);
+        denial_log_done(&mount.denial_log);
         tree_done(&mount.tree);
 }
 
@@ -237,36 +237,36 @@ static void tell(void *argument, const struct denial *denial)
         told++;
 }
 
-static void test_ledger(void)
+static void test_denial_log(void)
 {
-        struct ledger ledger;
+        struct denial_log denial_log;
         char path[32];
         json_t *list;
 
-        CHECK(ledger_init(&ledger, 100, 2) == 0, "a ledger");
-        ledger.tell = tell;
+        CHECK(denial_log_init(&denial_log, 100, 2) == 0, "a denial log");
+        denial_log.on_denial = tell;
         for (int i = 0; i < 1000; i++)
-                ledger_deny(&ledger, "a", RULES_MODIFY, "");
-        CHECK(ledger.denial_count == 1 && ledger.denials[0].count == 1000 && told == 10,
+                denial_log_deny(&denial_log, "a", RULES_MODIFY, "");
+        CHECK(denial_log.denial_count == 1 && denial_log.denials[0].count == 1000 && told == 10,
               "equal ones are counted, and told ever more rarely");
-        ledger_deny(&ledger, "a", RULES_DELETE, "");
-        CHECK(ledger.denial_count == 2, "another operation is another");
+        denial_log_deny(&denial_log, "a", RULES_DELETE, "");
+        CHECK(denial_log.denial_count == 2, "another operation is another");
         for (int i = 0; i < 1000; i++) {
                 snprintf(path, sizeof(path), "p%d", i);
-                ledger_deny(&ledger, path, RULES_READ, "");
+                denial_log_deny(&denial_log, path, RULES_READ, "");
         }
-        CHECK(ledger.denial_count == 100 && ledger.denials_dropped == 902 && told < 80,
+        CHECK(denial_log.denial_count == 100 && denial_log.denials_dropped == 902 && told < 80,
               "as many as there is room for, told %u times", told);
-        ledger_warn(&ledger, "\xff", "odd");
-        ledger_warn(&ledger, "\xff", "odd");
-        list = ledger_warnings_json(&ledger);
+        denial_log_warn(&denial_log, "\xff", "odd");
+        denial_log_warn(&denial_log, "\xff", "odd");
+        list = denial_log_warnings_json(&denial_log);
         CHECK(json_array_size(list) == 1 &&
                       strcmp(json_string_value(json_object_get(json_object_get(json_array_get(list, 0), "path"),
                                                                "b64")),
                              "/w==") == 0,
               "a path that is no text");
         json_decref(list);
-        ledger_done(&ledger);
+        denial_log_done(&denial_log);
 }
 
 int main(void)
@@ -277,6 +277,6 @@ int main(void)
         test_limits();
         test_changes();
         test_origins_and_pages();
-        test_ledger();
+        test_denial_log();
         return tap_done();
 }

@@ -86,8 +86,8 @@ static const struct {
         int (*try)(void);
         int refused_since[CLOCHE_LANDLOCKED_COUNT];
 } trials[] = {
-        {"listing " READABLE, list_readable, {[CLOCHE_LANDLOCKED_GATE] = 1}},
-        {"writing where it may", write_nameless, {[CLOCHE_LANDLOCKED_GATE] = 1}},
+        {"listing " READABLE, list_readable, {[CLOCHE_LANDLOCKED_EGRESS] = 1}},
+        {"writing where it may", write_nameless, {[CLOCHE_LANDLOCKED_EGRESS] = 1}},
         {"reading /proc/self/status", read_other, {1, 1, 1}},
         {"listing /", list_root, {1, 1, 1}},
         {"listening on TCP", listen_tcp, {4, 4, 4}},
@@ -117,7 +117,7 @@ static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloc
                 return landlock_enter(mount, 2, ret_abi, e);
         case CLOCHE_LANDLOCKED_SYNC:
                 return landlock_enter(sync, 2, ret_abi, e);
-        case CLOCHE_LANDLOCKED_GATE:
+        case CLOCHE_LANDLOCKED_EGRESS:
                 return landlock_leave_connections(ret_abi, e);
         case CLOCHE_LANDLOCKED_COUNT:
                 break;

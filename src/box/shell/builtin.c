@@ -1,5 +1,6 @@
 /* The builtin `cloche_session`: bash serves the session's socket, and runs commands in its own
- * process. It does not return. */
+ * process. It does not return.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -21,12 +22,12 @@
 /* Returns whether the engine is still there. */
 static int answer(struct shell_answer *a)
 {
-        _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? report_environment() : -EBADF;
+        _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? export_environment() : -EBADF;
 
-        report_state(a);
+        export_state(a);
         if (environment_fd >= 0)
                 a->flags |= SHELL_ENVIRONMENT;
-        return fd_send(own_fd(OWN_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
+        return fd_send(fds_get(FDS_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
 }
 
 static void fork_copy(struct request *request, struct shell_answer *a)
@@ -54,7 +55,7 @@ static void serve_all(void)
         struct request request;
         int goes_on = answer(&ready);
 
-        while (goes_on && request_receive(own_fd(OWN_SOCKET), &request))
+        while (goes_on && request_receive(fds_get(FDS_SOCKET), &request))
                 goes_on = serve_request(&request);
 }
 
@@ -79,25 +80,25 @@ static int take_descriptors(void)
         int null_fd;
 
         if (!is_session_socket(SOCKET_FD)) {
-                builtin_error("descriptor %d is no SOCK_SEQPACKET socket", SOCKET_FD);
+                builtin_error("descriptor %d is not a SOCK_SEQPACKET socket", SOCKET_FD);
                 return -1;
         }
         null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null_fd < 0)
                 return fail("/dev/null", -errno);
-        own_keep(OWN_NULL, null_fd);
-        own_keep(OWN_SOCKET, SOCKET_FD);
+        fds_keep(FDS_NULL, null_fd);
+        fds_keep(FDS_SOCKET, SOCKET_FD);
         close(PROGRAM_FD);
         return 0;
 }
 
 static int start(void)
 {
-        int r = own_start();
+        int r = fds_start();
 
         if (r < 0)
                 return fail("start", r);
-        if (report_start() < 0 || take_descriptors() < 0)
+        if (export_start() < 0 || take_descriptors() < 0)
                 return -1;
         if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return fail("PR_SET_CHILD_SUBREAPER", -errno);
@@ -117,9 +118,9 @@ static int serve(WORD_LIST *words)
         if (!loadable_fits() || start() < 0)
                 return EXECUTION_FAILURE;
         is_serving = 1;
-        live_become_top_level();
-        loadable_look_plain();
-        live_begin();
+        hooks_become_top_level();
+        loadable_hide_traces();
+        hooks_start();
         command_close();
         serve_all();
         exit_shell(last_command_exit_value & 0xff);

@@ -1,3 +1,5 @@
+/* Run the command of a request in this shell, or in a fork that ends with it.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -42,12 +44,12 @@ void command_close(void)
         settle(stderr);
         zreset();
         for (int i = 0; i < 3; i++)
-                dup2(own_fd(OWN_NULL), i);
+                dup2(fds_get(FDS_NULL), i);
 }
 
 /* -- jobs ------------------------------------------------------------------------------------------------------ */
 
-static void forget_if_waited_for(int job)
+static void drop_if_waited_for(int job)
 {
         if (IS_FOREGROUND(job))
                 delete_job(job, 0);
@@ -98,7 +100,7 @@ static int evaluate(void *data)
 
 static void get_ready(void)
 {
-        live_get_ready();
+        hooks_before_command();
         each_job(hush_if_dead);
 }
 
@@ -133,11 +135,11 @@ void shell_command_run(struct request *request, struct shell_answer *answer)
         if (!why && is_exit(jump))
                 exit_shell(last_command_exit_value & 0xff);
         status = why ? status_of_abandoned(why) : status_after(jump, status);
-        live_clean_up();
+        hooks_after_command();
         /* Forget the jobs of an abandoned command, so that bash does not report to the next command
          * that the engine killed them. */
         if (why)
-                each_job(forget_if_waited_for);
+                each_job(drop_if_waited_for);
         overlay_undo();
         command_close();
         shell_request_done(request);
@@ -171,6 +173,6 @@ void command_export(struct request *request, struct shell_answer *answer)
         int status = 0, jump = loadable_guard(export, request, NULL, &status);
 
         answer->exit_code = status_after(jump, status);
-        live_clean_up();
+        hooks_after_command();
         shell_request_done(request);
 }

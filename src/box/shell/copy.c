@@ -1,7 +1,8 @@
 /* A command beside the shell: the shell forks a supervisor, and the supervisor forks the copy,
  * which runs the command and whose pid is reported. The supervisor sees the exit of the copy, even
  * if it is killed or executes a program. Both reap: leftovers of the command stay beneath the copy
- * while that lives, then beneath the supervisor, which exits when none is left. */
+ * while that lives, then beneath the supervisor, which exits when none is left.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -47,7 +48,7 @@ static _Noreturn void run_copy(struct request *request)
 
 /* -- the supervisor -------------------------------------------------------------------------------------------- */
 
-static void tell_status(int status_fd, int wait_status, const struct rusage *usage)
+static void send_status(int status_fd, int wait_status, const struct rusage *usage)
 {
         const struct shell_status status = {
                 .wait_status = wait_status,
@@ -77,11 +78,11 @@ static _Noreturn void supervise(pid_t copy, int status_fd)
         close_all_but(status_fd);
         while ((pid = wait4(-1, &wait_status, 0, &usage)) > 0 || errno == EINTR)
                 if (pid == copy)
-                        tell_status(status_fd, wait_status, &usage);
+                        send_status(status_fd, wait_status, &usage);
         _exit(0);
 }
 
-static _Noreturn void run_supervisor(struct request *request, int told_fd)
+static _Noreturn void run_supervisor(struct request *request, int pid_fd)
 {
         int32_t pid;
 
@@ -89,11 +90,11 @@ static _Noreturn void run_supervisor(struct request *request, int told_fd)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         pid = fork();
         if (pid == 0) {
-                close(told_fd);
+                close(pid_fd);
                 run_copy(request);
         }
         pid = pid < 0 ? -errno : pid;
-        fd_write_full(told_fd, &pid, sizeof(pid));
+        fd_write_full(pid_fd, &pid, sizeof(pid));
         if (pid < 0)
                 _exit(1);
         supervise(pid, request->fds[4]);

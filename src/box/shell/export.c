@@ -1,3 +1,5 @@
+/* The state of the shell after a command: directory, children, exported variables.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -17,14 +19,14 @@ extern char *the_current_working_directory;
 
 /* Variables that are useless elsewhere: every answer has the directory, and a value of SHELLOPTS
  * may keep a shell from starting. */
-static const char *const not_told[] = {"_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS"};
+static const char *const not_exported[] = {"_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS"};
 
 struct text {
         char *data;
         size_t size, room;
 };
 
-static struct text told, next;
+static struct text last_sent, next;
 
 /* -- children -------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +51,7 @@ static void list_children(struct shell_answer *answer)
                 fclose(file);
 }
 
-static void tell_directory(struct shell_answer *answer)
+static void report_directory(struct shell_answer *answer)
 {
         const char *directory = the_current_working_directory;
         char found[SHELL_CWD_MAX];
@@ -59,21 +61,21 @@ static void tell_directory(struct shell_answer *answer)
         snprintf(answer->cwd, sizeof(answer->cwd), "%s", directory ? directory : "");
 }
 
-void report_state(struct shell_answer *answer)
+void export_state(struct shell_answer *answer)
 {
-        tell_directory(answer);
+        report_directory(answer);
         if (has_children())
                 list_children(answer);
 }
 
 /* -- exported variables ---------------------------------------------------------------------------------------- */
 
-static int is_told(const char *variable)
+static int is_exported(const char *variable)
 {
         const size_t length = strcspn(variable, "=");
 
-        for (size_t i = 0; i < sizeof(not_told) / sizeof(not_told[0]); i++)
-                if (strlen(not_told[i]) == length && strncmp(variable, not_told[i], length) == 0)
+        for (size_t i = 0; i < sizeof(not_exported) / sizeof(not_exported[0]); i++)
+                if (strlen(not_exported[i]) == length && strncmp(variable, not_exported[i], length) == 0)
                         return 0;
         return 1;
 }
@@ -91,43 +93,43 @@ static void add(struct text *text, const char *string)
 }
 
 /* True if it differs from the last one sent. */
-static int look_at_environment(void)
+static int collect_environment(void)
 {
         next.size = 0;
         maybe_make_export_env();
         for (char **variable = export_env; variable && *variable; variable++)
-                if (is_told(*variable))
+                if (is_exported(*variable))
                         add(&next, *variable);
-        return next.size != told.size || (next.size && memcmp(next.data, told.data, next.size) != 0);
+        return next.size != last_sent.size || (next.size && memcmp(next.data, last_sent.data, next.size) != 0);
 }
 
-static void mark_as_told(void)
+static void mark_as_sent(void)
 {
-        const struct text was = told;
+        const struct text was = last_sent;
 
-        told = next;
+        last_sent = next;
         next = was;
 }
 
-int report_environment(void)
+int export_environment(void)
 {
         int fd;
 
-        if (!look_at_environment())
+        if (!collect_environment())
                 return -EBADF;
         fd = fd_from_bytes("environment", next.data, next.size);
         if (fd >= 0)
-                mark_as_told();
+                mark_as_sent();
         return fd;
 }
 
-int report_start(void)
+int export_start(void)
 {
         if (access(CHILDREN, R_OK) < 0) {
                 builtin_error("%s: %s", CHILDREN, strerror(errno));
                 return -1;
         }
-        look_at_environment();
-        mark_as_told();
+        collect_environment();
+        mark_as_sent();
         return 0;
 }

@@ -1,3 +1,5 @@
+/* The descriptors of the session, kept out of reach of the code's numbers and closed in each fork.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -5,41 +7,41 @@
 #include <pthread.h>
 
 static struct {
-        int fds[OWN_COUNT];
+        int fds[FDS_COUNT];
         pid_t shell_pid;
-} own = {.fds = {-EBADF, -EBADF, -EBADF, -EBADF}};
+} kept = {.fds = {-EBADF, -EBADF, -EBADF, -EBADF}};
 
-void own_keep(enum own_fd which, int fd)
+void fds_keep(enum fds_kept which, int fd)
 {
-        fd_close(&own.fds[which]);
-        own.fds[which] = fd < 0 ? -EBADF : loadable_move_up(fd);
+        fd_close(&kept.fds[which]);
+        kept.fds[which] = fd < 0 ? -EBADF : loadable_move_up(fd);
 }
 
-int own_fd(enum own_fd which)
+int fds_get(enum fds_kept which)
 {
-        return own.fds[which];
+        return kept.fds[which];
 }
 
-void own_drop(enum own_fd which)
+void fds_drop(enum fds_kept which)
 {
-        fd_close(&own.fds[which]);
+        fd_close(&kept.fds[which]);
 }
 
-int own_is_shell(void)
+int fds_is_shell(void)
 {
-        return getpid() == own.shell_pid;
+        return getpid() == kept.shell_pid;
 }
 
 /* A subshell that never executes a program would hold the session's socket open. */
 static void in_fork(void)
 {
-        for (int i = 0; i < OWN_COUNT; i++)
-                fd_close(&own.fds[i]);
-        interrupt_forget();
+        for (int i = 0; i < FDS_COUNT; i++)
+                fd_close(&kept.fds[i]);
+        interrupt_reset_in_fork();
 }
 
-int own_start(void)
+int fds_start(void)
 {
-        own.shell_pid = getpid();
+        kept.shell_pid = getpid();
         return -pthread_atfork(NULL, NULL, in_fork);
 }

@@ -1,5 +1,6 @@
 /* A shell that stays, and runs one piece of code after another: the steps of sessions and contexts
- * (runtimes/bash) around each piece. */
+ * (runtimes/bash) around each piece.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include <execute_cmd.h>
@@ -10,7 +11,7 @@ extern int expand_aliases, no_exit_on_failed_exec, startup_state;
 
 int change_flag(int flag, int on_or_off); /* '-' is on */
 
-void live_become_top_level(void)
+void hooks_become_top_level(void)
 {
         while (parse_and_execute_level)
                 parse_and_execute_cleanup(-1);
@@ -18,7 +19,7 @@ void live_become_top_level(void)
         executing_builtin = 0;
 }
 
-void live_begin(void)
+void hooks_start(void)
 {
         startup_state = 0; /* the startup state of `bash -c` executes the last program in the shell's place */
         expand_aliases = 1;
@@ -26,7 +27,7 @@ void live_begin(void)
         last_command_exit_value = 0;
 }
 
-void live_get_ready(void)
+void hooks_before_command(void)
 {
         if (read_but_dont_execute)
                 change_flag('n', '+');
@@ -38,7 +39,7 @@ void live_get_ready(void)
         this_command_name = NULL;
 }
 
-void live_clean_up(void)
+void hooks_after_command(void)
 {
         loop_level = breaking = continuing = executing_list = executing_builtin = 0;
         comsub_ignore_return = return_catch_flag = funcnest = evalnest = sourcenest = 0;

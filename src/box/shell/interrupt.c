@@ -3,7 +3,8 @@
  * SIGINT is blocked in the shell, and a thread takes it from a signalfd. Under a lock it checks
  * that a command runs, and then sends the main thread a signal that bash does not use.
  *
- * Processes that bash forks get its first signal mask, in which SIGINT is not blocked. */
+ * Processes that bash forks get its first signal mask, in which SIGINT is not blocked.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -28,14 +29,14 @@ void trap_handler(int number);
 
 static sh_builtin_func_t *shells_kill;
 
-enum asked { ASKED_NOTHING, ASKED_FROM_OUTSIDE, ASKED_FROM_WITHIN };
+enum signal_reason { SIGNAL_NONE, SIGNAL_FROM_OUTSIDE, SIGNAL_FROM_WITHIN };
 
 static struct {
         pthread_mutex_t lock;
         pthread_t main_thread;
         pid_t starter_pid;
-        int is_armed;     /* under the lock */
-        atomic_int asked; /* reason why the main thread is being signalled */
+        int is_armed;      /* under the lock */
+        atomic_int reason; /* reason why the main thread is being signalled */
         volatile sig_atomic_t is_running, abandoned;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -49,7 +50,7 @@ static void pass_on(const struct signalfd_siginfo *info)
 
         if (!state.is_armed)
                 return;
-        atomic_store(&state.asked, is_outside ? ASKED_FROM_OUTSIDE : ASKED_FROM_WITHIN);
+        atomic_store(&state.reason, is_outside ? SIGNAL_FROM_OUTSIDE : SIGNAL_FROM_WITHIN);
         pthread_kill(state.main_thread, SIGNAL);
 }
 
@@ -58,13 +59,13 @@ static void take_signals(void)
 {
         struct signalfd_siginfo info;
 
-        while (read(own_fd(OWN_SIGNALS), &info, sizeof(info)) == (ssize_t)sizeof(info))
+        while (read(fds_get(FDS_SIGNALS), &info, sizeof(info)) == (ssize_t)sizeof(info))
                 pass_on(&info);
 }
 
 static void *watch(void *unused)
 {
-        struct pollfd polled = {.fd = own_fd(OWN_SIGNALS), .events = POLLIN};
+        struct pollfd polled = {.fd = fds_get(FDS_SIGNALS), .events = POLLIN};
 
         while ((poll(&polled, 1, -1) > 0 && !(polled.revents & ~POLLIN)) || errno == EINTR) {
                 pthread_mutex_lock(&state.lock);
@@ -91,12 +92,12 @@ static void abandon(enum abandoned why)
 
 static void on_signal(int number)
 {
-        const int asked = atomic_exchange(&state.asked, ASKED_NOTHING);
+        const int reason = atomic_exchange(&state.reason, SIGNAL_NONE);
 
         (void)number;
-        if (!state.is_running || asked == ASKED_NOTHING)
+        if (!state.is_running || reason == SIGNAL_NONE)
                 return;
-        if (asked == ASKED_FROM_OUTSIDE || !signal_is_trapped(SIGINT))
+        if (reason == SIGNAL_FROM_OUTSIDE || !signal_is_trapped(SIGINT))
                 abandon(ABANDONED_BY_INTERRUPT);
         else if (!signal_is_ignored(SIGINT))
                 trap_handler(SIGINT);
@@ -106,7 +107,7 @@ static void on_signal(int number)
  * programs would inherit that. */
 static void on_pipe(int number)
 {
-        if (!own_is_shell()) {
+        if (!fds_is_shell()) {
                 signal(number, SIG_DFL);
                 raise(number);
         } else if (state.is_running) {
@@ -118,7 +119,7 @@ static void on_pipe(int number)
  * abandoned command. */
 static void on_stray_sigint(int number)
 {
-        if (!own_is_shell()) {
+        if (!fds_is_shell()) {
                 signal(number, SIG_DFL);
                 raise(number);
         } else if (state.is_running) {
@@ -185,7 +186,7 @@ enum abandoned interrupt_disarm(void)
         return why;
 }
 
-void interrupt_forget(void)
+void interrupt_reset_in_fork(void)
 {
         struct sigaction action;
 
@@ -199,7 +200,7 @@ static int kill_and_heed(WORD_LIST *words)
 {
         const int status = shells_kill(words);
 
-        if (own_is_shell()) {
+        if (fds_is_shell()) {
                 pthread_mutex_lock(&state.lock);
                 take_signals();
                 pthread_mutex_unlock(&state.lock);
@@ -246,7 +247,7 @@ int interrupt_start(void)
         fd = signalfd(-1, &sigint, SFD_CLOEXEC | SFD_NONBLOCK);
         if (fd < 0)
                 return -errno;
-        own_keep(OWN_SIGNALS, fd);
+        fds_keep(FDS_SIGNALS, fd);
         replace_kill();
         /* bash installs these handlers when it first needs them (a trap on EXIT, `read -t`), and
          * would replace ours. So they come first. */

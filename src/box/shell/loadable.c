@@ -1,3 +1,5 @@
+/* Parts that each loadable builtin of ours needs: the version check, guarded jumps, hidden traces.
+ * Runs in: bash of a session or an agent, with the guest's rights. */
 #include "loadable.h"
 
 #include <bashjmp.h>
@@ -52,7 +54,7 @@ long loadable_array_size(const ARRAY *array)
         return ((const struct array_of_5_2 *)array)->num_elements;
 }
 
-void loadable_look_plain(void)
+void loadable_hide_traces(void)
 {
         want_pending_command = 0;
         unbind_variable("BASH_EXECUTION_STRING");

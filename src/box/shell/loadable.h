@@ -20,7 +20,7 @@ int loadable_fits(void);
 /* Return the number of elements of an indexed array in this version of bash. */
 long loadable_array_size(const ARRAY *array);
 /* Hide the traces of `bash -c` from code: no BASH_EXECUTION_STRING, no c in $-. */
-void loadable_look_plain(void);
+void loadable_hide_traces(void);
 
 /* Run work(). If its code jumps to top_level, the jump ends here: returns its kind (bashjmp.h), or
  * 0 with the result of work(). about_to_undo, or NULL: called before the code's unwind frames run. */

@@ -1,6 +1,7 @@
 /* A command's own variables are ordinary global ones while it runs, so that it may assign, unset
  * and declare them freely; the session's are set aside meanwhile. With a separate scope, an unset
- * variable would reveal the session's one. */
+ * variable would reveal the session's one.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -155,7 +156,7 @@ static void put_aside_copied(const char *name)
 
 static void keep_directory(void)
 {
-        own_keep(OWN_DIRECTORY, open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        fds_keep(FDS_DIRECTORY, open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
         aside.directory = the_current_working_directory ? savestring(the_current_working_directory) : NULL;
         aside.has_directory = 1;
         put_aside_copied("PWD");
@@ -166,10 +167,10 @@ static void go_back(void)
 {
         if (!aside.has_directory)
                 return;
-        if ((own_fd(OWN_DIRECTORY) < 0 || fchdir(own_fd(OWN_DIRECTORY)) < 0) &&
+        if ((fds_get(FDS_DIRECTORY) < 0 || fchdir(fds_get(FDS_DIRECTORY)) < 0) &&
             (!aside.directory || chdir(aside.directory) < 0))
                 perror("cloche_session: the session's directory");
-        own_drop(OWN_DIRECTORY);
+        fds_drop(FDS_DIRECTORY);
         free(the_current_working_directory);
         the_current_working_directory = aside.directory;
         aside.directory = NULL;

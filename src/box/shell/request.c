@@ -1,3 +1,5 @@
+/* Receive one request of the engine and check it.
+ * Runs in: bash of a session, with the guest's rights, beside the guest's code. */
 #include "session.h"
 
 #include "base/fd.h"

@@ -32,16 +32,16 @@ void shell_request_done(struct request *request);
 
 /* -- fds.c: descriptors that are ours -------------------------------------------------------------------------- */
 
-enum own_fd { OWN_SOCKET, OWN_SIGNALS, OWN_NULL, OWN_DIRECTORY, OWN_COUNT };
+enum fds_kept { FDS_SOCKET, FDS_SIGNALS, FDS_NULL, FDS_DIRECTORY, FDS_COUNT };
 
 /* Take fd, move it away from the numbers that code uses, and close it in each fork of the shell. */
-void own_keep(enum own_fd which, int fd);
-int own_fd(enum own_fd which); /* -EBADF: none */
-void own_drop(enum own_fd which);
+void fds_keep(enum fds_kept which, int fd);
+int fds_get(enum fds_kept which); /* -EBADF: none */
+void fds_drop(enum fds_kept which);
 /* True if this process is the shell itself, not a fork of it. */
-int own_is_shell(void);
+int fds_is_shell(void);
 /* Returns 0 or -errno. */
-int own_start(void);
+int fds_start(void);
 
 /* -- interrupt.c: abandoning a command ------------------------------------------------------------------------- */
 
@@ -54,20 +54,20 @@ int interrupt_start(void);
 void interrupt_arm(void);
 enum abandoned interrupt_disarm(void);
 /* In a fork of the shell: SIGINT and SIGPIPE work as in any shell. */
-void interrupt_forget(void);
+void interrupt_reset_in_fork(void);
 
 /* -- hooks.c: a shell that runs one piece of code after another --------------------------------------------------- */
 
 /* An interrupt undoes everything down to the shell's top level. This makes our caller that level:
  * the shell never returns to the command above it. */
-void live_become_top_level(void);
+void hooks_become_top_level(void);
 /* Set the behaviour of a shell to which commands are typed: aliases last, and `exec` of a missing
  * program does not end the shell. */
-void live_begin(void);
+void hooks_start(void);
 /* Call it before each piece: with `set -n` or `set -t` no later piece would run. */
-void live_get_ready(void);
+void hooks_before_command(void);
 /* Call it after each: removes leftovers of a jump out of the code. */
-void live_clean_up(void);
+void hooks_after_command(void);
 
 /* -- overlay.c: directory and variables of one command --------------------------------------------------------- */
 
@@ -79,15 +79,15 @@ void overlay_undo(void);
 /* SHELL_EXPORT: for good. */
 int overlay_export(const struct request *request);
 
-/* -- report.c: the state of the shell -------------------------------------------------------------------------- */
+/* -- export.c: the state of the shell -------------------------------------------------------------------------- */
 
 /* Returns 0, or -1 after a message: there is no /proc. */
-int report_start(void);
+int export_start(void);
 /* Report its directory and its live children. */
-void report_state(struct shell_answer *answer);
+void export_state(struct shell_answer *answer);
 /* Return a memory file of the exported variables if they differ from the last time, owned by the
  * caller; else -EBADF. */
-int report_environment(void);
+int export_environment(void);
 
 /* -- command.c: running a command ------------------------------------------------------------------------------ */
 

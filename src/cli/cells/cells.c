@@ -1,3 +1,4 @@
+/* Run a cell and print its output, displays and error. Runs in: the CLI, as its user. */
 #include "cells.h"
 
 #include "cli/command/cli.h"
@@ -27,12 +28,12 @@ json_t *cells_params(const struct cells *cells, const char *code, size_t size)
         return params;
 }
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
         struct cells *cells = data;
 
-        if (strcmp(told->event, "display") == 0)
-                return displays_show(&cells->displays, told, &cells->follow->out);
+        if (strcmp(message->event, "display") == 0)
+                return displays_show(&cells->displays, message, &cells->follow->out);
         return 0;
 }
 
@@ -42,7 +43,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
                 .client = cells->client,
                 .sandbox = cells->sandbox,
                 .waits_for = "starting the interpreter",
-                .on_event = tell,
+                .on_event = on_event,
                 .data = cells,
                 .questions = cells->questions,
                 .context = cells->interrupts ? cells->context : NULL,
@@ -60,7 +61,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
         cells->is_lost = !follow.is_over;
         cells->ends_line = !follow.out.last || follow.out.last == '\n';
         if (exit_code == 0)
-                cells_say_error(answer);
+                cells_print_error(answer);
         if (exit_code == 0)
                 exit_code = cells_exit_code(answer);
         if (ret)
@@ -79,13 +80,14 @@ int cells_exit_code(const json_t *answer)
         return strcmp(sandbox_text(answer, "status"), "ok") != 0;
 }
 
-static void say_line(const json_t *line)
+static void print_line(const json_t *line)
 {
-        say_bytes(stderr, json_string_value(line) ? json_string_value(line) : "", json_string_length(line), SAY_TEXT);
+        print_bytes(stderr, json_string_value(line) ? json_string_value(line) : "", json_string_length(line),
+                    PRINT_TEXT);
         fputc('\n', stderr);
 }
 
-void cells_say_error(const json_t *answer)
+void cells_print_error(const json_t *answer)
 {
         const json_t *error = json_object_get(answer, "error"), *traceback = json_object_get(error, "traceback"), *line;
         size_t i;
@@ -93,10 +95,10 @@ void cells_say_error(const json_t *answer)
         if (!json_is_object(error))
                 return;
         json_array_foreach (traceback, i, line)
-                say_line(line);
+                print_line(line);
         if (json_array_size(traceback))
                 return;
-        say_name(stderr, sandbox_text(error, "name"));
+        print_name(stderr, sandbox_text(error, "name"));
         fputs(": ", stderr);
-        say_line(json_object_get(error, "message"));
+        print_line(json_object_get(error, "message"));
 }

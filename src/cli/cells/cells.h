@@ -32,6 +32,6 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret);
 /* The exit code for an answer. */
 int cells_exit_code(const json_t *answer);
 /* Print its error on standard error, with terminal controls escaped. */
-void cells_say_error(const json_t *answer);
+void cells_print_error(const json_t *answer);
 
 #endif

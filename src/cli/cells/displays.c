@@ -1,3 +1,5 @@
+/* Displays of a cell: text is printed, other forms are saved as files.
+ * Runs in: the CLI, as its user. */
 #include "displays.h"
 
 #include "base/fd.h"
@@ -52,8 +54,8 @@ static int open_file(struct displays *d, const char *extension, char path[4200])
         return fd;
 }
 
-static int save(struct displays *d, const struct daemon_told *told, const json_t *value, const struct form *form,
-                FILE *said)
+static int save(struct displays *d, const struct daemon_message *message, const json_t *value, const struct form *form,
+                FILE *text_out)
 {
         struct cloche_err e = {0};
         _cleanup_fd_ int fd = -EBADF;
@@ -62,7 +64,7 @@ static int save(struct displays *d, const struct daemon_told *told, const json_t
         size_t size;
         int r;
 
-        if (daemon_bytes(told, value, form->mime, &data, &size, &e) < 0)
+        if (daemon_bytes(message, value, form->mime, &data, &size, &e) < 0)
                 return sandbox_fail(&e);
         r = find_directory(d);
         if (r)
@@ -71,7 +73,7 @@ static int save(struct displays *d, const struct daemon_told *told, const json_t
         r = fd < 0 ? -errno : fd_write_full(fd, data, size);
         if (r < 0)
                 return cli_bad("cannot write '%s': %s", path, strerror(-r)), 1;
-        fprintf(said, "%s: %s\n", form->mime, path);
+        fprintf(text_out, "%s: %s\n", form->mime, path);
         return 0;
 }
 
@@ -96,66 +98,66 @@ static int is_named(const struct displays *d, const char *mime)
         return strcmp(mime, "text/plain") != 0 && !strstr(mime, "json") && d->saves == DISPLAYS_NAMED;
 }
 
-static void say_named(const struct displays *d, const json_t *data, FILE *said)
+static void print_named(const struct displays *d, const json_t *data, FILE *text_out)
 {
         const char *mime, *before = "[";
         json_t *value;
 
         json_object_foreach ((json_t *)data, mime, value)
                 if (is_named(d, mime)) {
-                        fputs(before, said);
-                        say_name(said, mime);
+                        fputs(before, text_out);
+                        print_name(text_out, mime);
                         before = ", ";
                 }
         if (*before == ',')
-                fputs("]\n", said);
+                fputs("]\n", text_out);
 }
 
-static void say_stored(const struct displays *d, const json_t *stored, FILE *said)
+static void print_stored(const struct displays *d, const json_t *stored, FILE *text_out)
 {
         if (!json_is_object(stored))
                 return;
-        say_name(said, sandbox_text(stored, "mime"));
-        fprintf(said, ": %lld bytes in %s:", (long long)json_integer_value(json_object_get(stored, "bytes")),
+        print_name(text_out, sandbox_text(stored, "mime"));
+        fprintf(text_out, ": %lld bytes in %s:", (long long)json_integer_value(json_object_get(stored, "bytes")),
                 d->sandbox);
-        say_path(said, json_object_get(stored, "path"));
-        fputc('\n', said);
+        print_path(text_out, json_object_get(stored, "path"));
+        fputc('\n', text_out);
 }
 
-static int say_display(struct displays *d, const struct daemon_told *told, FILE *said)
+static int print_display(struct displays *d, const struct daemon_message *message, FILE *text_out)
 {
-        const json_t *data = json_object_get(told->body, "data"), *text = json_object_get(data, "text/plain");
+        const json_t *data = json_object_get(message->body, "data"), *text = json_object_get(data, "text/plain");
         const char *mime;
         json_t *value;
         int code = 0;
 
         if (json_is_string(text)) {
-                say_bytes(said, json_string_value(text), json_string_length(text), SAY_TEXT);
-                fputc('\n', said);
+                print_bytes(text_out, json_string_value(text), json_string_length(text), PRINT_TEXT);
+                fputc('\n', text_out);
         }
-        say_named(d, data, said);
+        print_named(d, data, text_out);
         json_object_foreach ((json_t *)data, mime, value) {
                 const struct form *form = find_form(mime);
 
                 if (code == 0 && is_saved(d, form))
-                        code = save(d, told, value, form, said);
+                        code = save(d, message, value, form, text_out);
         }
-        say_stored(d, json_object_get(json_object_get(told->body, "metadata"), "stored"), said);
+        print_stored(d, json_object_get(json_object_get(message->body, "metadata"), "stored"), text_out);
         return code;
 }
 
-int displays_show(struct displays *d, const struct daemon_told *told, struct outlet *out)
+int displays_show(struct displays *d, const struct daemon_message *message, struct output_queue *out)
 {
         char *text = NULL;
         size_t size = 0;
-        FILE *said = open_memstream(&text, &size);
+        FILE *text_out = open_memstream(&text, &size);
         int code;
 
         /* Begin a new line after any output. */
-        if (said && out->last && out->last != '\n')
-                fputc('\n', said);
-        code = said ? say_display(d, told, said) : 1;
-        if (!said || fclose(said) != 0 || outlet_put(out, STDOUT_FILENO, text, size) < 0)
+        if (text_out && out->last && out->last != '\n')
+                fputc('\n', text_out);
+        code = text_out ? print_display(d, message, text_out) : 1;
+        if (!text_out || fclose(text_out) != 0 || output_queue_put(out, STDOUT_FILENO, text, size) < 0)
                 code = code ? code : (cli_bad("no memory for a display"), 1);
         free(text);
         return code;

@@ -20,6 +20,6 @@ struct displays {
 };
 
 /* Show a display after earlier output. 0, or the exit code after a line was printed. */
-int displays_show(struct displays *d, const struct daemon_told *told, struct outlet *out);
+int displays_show(struct displays *d, const struct daemon_message *message, struct output_queue *out);
 
 #endif

@@ -1,3 +1,4 @@
+/* A cell is incomplete while brackets, quotes or blocks are open. Runs in: the CLI, as its user. */
 #include "incomplete.h"
 
 #include <ctype.h>
@@ -169,7 +170,7 @@ static void scan(struct scan *s)
         }
 }
 
-int unfinished(const char *language, const char *code, size_t size)
+int is_incomplete(const char *language, const char *code, size_t size)
 {
         struct scan s = {.at = code, .end = code + size, .begins = 1};
         size_t line = size;

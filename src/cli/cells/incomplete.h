@@ -5,6 +5,6 @@
 #include <stddef.h>
 
 /* An empty last line ends any cell. */
-int unfinished(const char *language, const char *code, size_t size);
+int is_incomplete(const char *language, const char *code, size_t size);
 
 #endif

@@ -1,3 +1,4 @@
+/* Events of a cell become outputs of a notebook. Runs in: the CLI, as its user. */
 #include "notebook-outputs.h"
 
 #include "base/err.h"
@@ -13,7 +14,7 @@
 #define CELL_BYTES_MAX (256u << 20)
 #define STREAM_BYTES_MAX (64u << 20)
 
-void notebook_outputs_begin(struct notebook_outputs *o)
+void notebook_outputs_init(struct notebook_outputs *o)
 {
         *o = (struct notebook_outputs){.by_id = json_object(), .printed = BUF_INIT(STREAM_BYTES_MAX)};
 }
@@ -55,7 +56,7 @@ static void end_stream(struct notebook_outputs *o)
 
 /* Drop displays shown in no cell any more: they cannot be updated, and a guest could exhaust our
  * memory with them. */
-static void forget_gone(struct notebook_outputs *o)
+static void drop_old(struct notebook_outputs *o)
 {
         const char *id;
         json_t *shown;
@@ -74,13 +75,13 @@ static void clear(struct notebook_outputs *o)
 {
         buf_consume(&o->printed, o->printed.size);
         json_array_clear(o->outputs);
-        forget_gone(o);
+        drop_old(o);
         o->clears = 0;
         o->bytes = 0;
 }
 
 /* Called before each output: perform a pending clear. */
-static int begin(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
+static int start_output(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
 {
         if (o->clears)
                 clear(o);
@@ -91,15 +92,15 @@ static int begin(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
         return 0;
 }
 
-static int take_output(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+static int take_output(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        const char *stream = strcmp(sandbox_text(told->body, "stream"), "stderr") == 0 ? "stderr" : "stdout";
+        const char *stream = strcmp(sandbox_text(message->body, "stream"), "stderr") == 0 ? "stderr" : "stdout";
         const void *data;
         size_t size;
-        int r = daemon_bytes(told, json_object_get(told->body, "data"), "output", &data, &size, e);
+        int r = daemon_bytes(message, json_object_get(message->body, "data"), "output", &data, &size, e);
 
         if (r == 0)
-                r = begin(o, size, e);
+                r = start_output(o, size, e);
         if (r < 0)
                 return r;
         if (strcmp(o->stream, stream) != 0)
@@ -196,9 +197,9 @@ static json_t *forms(const json_t *data)
 
 static json_t *metadata(const json_t *display)
 {
-        const json_t *said = json_object_get(display, "metadata");
+        const json_t *metadata = json_object_get(display, "metadata");
 
-        return json_is_object(said) ? plain(said) : json_object();
+        return json_is_object(metadata) ? plain(metadata) : json_object();
 }
 
 static void update(struct notebook_outputs *o, const json_t *display, const char *id)
@@ -250,15 +251,15 @@ static size_t weight(const json_t *value)
         return sum;
 }
 
-static int take_display(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+static int take_display(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        const char *id = sandbox_text(told->body, "displayId");
-        int is_update = json_is_true(json_object_get(told->body, "isUpdate"));
+        const char *id = sandbox_text(message->body, "displayId");
+        int is_update = json_is_true(json_object_get(message->body, "isUpdate"));
         json_t *display;
-        int r = is_update ? 0 : begin(o, told->attachments_size + weight(told->body), e);
+        int r = is_update ? 0 : start_output(o, message->attachments_size + weight(message->body), e);
 
         if (r == 0)
-                r = daemon_text_form(told, &display, e);
+                r = daemon_text_form(message, &display, e);
         if (r < 0)
                 return r;
         if (is_update) {
@@ -273,18 +274,18 @@ static int take_display(struct notebook_outputs *o, const struct daemon_told *to
 
 /* -- a cell --------------------------------------------------------------------------------------------------- */
 
-int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
+int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_message *message, struct cloche_err *e)
 {
-        if (strcmp(told->event, "begin") == 0) {
-                o->count = json_integer_value(json_object_get(told->body, "executionCount"));
+        if (strcmp(message->event, "begin") == 0) {
+                o->count = json_integer_value(json_object_get(message->body, "executionCount"));
                 json_object_set_new(o->cell, "execution_count", json_integer(o->count));
         }
-        if (strcmp(told->event, "output") == 0)
-                return take_output(o, told, e);
-        if (strcmp(told->event, "display") == 0)
-                return take_display(o, told, e);
-        if (strcmp(told->event, "clear") == 0) {
-                o->clears = json_is_true(json_object_get(told->body, "wait"));
+        if (strcmp(message->event, "output") == 0)
+                return take_output(o, message, e);
+        if (strcmp(message->event, "display") == 0)
+                return take_display(o, message, e);
+        if (strcmp(message->event, "clear") == 0) {
+                o->clears = json_is_true(json_object_get(message->body, "wait"));
                 if (!o->clears)
                         clear(o);
         }

@@ -15,13 +15,13 @@ struct notebook_outputs {
         struct buf printed;
 };
 
-void notebook_outputs_begin(struct notebook_outputs *o);
+void notebook_outputs_init(struct notebook_outputs *o);
 void notebook_outputs_done(struct notebook_outputs *o);
 
 /* Start a cell; its old outputs are removed. */
 void notebook_outputs_cell(struct notebook_outputs *o, json_t *cell);
 /* Handle an event of context.run. -CLOCHE_E_TOO_LARGE: more than a notebook may hold. */
-CLOCHE_MUST_CHECK int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_told *told,
+CLOCHE_MUST_CHECK int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_message *message,
                                             struct cloche_err *e);
 /* End the cell; answer: in text form, with the count and the error; NULL: none. */
 void notebook_outputs_end(struct notebook_outputs *o, const json_t *answer);

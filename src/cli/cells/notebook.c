@@ -1,3 +1,4 @@
+/* Read, check and write notebook files. Runs in: the CLI, as its user. */
 #include "notebook.h"
 
 #include "base/buf.h"
@@ -61,8 +62,8 @@ static int check(const struct notebook *n)
         if (!json_is_integer(format))
                 return cli_bad("%s: nbformat: expected the number 4", n->path);
         if (json_integer_value(format) != 4)
-                return cli_bad("%s: nbformat: it is of version %lld; expected 4 (jupyter nbconvert --to notebook makes "
-                               "it that)",
+                return cli_bad("%s: nbformat: version %lld, expected 4 (jupyter nbconvert --to notebook "
+                               "converts it)",
                                n->path, (long long)json_integer_value(format));
         if (!json_is_array(n->cells))
                 return cli_bad("%s: cells: expected an array", n->path);
@@ -87,7 +88,8 @@ static int load(struct notebook *n)
         }
         fclose(file);
         return n->root ? 0
-                       : cli_bad("%s: line %d, column %d: no JSON: %s", n->path, where.line, where.column, where.text);
+                       : cli_bad("%s: line %d, column %d: invalid JSON: %s", n->path, where.line, where.column,
+                                 where.text);
 }
 
 int notebook_read(struct notebook *n, const char *path)
@@ -110,7 +112,7 @@ void notebook_done(struct notebook *n)
 int notebook_language(const struct notebook *n, const char **ret)
 {
         static const struct {
-                const char *said, *is;
+                const char *written, *is;
         } rows[] = {
                 {"python", "python"},
                 {"python3", "python"},
@@ -127,24 +129,24 @@ int notebook_language(const struct notebook *n, const char **ret)
         };
         const json_t *metadata = json_object_get(n->root, "metadata"),
                      *kernel = json_object_get(metadata, "kernelspec");
-        const json_t *said = json_object_get(kernel, "language");
+        const json_t *written = json_object_get(kernel, "language");
 
-        if (!json_is_string(said))
-                said = json_object_get(json_object_get(metadata, "language_info"), "name");
-        if (!json_is_string(said))
-                said = json_object_get(kernel, "name");
-        if (!json_is_string(said))
-                return cli_bad("%s: metadata: neither kernelspec nor language_info says its language (--language "
+        if (!json_is_string(written))
+                written = json_object_get(json_object_get(metadata, "language_info"), "name");
+        if (!json_is_string(written))
+                written = json_object_get(kernel, "name");
+        if (!json_is_string(written))
+                return cli_bad("%s: metadata: neither kernelspec nor language_info names the language (use --language "
                                "LANGUAGE does)",
                                n->path);
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (strcasecmp(rows[i].said, json_string_value(said)) == 0) {
+                if (strcasecmp(rows[i].written, json_string_value(written)) == 0) {
                         *ret = rows[i].is;
                         return 0;
                 }
         return cli_bad("%s: metadata: its language '%.60s' is none of python, javascript, typescript, bash, ruby, php "
-                       "(--language LANGUAGE says another)",
-                       n->path, json_string_value(said));
+                       "(--language LANGUAGE overrides it)",
+                       n->path, json_string_value(written));
 }
 
 int notebook_is_code(const json_t *cell)

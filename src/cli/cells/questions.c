@@ -1,3 +1,5 @@
+/* Input requests of a cell, answered with lines of standard input.
+ * Runs in: the CLI, as its user. */
 #include "questions.h"
 
 #include "base/err.h"
@@ -11,14 +13,14 @@
 #define OPEN_MAX 1000
 #define PIECE_BYTES 65536
 
-void questions_begin(struct questions *q, const char *sandbox)
+void questions_init(struct questions *q, const char *sandbox)
 {
         *q = (struct questions){.sandbox = sandbox, .typed = BUF_INIT(LINE_BYTES_MAX + PIECE_BYTES)};
 }
 
 void questions_done(struct questions *q)
 {
-        questions_forget(q);
+        questions_drop(q);
         json_decref(q->open);
         buf_done(&q->typed);
 }
@@ -28,7 +30,7 @@ int questions_are_open(const struct questions *q)
         return json_array_size(q->open) > 0;
 }
 
-void questions_forget(struct questions *q)
+void questions_drop(struct questions *q)
 {
         terminal_restore(&q->terminal);
         json_array_clear(q->open);
@@ -37,23 +39,23 @@ void questions_forget(struct questions *q)
 /* -- prompts -------------------------------------------------------------------------------------------------- */
 
 /* Show the oldest request's prompt. */
-static int show_prompt(struct questions *q, struct outlet *out, struct cloche_err *e)
+static int show_prompt(struct questions *q, struct output_queue *out, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0), *prompt = json_object_get(about, "prompt");
-        int r = about ? outlet_put(out, STDOUT_FILENO, json_string_value(prompt), json_string_length(prompt)) : 0;
+        int r = about ? output_queue_put(out, STDOUT_FILENO, json_string_value(prompt), json_string_length(prompt)) : 0;
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "hold a prompt");
         if (json_is_true(json_object_get(about, "password")) && isatty(STDIN_FILENO) && terminal_hide(&q->terminal))
-                return err_set(e, CLOCHE_E_RESOURCE, "what would be typed could be seen");
+                return err_set(e, CLOCHE_E_RESOURCE, "cannot hide the typed password");
         return 0;
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
 /* Answer the oldest request; line NULL: end of file. */
-static int answer(struct questions *q, const char *line, size_t size, struct outlet *out, struct daemon_client *client,
-                  struct cloche_err *e)
+static int answer(struct questions *q, const char *line, size_t size, struct output_queue *out,
+                  struct daemon_client *client, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0);
         json_t *value = line ? json_stringn(line, size) : NULL;
@@ -67,14 +69,14 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
         if (line && isatty(STDIN_FILENO))
                 out->last = '\n'; /* the terminal has echoed it */
         if (line && !value)
-                cli_bad("the line is no text in UTF-8: the code is told that there is no input");
-        r = daemon_ask(client, "context.input", params, NULL, 0, &id, e);
+                cli_bad("the line is not UTF-8: the input request fails");
+        r = daemon_request(client, "context.input", params, NULL, 0, &id, e);
         json_array_remove(q->open, 0);
         return r == 0 ? show_prompt(q, out, e) : r;
 }
 
 /* Answer as many requests as there are lines. */
-static int answer_all(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+static int answer_all(struct questions *q, struct output_queue *out, struct daemon_client *client, struct cloche_err *e)
 {
         int r = 0;
 
@@ -93,7 +95,7 @@ static int answer_all(struct questions *q, struct outlet *out, struct daemon_cli
         return r;
 }
 
-int questions_take(struct questions *q, const json_t *about, struct outlet *out, struct daemon_client *client,
+int questions_take(struct questions *q, const json_t *about, struct output_queue *out, struct daemon_client *client,
                    struct cloche_err *e)
 {
         int r = 0;
@@ -101,15 +103,15 @@ int questions_take(struct questions *q, const json_t *about, struct outlet *out,
         if (!q->open)
                 q->open = json_array();
         if (json_array_size(q->open) == OPEN_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the code asks more than %d questions at once", OPEN_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %d input requests at once", OPEN_MAX);
         if (json_array_append(q->open, (json_t *)about) < 0)
-                return err_set(e, CLOCHE_E_RESOURCE, "no memory for a question");
+                return err_set(e, CLOCHE_E_RESOURCE, "no memory for an input request");
         if (json_array_size(q->open) == 1)
                 r = show_prompt(q, out, e);
         return r == 0 ? answer_all(q, out, client, e) : r;
 }
 
-int questions_read(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
+int questions_read(struct questions *q, struct output_queue *out, struct daemon_client *client, struct cloche_err *e)
 {
         char *room = buf_reserve(&q->typed, PIECE_BYTES);
         ssize_t n = room ? read(STDIN_FILENO, room, PIECE_BYTES) : -1;

@@ -14,17 +14,17 @@ struct questions {
         struct terminal terminal; /* while a password is typed */
 };
 
-void questions_begin(struct questions *q, const char *sandbox);
+void questions_init(struct questions *q, const char *sandbox);
 void questions_done(struct questions *q);
 
 int questions_are_open(const struct questions *q);
 /* Handle a request: print its prompt on standard output after earlier output. */
-CLOCHE_MUST_CHECK int questions_take(struct questions *q, const json_t *about, struct outlet *out,
+CLOCHE_MUST_CHECK int questions_take(struct questions *q, const json_t *about, struct output_queue *out,
                                      struct daemon_client *client, struct cloche_err *e);
 /* Call when standard input is readable. */
-CLOCHE_MUST_CHECK int questions_read(struct questions *q, struct outlet *out, struct daemon_client *client,
+CLOCHE_MUST_CHECK int questions_read(struct questions *q, struct output_queue *out, struct daemon_client *client,
                                      struct cloche_err *e);
 /* The cell has ended: drop its requests. */
-void questions_forget(struct questions *q);
+void questions_drop(struct questions *q);
 
 #endif

@@ -1,3 +1,4 @@
+/* Create or find the sandbox and context in which cells run. Runs in: the CLI, as its user. */
 #include "target.h"
 
 #include "cli/command/cli.h"
@@ -18,9 +19,10 @@ static void let_signals_by(const sigset_t *before)
 }
 
 /* A cancelled creation may have succeeded; the answer's name allows its deletion. */
-static int ask(struct place *place, const char *method, json_t *params, const char *what, char **ret, json_t **made)
+static int request(struct cells_target *target, const char *method, json_t *params, const char *what, char **ret,
+                   json_t **made)
 {
-        struct follow follow = {.client = place->client, .waits_for = "starting the interpreter"};
+        struct follow follow = {.client = target->client, .waits_for = "starting the interpreter"};
         int code = follow_request(&follow, method, params, made);
 
         if (*made)
@@ -28,63 +30,65 @@ static int ask(struct place *place, const char *method, json_t *params, const ch
         return code || *ret ? code : (cli_bad("out of memory"), 1);
 }
 
-static int make_sandbox(struct place *place)
+static int make_sandbox(struct cells_target *target)
 {
         json_t *made = NULL;
-        int code = ask(place, "sandbox.create", json_object(), "sandbox", &place->sandbox, &made);
+        int code = request(target, "sandbox.create", json_object(), "sandbox", &target->sandbox, &made);
 
-        place->owns_sandbox = place->sandbox != NULL;
+        target->owns_sandbox = target->sandbox != NULL;
         json_decref(made);
         return code;
 }
 
-static int make_context(struct place *place, const char *context, const char *language)
+static int make_context(struct cells_target *target, const char *context, const char *language)
 {
         json_t *made = NULL;
-        int code =
-                ask(place, "context.create",
-                    json_pack("{s:s, s:s*, s:s*}", "sandbox", place->sandbox, "context", context, "language", language),
-                    "context", &place->context, &made);
+        int code = request(target, "context.create",
+                           json_pack("{s:s, s:s*, s:s*}", "sandbox", target->sandbox, "context", context, "language",
+                                     language),
+                           "context", &target->context, &made);
 
-        place->owns_context = place->context && !context;
-        place->language = strdup(sandbox_text(made, "language"));
+        target->owns_context = target->context && !context;
+        target->language = strdup(sandbox_text(made, "language"));
         json_decref(made);
         if (code)
                 return code;
-        if (!place->language)
+        if (!target->language)
                 return cli_bad("out of memory"), 1;
-        if (language && strcmp(language, place->language) != 0)
-                return cli_bad("the context '%s' is of language %s, not %s", place->context, place->language, language);
+        if (language && strcmp(language, target->language) != 0)
+                return cli_bad("the context '%s' is of language %s, not %s", target->context, target->language,
+                               language);
         return 0;
 }
 
-int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context,
-               const char *language)
+int cells_target_open(struct cells_target *target, struct daemon_client *client, const char *sandbox,
+                      const char *context, const char *language)
 {
         int code = 0;
 
-        *place = (struct place){.client = client, .sandbox = sandbox ? strdup(sandbox) : NULL};
-        signals_block(&place->signals);
+        *target = (struct cells_target){.client = client, .sandbox = sandbox ? strdup(sandbox) : NULL};
+        signals_block(&target->signals);
         if (!sandbox)
-                code = make_sandbox(place);
-        else if (!place->sandbox)
+                code = make_sandbox(target);
+        else if (!target->sandbox)
                 code = (cli_bad("out of memory"), 1);
-        return code ? code : make_context(place, context, language);
+        return code ? code : make_context(target, context, language);
 }
 
-int place_close(struct place *place)
+int cells_target_close(struct cells_target *target)
 {
         int code = 0;
 
-        if (place->owns_sandbox)
-                code = sandbox_ask(place->client, "sandbox.delete", json_pack("{s:s}", "sandbox", place->sandbox),
-                                   NULL);
-        else if (place->owns_context)
-                code = sandbox_ask(place->client, "context.delete",
-                                   json_pack("{s:s, s:s}", "sandbox", place->sandbox, "context", place->context), NULL);
-        let_signals_by(&place->signals);
-        free(place->sandbox);
-        free(place->context);
-        free(place->language);
+        if (target->owns_sandbox)
+                code = sandbox_request(target->client, "sandbox.delete", json_pack("{s:s}", "sandbox", target->sandbox),
+                                       NULL);
+        else if (target->owns_context)
+                code = sandbox_request(target->client, "context.delete",
+                                       json_pack("{s:s, s:s}", "sandbox", target->sandbox, "context", target->context),
+                                       NULL);
+        let_signals_by(&target->signals);
+        free(target->sandbox);
+        free(target->context);
+        free(target->language);
         return code;
 }

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-struct place {
+struct cells_target {
         struct daemon_client *client;       /* borrowed */
         char *sandbox, *context, *language; /* owned; language: the context's */
         int owns_sandbox, owns_context;
@@ -15,10 +15,10 @@ struct place {
 };
 
 /* sandbox, context, language: borrowed, NULL: not given. 0, or the exit code after a line was
- * printed. Call place_close() in either case. */
-int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context,
-               const char *language);
+ * printed. Call cells_target_close() in either case. */
+int cells_target_open(struct cells_target *target, struct daemon_client *client, const char *sandbox,
+                      const char *context, const char *language);
 /* Delete the created ones. 0, or the exit code. */
-int place_close(struct place *place);
+int cells_target_close(struct cells_target *target);
 
 #endif

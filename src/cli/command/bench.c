@@ -1,5 +1,6 @@
 /* cloche bench: measure the cost of a run here, cold, forked and prepared. Prints a table, with
- * ratios to a floor of the same run. */
+ * ratios to a floor of the same run.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/memory.h"
 #include "cli/run/helper.h"
 #include "cli/run/session.h"
@@ -54,7 +55,7 @@ struct bench {
         struct cloche_run_options run;
         cloche_engine *forking, *prepared; /* without spares, with spares */
         cloche_prefix *prefixes[2];
-        struct errand meter;
+        struct privileged_helper meter;
         unsigned templates; /* alive in an engine */
         int has_meter;
         struct spare_memory memory;
@@ -333,7 +334,7 @@ static int measure_memory(struct bench *bench)
 {
         drive(bench->prepared, 20 * PAUSE_MS);
         bench->has_meter = 0;
-        if (errand_do(&bench->meter, &bench->memory, sizeof(bench->memory)) != 0)
+        if (privileged_helper_run(&bench->meter, &bench->memory, sizeof(bench->memory)) != 0)
                 bench->memory = (struct spare_memory){0};
         return 0;
 }
@@ -456,7 +457,7 @@ static int set_up(struct bench *bench)
 /* Create the meter first: it holds nothing of an engine and keeps its privilege. */
 static int work(struct bench *bench)
 {
-        int code = errand_prepare(&bench->meter, memory_of_spares, &bench->templates);
+        int code = privileged_helper_prepare(&bench->meter, memory_of_spares, &bench->templates);
 
         bench->has_meter = code == 0;
         if (code == 0)
@@ -474,7 +475,7 @@ static int work(struct bench *bench)
         cloche_engine_free(bench->prepared);
         cloche_engine_free(bench->forking);
         if (bench->has_meter)
-                errand_cancel(&bench->meter);
+                privileged_helper_cancel(&bench->meter);
         return code;
 }
 
@@ -500,7 +501,7 @@ static int run(struct cli_request *request)
                         bench.sample = &sample_programs[i];
         if (!bench.sample && !request->code) {
                 store_done(&bench.stored);
-                return cli_bad("there is no sample program in '%s': give one with --code", bench.run.language);
+                return cli_bad("there is no sample program in '%s': give one with -c", bench.run.language);
         }
         bench.sample = bench.sample ? bench.sample : &(const struct sample){0};
         bench.run.code = request->code ? request->code : bench.sample->code;
@@ -514,7 +515,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_bench, options_prefix, options_json, options_box, NULL};
 
-const struct cli_command command_bench = {
+const struct cli_handler command_bench = {
         .tables = tables,
         .run = run,
         .positional_max = 1,

@@ -1,4 +1,5 @@
-/* cloche call: call one function and print its result on standard output. */
+/* cloche call: call one function and print its result on standard output.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/output/outcome.h"
 #include "cli/output/plain-value.h"
@@ -49,7 +50,7 @@ static int print_value(const char *tagged)
                 r = plain_value(&text, value);
         json_decref(value);
         if (r < 0)
-                return cli_bad("cannot print the value as plain JSON: %s (--json prints it as it came)",
+                return cli_bad("cannot print the value as plain JSON: %s (--json prints it unchanged)",
                                e.code ? e.msg : strerror(-r)),
                        1;
         fwrite(text.data, 1, text.size, stdout);
@@ -127,7 +128,7 @@ static const struct cli_option *const tables[] = {
         options_files, options_mounts, options_run_network, options_limits, options_box,  NULL,
 };
 
-const struct cli_command command_call = {
+const struct cli_handler command_call = {
         .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",

@@ -1,4 +1,5 @@
-/* cloche changes: list and drop unwritten changes of mounted directories. */
+/* cloche changes: list and drop unwritten changes of mounted directories.
+ * Runs in: the CLI, as its user. */
 #include "cli/run/changes.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"
@@ -19,14 +20,14 @@ static void print_row(const json_t *of)
 {
         const json_t *mounts = json_object_get(of, "mounts"), *mount;
         json_int_t count = json_integer_value(json_object_get(of, "count"));
-        char age[SAY_AGE_BYTES];
+        char age[OUTPUT_AGE_BYTES];
         size_t i;
 
         printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count,
-               count == 1 ? " " : "s", say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+               count == 1 ? " " : "s", output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
         json_array_foreach (mounts, i, mount) {
                 fputs(i ? ", " : "  ", stdout);
-                say_path(stdout, json_object_get(mount, "source"));
+                print_path(stdout, json_object_get(mount, "source"));
         }
         putchar('\n');
 }
@@ -47,9 +48,9 @@ static int list(struct cli_request *request)
                 changes_close(&kept);
                 code = bad ? 1 : code;
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         if (code == 0 || count)
-                say_rows(rows, request->json, print_row);
+                print_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }
@@ -73,12 +74,12 @@ static int drop(struct cli_request *request)
 static const struct cli_option *const list_tables[] = {options_json, NULL};
 static const struct cli_option *const drop_tables[] = {options_all, NULL};
 
-const struct cli_command command_changes_list = {
+const struct cli_handler command_changes_list = {
         .tables = list_tables,
         .run = list,
 };
 
-const struct cli_command command_changes_drop = {
+const struct cli_handler command_changes_drop = {
         .tables = drop_tables,
         .run = drop,
         .positional_max = CLI_WORDS_MAX,

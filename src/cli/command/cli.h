@@ -18,7 +18,7 @@ struct cli_option {
 };
 
 /* The implementation of a subcommand; spec/operations.def has its name and help. */
-struct cli_command {
+struct cli_handler {
         const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
         const char *expected;               /* the required words, for messages: "a language" */
@@ -29,18 +29,18 @@ struct cli_command {
         int words_are_rest; /* so do words after the last positional one */
 };
 
-struct cli_operation {
+struct cli_command {
         const char *name; /* as typed: one word or two */
         const char *usage, *summary, *doc;
-        const struct cli_command *command;
+        const struct cli_handler *handler;
 };
 
-#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) extern const struct cli_command command_##symbol;
+#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) extern const struct cli_handler command_##symbol;
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 
-/* The number of words that form the operation's name; 0: no match. */
-int cli_matches(const struct cli_operation *operation, int count, char **words);
+/* The number of words that form the command's name; 0: no match. */
+int cli_matches(const struct cli_command *command, int count, char **words);
 
 /* Print one line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
 int cli_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));

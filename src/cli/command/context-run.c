@@ -1,4 +1,4 @@
-/* cloche context run: run a cell in a context. */
+/* cloche context run: run a cell in a context. Runs in: the CLI, as its user. */
 #include "cli/cells/cells.h"
 #include "cli/options/options.h"
 
@@ -8,16 +8,16 @@
 /* Checks that need no daemon. */
 static int check(const struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (said->context && said->language)
-                return cli_bad("--language is for the default contexts: one that --context names has its own");
-        if (request->json && said->input)
-                return cli_bad("--json is for code without -i");
-        if (request->json && said->displays)
-                return cli_bad("--save-displays: with --json they are in the answer");
-        if (said->input && request->is_code_stdin)
-                return cli_bad("-i: standard input is the code already");
+        if (options->context && options->language)
+                return cli_bad("--language and --context exclude each other: a named context has a language");
+        if (request->json && options->input)
+                return cli_bad("--json and -i exclude each other");
+        if (request->json && options->displays)
+                return cli_bad("--save-displays and --json exclude each other: the JSON answer contains the displays");
+        if (options->input && request->is_code_stdin)
+                return cli_bad("-i: the code is read from standard input; use -c or -f for the code");
         return 0;
 }
 
@@ -59,8 +59,8 @@ static int run(struct cli_request *request)
                 code = sandbox_open(request, &client);
         if (code)
                 return code;
-        sandbox_tell_lost(&client, request, request->positional[0]);
-        questions_begin(&questions, request->positional[0]);
+        sandbox_print_lost(&client, request, request->positional[0]);
+        questions_init(&questions, request->positional[0]);
         code = request->json ? run_json(&cells, cells_params(&cells, request->code, request->code_size))
                              : cells_run(&cells, request->code, request->code_size, NULL);
         questions_done(&questions);
@@ -73,7 +73,7 @@ static const struct cli_option *const tables[] = {
         options_displays, options_json,    options_daemon,   NULL,
 };
 
-const struct cli_command command_context_run = {
+const struct cli_handler command_context_run = {
         .tables = tables,
         .run = run,
         .expected = "a sandbox",

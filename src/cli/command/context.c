@@ -1,5 +1,6 @@
 /* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback,
- * forget. */
+ * forget.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 
@@ -23,14 +24,14 @@ static void print_more(const char *before, const json_t *text)
         if (!json_is_string(text))
                 return;
         printf("%s%s ", before[0] ? "  " : " ", before);
-        say_name(stdout, json_string_value(text));
+        print_name(stdout, json_string_value(text));
 }
 
 static void print_context(const json_t *context)
 {
         const char *name = sandbox_text(context, "context");
 
-        say_name(stdout, name);
+        print_name(stdout, name);
         printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s",
                (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "", sandbox_text(context, "language"),
                sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
@@ -51,11 +52,11 @@ static void print_checkpoint(const json_t *checkpoint)
 
 static void print_variable(const json_t *variable)
 {
-        say_name(stdout, sandbox_text(variable, "name"));
+        print_name(stdout, sandbox_text(variable, "name"));
         printf("  ");
-        say_name(stdout, sandbox_text(variable, "type"));
+        print_name(stdout, sandbox_text(variable, "type"));
         printf("  ");
-        say_name(stdout, sandbox_text(variable, "summary"));
+        print_name(stdout, sandbox_text(variable, "summary"));
         putchar('\n');
 }
 
@@ -76,7 +77,7 @@ static void print_nothing(const json_t *answer)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static int ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+static int request_for(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -85,17 +86,18 @@ static int ask(const struct cli_request *request, const char *method, json_t *pa
                 json_decref(params);
                 return code;
         }
-        sandbox_tell_lost(&client, request, request->positional[0]);
-        code = sandbox_ask(&client, method, params, ret);
+        sandbox_print_lost(&client, request, request->positional[0]);
+        code = sandbox_request(&client, method, params, ret);
         daemon_close(&client);
         return code;
 }
 
 /* Send one request and print the whole answer. params is stolen. */
-static int ask_one(struct cli_request *request, const char *method, json_t *params, void (*print)(const json_t *answer))
+static int request_for_each(struct cli_request *request, const char *method, json_t *params,
+                            void (*print)(const json_t *answer))
 {
         json_t *answer = NULL;
-        int code = ask(request, method, params, &answer);
+        int code = request_for(request, method, params, &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
@@ -106,14 +108,14 @@ static int ask_one(struct cli_request *request, const char *method, json_t *para
 }
 
 /* The same for an answer that holds rows under a name. */
-static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
-                    void (*print)(const json_t *row))
+static int request_rows(struct cli_request *request, const char *method, json_t *params, const char *name,
+                        void (*print)(const json_t *row))
 {
         json_t *answer = NULL;
-        int code = ask(request, method, params, &answer);
+        int code = request_for(request, method, params, &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, name), request->json, print);
+                print_rows(json_object_get(answer, name), request->json, print);
         json_decref(answer);
         return code;
 }
@@ -125,12 +127,13 @@ static int check_name(const struct cli_request *request)
 
         if (!name || request->sandbox.language || !options_is_language(name))
                 return 0;
-        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s "
-                       "(with --language the name may be %s too)",
+        return cli_bad("'%s' would be the name of the context, but is a language: use cloche context create %s "
+                       "--language %s "
+                       "(with --language, the name %s is accepted)",
                        name, box, name, name);
 }
 
-static int ask_create(struct cli_request *request)
+static int request_create(struct cli_request *request)
 {
         json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context",
                                    request->positional[1], "language", request->sandbox.language, "cwd",
@@ -141,39 +144,39 @@ static int ask_create(struct cli_request *request)
                 json_object_set_new(params, "forkable", json_true());
         if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
                 json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
-        return ask_one(request, "context.create", params, print_context_name);
+        return request_for_each(request, "context.create", params, print_context_name);
 }
 
 static int create(struct cli_request *request)
 {
         int code = check_name(request);
 
-        return code ? code : ask_create(request);
+        return code ? code : request_create(request);
 }
 
 static int list(struct cli_request *request)
 {
-        return ask_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
+        return request_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
 }
 
 static int get(struct cli_request *request)
 {
-        return ask_one(request, "context.get", context_params(request), print_context);
+        return request_for_each(request, "context.get", context_params(request), print_context);
 }
 
 static int restart(struct cli_request *request)
 {
-        return ask_one(request, "context.restart", context_params(request), print_nothing);
+        return request_for_each(request, "context.restart", context_params(request), print_nothing);
 }
 
 static int interrupt(struct cli_request *request)
 {
-        return ask_one(request, "context.interrupt", context_params(request), print_nothing);
+        return request_for_each(request, "context.interrupt", context_params(request), print_nothing);
 }
 
 static int describe(struct cli_request *request)
 {
-        return ask_rows(request, "context.describe", context_params(request), "variables", print_variable);
+        return request_rows(request, "context.describe", context_params(request), "variables", print_variable);
 }
 
 static int fork_context(struct cli_request *request)
@@ -184,7 +187,7 @@ static int fork_context(struct cli_request *request)
                 json_object_set_new(params, "count", json_integer((json_int_t)request->sandbox.count));
         if (params && request->sandbox.forkable)
                 json_object_set_new(params, "forkable", json_true());
-        return ask_rows(request, "context.fork", params, "contexts", print_context_name);
+        return request_rows(request, "context.fork", params, "contexts", print_context_name);
 }
 
 static json_t *checkpoint_params(const struct cli_request *request)
@@ -199,17 +202,17 @@ static int checkpoint(struct cli_request *request)
 
         if (params && request->sandbox.no_files)
                 json_object_set_new(params, "files", json_false());
-        return ask_one(request, "context.checkpoint", params, print_checkpoint_name);
+        return request_for_each(request, "context.checkpoint", params, print_checkpoint_name);
 }
 
 static int checkpoints(struct cli_request *request)
 {
-        return ask_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
+        return request_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
 }
 
 static int rollback(struct cli_request *request)
 {
-        return ask_one(request, "context.rollback", checkpoint_params(request), print_nothing);
+        return request_for_each(request, "context.rollback", checkpoint_params(request), print_nothing);
 }
 
 /* Try all names from that word on; params builds the request for each. */
@@ -221,9 +224,9 @@ static int each(struct cli_request *request, const char *method, int first,
 
         if (code)
                 return code;
-        sandbox_tell_lost(&client, request, request->positional[0]);
+        sandbox_print_lost(&client, request, request->positional[0]);
         for (int i = first; i < request->positional_count; i++) {
-                int bad = sandbox_ask(&client, method, params(request, request->positional[i]), NULL);
+                int bad = sandbox_request(&client, method, params(request, request->positional[i]), NULL);
 
                 code = bad ? bad : code;
         }
@@ -264,84 +267,84 @@ static const struct cli_option *const checkpoint_tables[] = {options_checkpoint,
 static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
 
-const struct cli_command command_context_create = {
+const struct cli_handler command_context_create = {
         .tables = create_tables,
         .run = create,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 2,
 };
-const struct cli_command command_context_list = {
+const struct cli_handler command_context_list = {
         .tables = show_tables,
         .run = list,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
-const struct cli_command command_context_get = {
+const struct cli_handler command_context_get = {
         .tables = show_tables,
         .run = get,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_delete = {
+const struct cli_handler command_context_delete = {
         .tables = each_tables,
         .run = drop,
         .expected = "a sandbox and contexts",
         .positional_min = 2,
         .positional_max = CLI_WORDS_MAX,
 };
-const struct cli_command command_context_restart = {
+const struct cli_handler command_context_restart = {
         .tables = show_tables,
         .run = restart,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_interrupt = {
+const struct cli_handler command_context_interrupt = {
         .tables = show_tables,
         .run = interrupt,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_describe = {
+const struct cli_handler command_context_describe = {
         .tables = show_tables,
         .run = describe,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_fork = {
+const struct cli_handler command_context_fork = {
         .tables = fork_tables,
         .run = fork_context,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_checkpoint = {
+const struct cli_handler command_context_checkpoint = {
         .tables = checkpoint_tables,
         .run = checkpoint,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
-const struct cli_command command_context_checkpoints = {
+const struct cli_handler command_context_checkpoints = {
         .tables = show_tables,
         .run = checkpoints,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
-const struct cli_command command_context_rollback = {
+const struct cli_handler command_context_rollback = {
         .tables = show_tables,
         .run = rollback,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
-const struct cli_command command_context_forget = {
+const struct cli_handler command_context_forget = {
         .tables = each_tables,
         .run = forget,
         .expected = "a sandbox, a context and checkpoints",

@@ -1,4 +1,4 @@
-/* cloche cp SOURCE TARGET, one of them SANDBOX:PATH. */
+/* cloche cp SOURCE TARGET, one of them SANDBOX:PATH. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "cli/options/options.h"
 #include "cli/output/progress.h"
@@ -57,23 +57,23 @@ void copy_wait(int fd)
 
 /* -- shared by both directions -------------------------------------------------------------------------------- */
 
-int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
-             struct daemon_told *ret, struct cloche_err *e)
+int copy_request(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
+                 struct daemon_message *ret, struct cloche_err *e)
 {
         json_t *params = json_pack("{s:s, s:s}", "sandbox", copy->sandbox, "path", path);
-        struct daemon_told told;
+        struct daemon_message message;
         int r;
 
         if (params && more)
                 json_object_update(params, more);
         json_decref(more);
-        r = daemon_call(&copy->client, method, params, data, size, &told, e);
+        r = daemon_call(&copy->client, method, params, data, size, &message, e);
         if (r < 0)
                 return r;
         if (ret)
-                *ret = told;
+                *ret = message;
         else
-                daemon_told_done(&told);
+                daemon_message_done(&message);
         return 0;
 }
 
@@ -101,20 +101,20 @@ const char *copy_last(const char *path, char ret[COPY_PATH_BYTES])
 
 int copy_stat(struct copy *copy, const char *inside, json_t **ret, struct cloche_err *e)
 {
-        struct daemon_told told;
-        int r = copy_ask(copy, "file.stat", inside, NULL, NULL, 0, &told, e);
+        struct daemon_message message;
+        int r = copy_request(copy, "file.stat", inside, NULL, NULL, 0, &message, e);
 
         *ret = NULL;
         if (r == -CLOCHE_E_FILE_NOT_FOUND)
                 return 0;
         if (r < 0)
                 return r;
-        *ret = json_incref(told.body);
-        daemon_told_done(&told);
+        *ret = json_incref(message.body);
+        daemon_message_done(&message);
         return 0;
 }
 
-void copy_passed_over(struct copy *copy, const struct cloche_err *e)
+void copy_skip(struct copy *copy, const struct cloche_err *e)
 {
         int code = sandbox_fail(e);
 
@@ -146,7 +146,7 @@ static int cp(struct cli_request *request)
         int code;
 
         if (!from == !to)
-                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b where "
+                return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b if "
                                "it has a colon)",
                                source, target);
         code = catch_signals();
@@ -154,8 +154,8 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
-        sandbox_tell_lost(&copy.client, request, copy.sandbox);
-        progress_begin("copying");
+        sandbox_print_lost(&copy.client, request, copy.sandbox);
+        progress_start("copying");
         code = from ? cli_copy_out(&copy, from, target) : cli_copy_in(&copy, source, to);
         progress_end();
         daemon_close(&copy.client);
@@ -166,7 +166,7 @@ static int cp(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_standard, options_daemon, NULL};
 
-const struct cli_command command_cp = {
+const struct cli_handler command_cp = {
         .tables = tables,
         .run = cp,
         .expected = "a source and a target",

@@ -1,4 +1,4 @@
-/* cloche daemon: manage the daemon used when none is named. */
+/* cloche daemon: manage the daemon used when none is named. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/sandbox/daemon-locate.h"
 #include "cli/sandbox/sandbox-options.h"
@@ -26,7 +26,7 @@ static int print_none(int json)
         print_nothing(json);
         if (access(DAEMON_SYSTEM_SOCKET, F_OK) == 0) {
                 cli_bad("no daemon runs for this user alone; the system's, at " DAEMON_SYSTEM_SOCKET
-                        ", is ended by: systemctl stop cloched.socket cloched");
+                        ", is stopped by: systemctl stop cloched.socket cloched");
                 return 1;
         }
         cli_bad("no daemon runs for this user (commands that need one start it; so does cloche daemon start)");
@@ -55,7 +55,7 @@ static int start(struct cli_request *request)
 
 /* -- status --------------------------------------------------------------------------------------------------- */
 
-static void print_rows(const char *path, const json_t *missing, const json_t *stats)
+static void print_status_rows(const char *path, const json_t *missing, const json_t *stats)
 {
         printf("%-20s %s\n%-20s ", "socket", path, "missing guards");
         sandbox_print_missing(stdout, missing);
@@ -66,12 +66,12 @@ static void print_rows(const char *path, const json_t *missing, const json_t *st
 static int print_status(const struct cli_request *request, const char *path, struct daemon_client *client)
 {
         json_t *stats = NULL, *whole;
-        int code = sandbox_ask(client, "stats", json_object(), &stats);
+        int code = sandbox_request(client, "stats", json_object(), &stats);
 
         if (code)
                 return 1;
         if (!request->json) {
-                print_rows(path, client->missing, stats);
+                print_status_rows(path, client->missing, stats);
                 json_decref(stats);
                 return 0;
         }
@@ -142,14 +142,14 @@ static int end_listener(int fd, struct cloche_err *e)
 }
 
 /* 1: *ret_fd is a connection to the daemon; 0: none. */
-static int find_to_stop(const char *said, int *ret_fd, struct cloche_err *e)
+static int find_to_stop(const char *socket, int *ret_fd, struct cloche_err *e)
 {
         char path[DAEMON_SOCKET_BYTES];
         int r;
 
-        if (!daemon_is_named(said))
+        if (!daemon_is_named(socket))
                 return daemon_find_own(path, ret_fd, e);
-        r = daemon_locate(said, LOCATE_ONLY, path, e);
+        r = daemon_locate(socket, LOCATE_ONLY, path, e);
         if (r == 1)
                 *ret_fd = daemon_connect(path, e);
         return r == 1 && *ret_fd < 0 ? -(int)e->code : r;
@@ -174,6 +174,6 @@ static const struct cli_option *const stop_tables[] = {options_socket, NULL};
 static const struct cli_option *const no_tables[] = {NULL};
 static const struct cli_option *const status_tables[] = {options_json, options_socket, NULL};
 
-const struct cli_command command_daemon_start = {.tables = no_tables, .run = start};
-const struct cli_command command_daemon_status = {.tables = status_tables, .run = status};
-const struct cli_command command_daemon_stop = {.tables = stop_tables, .run = stop};
+const struct cli_handler command_daemon_start = {.tables = no_tables, .run = start};
+const struct cli_handler command_daemon_status = {.tables = status_tables, .run = status};
+const struct cli_handler command_daemon_stop = {.tables = stop_tables, .run = stop};

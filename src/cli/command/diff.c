@@ -1,7 +1,8 @@
 /* cloche diff: show unwritten changes of mounted directories.
  *
  * The data was written by a guest: it is read without privilege, and every byte is escaped for the
- * terminal. */
+ * terminal.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"
 #include "cli/run/host-files.h"
@@ -24,7 +25,7 @@
 struct view {
         struct outcome_mounts mounts;
         const cloche_changeset *set;
-        struct errand *host;
+        struct privileged_helper *host;
         int code;
 };
 
@@ -50,18 +51,18 @@ static char letter_of(const json_t *change)
         return '?';
 }
 
-static void print_path(FILE *out, const char *source, const char *below)
+static void print_full_path(FILE *out, const char *source, const char *below)
 {
-        say_name(out, source);
+        print_name(out, source);
         fputc('/', out);
-        say_name(out, below);
+        print_name(out, below);
 }
 
 static void print_json_path(FILE *out, const char *source, const json_t *below)
 {
-        char *bytes = say_path_bytes(below);
+        char *bytes = output_path_bytes(below);
 
-        print_path(out, source, bytes);
+        print_full_path(out, source, bytes);
         free(bytes);
 }
 
@@ -86,7 +87,7 @@ static void print_line(const char *source, const json_t *change)
                 putchar('/');
         if (target && letter_of(change) != 'D') {
                 fputs(" -> ", stdout);
-                say_path(stdout, target);
+                print_path(stdout, target);
         }
         if (json_is_false(json_object_get(change, "content")))
                 printf(" (mode %04o, times)", (unsigned)json_integer_value(json_object_get(change, "mode")) & 07777);
@@ -104,8 +105,8 @@ static char *host_path(const struct changeset_row *row, const char *path)
         json_t *change;
 
         json_array_foreach (row->changes, k, change) {
-                char *to = say_path_bytes(json_object_get(change, "path")),
-                     *from = say_path_bytes(json_object_get(change, "from"));
+                char *to = output_path_bytes(json_object_get(change, "path")),
+                     *from = output_path_bytes(json_object_get(change, "from"));
                 size_t size = to ? strlen(to) : 0;
 
                 if (from && size > best_size && strncmp(path, to, size) == 0 &&
@@ -143,7 +144,7 @@ static char *label(char before, const char *source, const char *path, int is_the
                 return NULL;
         if (is_there) {
                 fprintf(out, "%c", before);
-                print_path(out, source, path);
+                print_full_path(out, source, path);
         } else {
                 fputs("/dev/null", out);
         }
@@ -183,7 +184,7 @@ static void copy_escaped(int fd)
         ssize_t size;
 
         while (in && (size = getline(&line, &room, in)) > 0)
-                say_bytes(stdout, line, (size_t)size, SAY_TEXT);
+                print_bytes(stdout, line, (size_t)size, PRINT_TEXT);
         free(line);
         if (in)
                 fclose(in);
@@ -239,7 +240,7 @@ static void print_unreadable(int error)
 static int show_contents(const struct view *view, size_t mount, const json_t *change)
 {
         const struct changeset_row *row = &view->set->rows[mount];
-        char *path = say_path_bytes(json_object_get(change, "path"));
+        char *path = output_path_bytes(json_object_get(change, "path"));
         _cleanup_fd_ int new_fd = changeset_open_contents(row, change);
         _cleanup_fd_ int old_fd = -EBADF;
         int bad = 0;
@@ -301,7 +302,7 @@ static int check_mounts(const struct changes_kept *kept, const cloche_changeset 
         return is_same ? 0 : cli_bad("the changes '%s' are damaged: cloche changes drop %s", kept->name, kept->name);
 }
 
-static int show(const struct cli_request *request, const struct changes_kept *kept, struct errand *host)
+static int show(const struct cli_request *request, const struct changes_kept *kept, struct privileged_helper *host)
 {
         cloche_changeset *set = NULL;
         struct cloche_err e = {0};
@@ -326,7 +327,7 @@ static int run(struct cli_request *request)
 {
         struct changes_kept kept;
         struct host_files files;
-        struct errand host = {0};
+        struct privileged_helper host = {0};
         int code;
 
         if (request->json && request->unified)
@@ -337,14 +338,14 @@ static int run(struct cli_request *request)
                 code = host_files_prepare(&host, &files);
         if (code == 0)
                 code = show(request, &kept, &host);
-        errand_cancel(&host);
+        privileged_helper_cancel(&host);
         changes_close(&kept);
         return fflush(stdout) == 0 || code ? code : 1;
 }
 
 static const struct cli_option *const tables[] = {options_diff, options_json, NULL};
 
-const struct cli_command command_diff = {
+const struct cli_handler command_diff = {
         .tables = tables,
         .run = run,
         .positional_max = 1,

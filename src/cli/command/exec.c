@@ -1,5 +1,6 @@
 /* cloche exec, start, shell: run commands in a sandbox, with our streams, in the background, or on
- * a terminal. */
+ * a terminal.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 #include "cli/sandbox/follow.h"
@@ -44,7 +45,7 @@ static json_t *process_params(const struct cli_request *request, json_t *command
 /* 0, or a line was printed. */
 static int need_command(const struct cli_request *request, const char *usage)
 {
-        return request->run.argc ? 0 : cli_bad("expected a command behind '--' (usage: cloche %s)", usage);
+        return request->run.argc ? 0 : cli_bad("expected a command after '--' (usage: cloche %s)", usage);
 }
 
 /* The command's own exit code; for exec and for processes. */
@@ -56,7 +57,7 @@ static int exit_code(const json_t *ended)
 }
 
 /* As of calls and runs. */
-static void say_late(const struct cli_request *request, const json_t *ended)
+static void print_late(const struct cli_request *request, const json_t *ended)
 {
         uint64_t timeout_ms = request->run.limits.wall_ms;
 
@@ -68,14 +69,14 @@ static void say_late(const struct cli_request *request, const json_t *ended)
 /* -- without standard input ----------------------------------------------------------------------------------- */
 
 /* Say what the daemon has to add to a command that failed: for want of a connection, who can allow it. */
-static void say_warnings(const json_t *ended)
+static void print_warnings(const json_t *ended)
 {
         const json_t *warning;
         size_t i;
 
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);
-                say_name(stderr, json_string_value(warning));
+                print_name(stderr, json_string_value(warning));
                 fputc('\n', stderr);
         }
 }
@@ -98,9 +99,9 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
                 sandbox_print_json(ended);
         }
         if (code == 0 && !request->json)
-                say_warnings(ended);
+                print_warnings(ended);
         if (code == 0)
-                say_late(request, ended);
+                print_late(request, ended);
         if (code == 0)
                 code = exit_code(ended);
         json_decref(ended);
@@ -109,13 +110,13 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
 
 /* -- with standard input: a process --------------------------------------------------------------------------- */
 
-static void say_left(const struct cli_request *request, const char *process)
+static void print_left(const struct cli_request *request, const char *process)
 {
-        fprintf(stderr, "\r\ncloche: it goes on as ");
-        say_name(stderr, process);
+        fprintf(stderr, "\r\ncloche: detached from the process ");
+        print_name(stderr, process);
         fprintf(stderr, " (cloche shell %s --process ", request->positional[0]);
-        say_name(stderr, process);
-        fprintf(stderr, " takes it up again)\n");
+        print_name(stderr, process);
+        fprintf(stderr, " attaches to it again)\n");
 }
 
 static int follow_process(struct cli_request *request, struct daemon_client *client, const char *process)
@@ -136,15 +137,15 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
                                       json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), &ended);
         terminal_restore(&terminal);
         if (code == 0 && !ended)
-                say_left(request, process);
+                print_left(request, process);
         if (code == 0 && ended)
-                say_late(request, ended);
+                print_late(request, ended);
         if (code == 0 && ended)
                 code = exit_code(ended);
         /* No other client uses this process. */
         if (ended)
-                (void)sandbox_ask(client, "process.cleanup",
-                                  json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
+                (void)sandbox_request(client, "process.cleanup",
+                                      json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
         json_decref(ended);
         return code;
 }
@@ -153,7 +154,7 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
 static int run_process(struct cli_request *request, struct daemon_client *client, json_t *command)
 {
         json_t *started = NULL;
-        int code = sandbox_ask(client, "process.start", process_params(request, command), &started);
+        int code = sandbox_request(client, "process.start", process_params(request, command), &started);
 
         if (code == 0)
                 code = follow_process(request, client, sandbox_text(started, "process"));
@@ -168,7 +169,7 @@ static int exec(struct cli_request *request)
         int code = need_command(request, "exec SANDBOX -- COMMAND…");
 
         if (code == 0 && request->json && has_streams)
-                code = cli_bad("--json is for commands without -i and -t");
+                code = cli_bad("--json and -i or -t exclude each other");
         if (code == 0 && request->sandbox.terminal)
                 code = terminal_check("-t");
         if (code == 0)
@@ -193,10 +194,10 @@ static int take_up(struct cli_request *request, struct daemon_client *client)
         int code;
 
         terminal_size(&cols, &rows);
-        code = sandbox_ask(client, "process.resize",
-                           json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
-                                     "cols", (json_int_t)cols, "rows", (json_int_t)rows),
-                           NULL);
+        code = sandbox_request(client, "process.resize",
+                               json_pack("{s:s, s:s, s:I, s:I}", "sandbox", request->positional[0], "process", process,
+                                         "cols", (json_int_t)cols, "rows", (json_int_t)rows),
+                               NULL);
         return code ? code : follow_process(request, client, process);
 }
 
@@ -206,7 +207,7 @@ static int shell(struct cli_request *request)
         int code = terminal_check("shell");
 
         if (code == 0 && request->sandbox.process && request->run.argc)
-                code = cli_bad("--process is for a terminal that is there: without a command");
+                code = cli_bad("--process attaches to a running terminal: remove the command");
         if (code == 0)
                 code = sandbox_open(request, &client);
         if (code)
@@ -236,8 +237,8 @@ static int start(struct cli_request *request)
                 return code;
         code = sandbox_session(&client, request);
         if (code == 0)
-                code = sandbox_ask(&client, "process.start", process_params(request, sandbox_command(request)),
-                                   &started);
+                code = sandbox_request(&client, "process.start", process_params(request, sandbox_command(request)),
+                                       &started);
         daemon_close(&client);
         if (code == 0 && request->json)
                 sandbox_print_json(started);
@@ -256,7 +257,7 @@ static const struct cli_option *const start_tables[] = {
 static const struct cli_option *const shell_tables[] = {options_session, options_env,    options_timeout,
                                                         options_attach,  options_daemon, NULL};
 
-const struct cli_command command_exec = {
+const struct cli_handler command_exec = {
         .tables = exec_tables,
         .run = exec,
         .expected = "a sandbox",
@@ -265,7 +266,7 @@ const struct cli_command command_exec = {
         .takes_rest = 1,
 };
 
-const struct cli_command command_start = {
+const struct cli_handler command_start = {
         .tables = start_tables,
         .run = start,
         .expected = "a sandbox",
@@ -274,7 +275,7 @@ const struct cli_command command_start = {
         .takes_rest = 1,
 };
 
-const struct cli_command command_shell = {
+const struct cli_handler command_shell = {
         .tables = shell_tables,
         .run = shell,
         .expected = "a sandbox",

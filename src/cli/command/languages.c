@@ -1,4 +1,4 @@
-/* cloche languages: list the available languages. */
+/* cloche languages: list the available languages. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 
 #include <jansson.h>
@@ -50,7 +50,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_json, NULL};
 
-const struct cli_command command_languages = {
+const struct cli_handler command_languages = {
         .tables = tables,
         .run = run,
 };

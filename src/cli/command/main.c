@@ -1,4 +1,5 @@
-/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table. */
+/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table.
+ * Runs in: the CLI, as its user. */
 #include "cli.h"
 #include "cli/options/complete.h"
 #include "cli/options/options.h"
@@ -13,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cli_operation operations[] = {
+static const struct cli_command commands[] = {
 #define CLOCHE_OPERATION(symbol, name, usage, summary, doc) {name, usage, summary, doc, &command_##symbol},
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 };
-#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 int cli_bad(const char *format, ...)
 {
@@ -38,9 +39,9 @@ int cli_fail(const struct cloche_err *e)
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
-int cli_matches(const struct cli_operation *operation, int count, char **words)
+int cli_matches(const struct cli_command *command, int count, char **words)
 {
-        const char *rest = operation->name;
+        const char *rest = command->name;
 
         for (int i = 0; i < count; i++) {
                 size_t size = strcspn(rest, " ");
@@ -54,41 +55,41 @@ int cli_matches(const struct cli_operation *operation, int count, char **words)
         return 0;
 }
 
-static const struct cli_operation *find(int count, char **words, int *ret_taken)
+static const struct cli_command *find(int count, char **words, int *ret_taken)
 {
-        for (size_t i = 0; i < OPERATIONS; i++)
-                if ((*ret_taken = cli_matches(&operations[i], count, words)) > 0)
-                        return &operations[i];
+        for (size_t i = 0; i < COMMANDS; i++)
+                if ((*ret_taken = cli_matches(&commands[i], count, words)) > 0)
+                        return &commands[i];
         return NULL;
 }
 
 /* True for the first word of two-word names: "prefix" for "prefix create". */
-static int is_first_word(const struct cli_operation *operation, const char *word)
+static int is_first_word(const struct cli_command *command, const char *word)
 {
         size_t size = strlen(word);
 
-        return size && strncmp(operation->name, word, size) == 0 && operation->name[size] == ' ';
+        return size && strncmp(command->name, word, size) == 0 && command->name[size] == ' ';
 }
 
 static int is_first_word_of_any(const char *word)
 {
-        for (size_t i = 0; i < OPERATIONS; i++)
-                if (is_first_word(&operations[i], word))
+        for (size_t i = 0; i < COMMANDS; i++)
+                if (is_first_word(&commands[i], word))
                         return 1;
         return 0;
 }
 
-/* Suggest for the word at `place` (0, 1) of one- or two-word names; for the second, the first must match. */
-static struct suggest suggest_command(int place, char **words)
+/* Suggest for the word at `index` (0, 1) of one- or two-word names; for the second, the first must match. */
+static struct suggest suggest_command(int index, char **words)
 {
-        struct suggest s = suggest_for(words[place], strlen(words[place]));
+        struct suggest s = suggest_for(words[index], strlen(words[index]));
 
-        for (size_t i = 0; i < OPERATIONS; i++) {
-                const char *name = operations[i].name;
+        for (size_t i = 0; i < COMMANDS; i++) {
+                const char *name = commands[i].name;
 
-                if (place && !is_first_word(&operations[i], words[0]))
+                if (index && !is_first_word(&commands[i], words[0]))
                         continue;
-                name += place ? strlen(words[0]) + 1 : 0;
+                name += index ? strlen(words[0]) + 1 : 0;
                 suggest_candidate(&s, name, strcspn(name, " "));
         }
         return s;
@@ -127,26 +128,26 @@ static const struct {
 };
 
 /* The command meant by another program's habit, or NULL. */
-static const struct cli_operation *by_habit(int count, char **words)
+static const struct cli_command *by_habit(int count, char **words)
 {
-        int place = is_first_word_of_any(words[0]) && count > 1;
+        int index = is_first_word_of_any(words[0]) && count > 1;
 
-        for (size_t i = 0; i < OPERATIONS; i++) {
-                const char *name = operations[i].name;
+        for (size_t i = 0; i < COMMANDS; i++) {
+                const char *name = commands[i].name;
 
-                if (place && !is_first_word(&operations[i], words[0]))
+                if (index && !is_first_word(&commands[i], words[0]))
                         continue;
-                name += place ? strlen(words[0]) + 1 : 0;
+                name += index ? strlen(words[0]) + 1 : 0;
                 for (size_t k = 0; k < sizeof(habits) / sizeof(habits[0]); k++)
-                        if (strcmp(words[place], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
-                                return &operations[i];
+                        if (strcmp(words[index], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
+                                return &commands[i];
         }
         return NULL;
 }
 
 static int unknown(int count, char **words)
 {
-        const struct cli_operation *habitual = by_habit(count, words);
+        const struct cli_command *habitual = by_habit(count, words);
         char second[200] = "", meant[SUGGEST_TEXT_BYTES];
         struct suggest s;
         size_t size = 0;
@@ -159,10 +160,10 @@ static int unknown(int count, char **words)
                 return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0],
                                strchr(words[0], '.') ? "" : " FILE");
 
-        for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
-                if (is_first_word(&operations[i], words[0]))
+        for (size_t i = 0; i < COMMANDS && size < sizeof(second); i++)
+                if (is_first_word(&commands[i], words[0]))
                         size += (size_t)snprintf(second + size, sizeof(second) - size, "%s%s", size ? ", " : "",
-                                                 operations[i].name + strlen(words[0]) + 1);
+                                                 commands[i].name + strlen(words[0]) + 1);
         s = suggest_command(size && count > 1, words);
         if (size && count > 1)
                 return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second,
@@ -174,24 +175,24 @@ static int unknown(int count, char **words)
 
 static void list(const char *first_word)
 {
-        printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
-        for (size_t i = 0; i < OPERATIONS; i++)
-                if (!first_word || is_first_word(&operations[i], first_word))
-                        printf("  %-20s %s\n", operations[i].name, operations[i].summary);
-        printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
+        printf("cloche: run untrusted code, each call or script in its own Linux box\n\nusage: cloche COMMAND …\n\n");
+        for (size_t i = 0; i < COMMANDS; i++)
+                if (!first_word || is_first_word(&commands[i], first_word))
+                        printf("  %-20s %s\n", commands[i].name, commands[i].summary);
+        printf("\ncloche help COMMAND shows details of a command; cloche --version prints the version.\n");
 }
 
 static int help(int count, char **words)
 {
         int taken;
-        const struct cli_operation *operation = find(count, words, &taken);
+        const struct cli_command *command = find(count, words, &taken);
 
-        if (operation) {
-                options_help(operation);
+        if (command) {
+                options_help(command);
                 return 0;
         }
-        for (size_t i = 0; count == 1 && i < OPERATIONS; i++)
-                if (is_first_word(&operations[i], words[0])) {
+        for (size_t i = 0; count == 1 && i < COMMANDS; i++)
+                if (is_first_word(&commands[i], words[0])) {
                         list(words[0]);
                         return 0;
                 }
@@ -209,22 +210,22 @@ static int wants_help(int argc, char **argv)
         return 0;
 }
 
-static int dispatch(const struct cli_operation *operation, int argc, char **argv)
+static int dispatch(const struct cli_command *command, int argc, char **argv)
 {
         struct cli_request *request;
         int code;
 
         if (wants_help(argc, argv)) {
-                options_help(operation);
+                options_help(command);
                 return 0;
         }
         request = calloc(1, sizeof(*request));
         if (!request)
                 return cli_bad("out of memory");
-        code = options_parse(operation, argc, argv, request);
+        code = options_parse(command, argc, argv, request);
         progress_allow(!request->json);
         if (code == 0)
-                code = operation->command->run(request);
+                code = command->handler->run(request);
         progress_end();
         options_done(request);
         free(request);
@@ -237,14 +238,14 @@ int main(int argc, char **argv)
 {
         const char *word = argc > 1 ? argv[1] : "";
         int taken;
-        const struct cli_operation *operation = find(argc - 1, argv + 1, &taken);
+        const struct cli_command *command = find(argc - 1, argv + 1, &taken);
 
         fd_open_standard();
         fd_raise_limit();
-        if (operation)
-                return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
+        if (command)
+                return dispatch(command, argc - 1 - taken, argv + 1 + taken);
         if (strcmp(word, "__complete") == 0)
-                return complete(operations, OPERATIONS, argc - 2, argv + 2);
+                return complete(commands, COMMANDS, argc - 2, argv + 2);
         if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
                 printf("cloche " CLOCHE_VERSION "\n");
                 return 0;

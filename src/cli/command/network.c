@@ -1,4 +1,5 @@
-/* cloche ports, net: the reachable ports of a sandbox and its rules for connections. */
+/* cloche ports, net: the reachable ports of a sandbox and its rules for connections.
+ * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 
@@ -14,7 +15,7 @@ static void print_exposed(const json_t *port)
                json_is_true(json_object_get(port, "open")) ? "open" : "closed", sandbox_text(port, "token"));
         if (*sandbox_text(port, "name")) {
                 fputs("  ", stdout);
-                say_name(stdout, sandbox_text(port, "name"));
+                print_name(stdout, sandbox_text(port, "name"));
         }
         printf("%s%s\n", *url ? "  " : "", url);
 }
@@ -28,13 +29,13 @@ static void print_open(const json_t *port)
 static int list_ports(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "port.list", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "port.list", sandbox_params(request), &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
         if (code == 0 && !request->json) {
-                say_rows(json_object_get(answer, "exposed"), 0, print_exposed);
-                say_rows(json_object_get(answer, "open"), 0, print_open);
+                print_rows(json_object_get(answer, "exposed"), 0, print_exposed);
+                print_rows(json_object_get(answer, "open"), 0, print_open);
         }
         json_decref(answer);
         return code;
@@ -45,7 +46,7 @@ static int expose(struct cli_request *request)
         json_t *params = json_pack("{s:s, s:I, s:s*}", "sandbox", request->positional[0], "port",
                                    (json_int_t)request->sandbox.expose, "name", request->sandbox.word);
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "port.expose", params, &answer);
+        int code = sandbox_request_once(request, "port.expose", params, &answer);
         const char *url = sandbox_text(answer, "url");
 
         if (code == 0 && request->json)
@@ -60,7 +61,7 @@ static int unexpose(struct cli_request *request)
 {
         json_t *answer = NULL, *params = json_pack("{s:s, s:I}", "sandbox", request->positional[0], "port",
                                                    (json_int_t)request->sandbox.unexpose);
-        int code = sandbox_ask_once(request, "port.unexpose", params, &answer);
+        int code = sandbox_request_once(request, "port.unexpose", params, &answer);
         int was = json_is_true(json_object_get(answer, "exposed"));
 
         if (code == 0 && request->json)
@@ -74,13 +75,13 @@ static int unexpose(struct cli_request *request)
 
 static int ports(struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (said->expose && said->unexpose)
-                return cli_bad("--expose and --unexpose are two requests");
-        if (said->word && !said->expose)
+        if (options->expose && options->unexpose)
+                return cli_bad("--expose and --unexpose exclude each other: use two commands");
+        if (options->word && !options->expose)
                 return cli_bad("--name: expected --expose PORT");
-        return said->expose ? expose(request) : said->unexpose ? unexpose(request) : list_ports(request);
+        return options->expose ? expose(request) : options->unexpose ? unexpose(request) : list_ports(request);
 }
 
 /* -- net ------------------------------------------------------------------------------------------------------ */
@@ -113,12 +114,12 @@ static void print_decision(const json_t *of)
         const char *host = sandbox_text(of, "host"), *address = sandbox_text(of, "address");
 
         printf("%s  %-7s %-4s ", sandbox_text(of, "time"), sandbox_text(of, "verdict"), sandbox_text(of, "kind"));
-        say_name(stdout, *host ? host : address);
+        print_name(stdout, *host ? host : address);
         printf(":%lld", (long long)json_integer_value(json_object_get(of, "port")));
         if (*host && *address)
                 printf(" (%s)", address);
         fputs("  ", stdout);
-        say_name(stdout, sandbox_text(of, "why"));
+        print_name(stdout, sandbox_text(of, "why"));
         if (*sandbox_text(of, "rule"))
                 printf(" [%s]", sandbox_text(of, "rule"));
         putchar('\n');
@@ -127,10 +128,10 @@ static void print_decision(const json_t *of)
 static int print_log(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "network.log", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "network.log", sandbox_params(request), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "decisions"), request->json, print_decision);
+                print_rows(json_object_get(answer, "decisions"), request->json, print_decision);
         json_decref(answer);
         return code;
 }
@@ -141,9 +142,9 @@ static int net(struct cli_request *request)
         int code = sandbox_check_network(request);
 
         if (code == 0 && request->sandbox.none && (request->sandbox.allow || request->sandbox.deny))
-                code = cli_bad("--none excludes --allow and --deny");
+                code = cli_bad("--none and --allow or --deny exclude each other");
         else if (code == 0 && request->sandbox.log && policy)
-                code = cli_bad("--log shows; change the rules in another request");
+                code = cli_bad("--log excludes options that change rules: use two commands");
         if (code || request->sandbox.log) {
                 json_decref(policy);
                 json_decref(params);
@@ -151,7 +152,7 @@ static int net(struct cli_request *request)
         }
         if (policy)
                 json_object_set_new(params, "network", policy);
-        code = sandbox_ask_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
+        code = sandbox_request_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
         if (code == 0)
                 print_policy(sandbox, request->json);
         json_decref(sandbox);
@@ -161,7 +162,7 @@ static int net(struct cli_request *request)
 static const struct cli_option *const ports_tables[] = {options_ports, options_json, options_daemon, NULL};
 static const struct cli_option *const net_tables[] = {options_network, options_json, options_daemon, NULL};
 
-const struct cli_command command_ports = {
+const struct cli_handler command_ports = {
         .tables = ports_tables,
         .run = ports,
         .expected = "a sandbox",
@@ -169,7 +170,7 @@ const struct cli_command command_ports = {
         .positional_max = 1,
 };
 
-const struct cli_command command_net = {
+const struct cli_handler command_net = {
         .tables = net_tables,
         .run = net,
         .expected = "a sandbox",

@@ -1,4 +1,5 @@
-/* cloche notebook run: run the cells of a notebook in a temporary context. */
+/* cloche notebook run: run the cells of a notebook in a temporary context.
+ * Runs in: the CLI, as its user. */
 #include "cli/cells/notebook.h"
 #include "cli/cells/cells.h"
 #include "cli/cells/notebook-outputs.h"
@@ -16,35 +17,35 @@ struct run {
         struct notebook notebook;
         struct notebook_outputs outputs;
         struct daemon_client client;
-        struct place place;
+        struct cells_target target;
         size_t failed; /* number of cells */
 };
 
 /* -- progress ------------------------------------------------------------------------------------------------- */
 
-static void say_progress(const struct run *run, size_t number, const char *what)
+static void print_progress(const struct run *run, size_t number, const char *what)
 {
         if (isatty(STDERR_FILENO) && !run->request->json)
                 fprintf(stderr, "cell %zu of %zu: %s\n", number + 1, json_array_size(run->notebook.cells), what);
 }
 
-static void say_error(size_t number, const json_t *answer)
+static void print_error(size_t number, const json_t *answer)
 {
         fprintf(stderr, "cloche: cell %zu failed: ", number + 1);
-        say_name(stderr, sandbox_text(json_object_get(answer, "error"), "name"));
+        print_name(stderr, sandbox_text(json_object_get(answer, "error"), "name"));
         fputs(": ", stderr);
-        say_name(stderr, sandbox_text(json_object_get(answer, "error"), "message"));
+        print_name(stderr, sandbox_text(json_object_get(answer, "error"), "message"));
         fputc('\n', stderr);
 }
 
 /* -- a cell --------------------------------------------------------------------------------------------------- */
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
         struct run *run = data;
         struct cloche_err e = {0};
 
-        return notebook_outputs_take(&run->outputs, told, &e) < 0 ? sandbox_fail(&e) : 0;
+        return notebook_outputs_take(&run->outputs, message, &e) < 0 ? sandbox_fail(&e) : 0;
 }
 
 static int is_blank(const char *text, size_t size)
@@ -61,7 +62,7 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
 
         if (code == 0 || notebook_has_tag(cell, "raises-exception"))
                 return 0;
-        say_error(number, answer);
+        print_error(number, answer);
         run->failed++;
         /* No cell can run after the interpreter has exited. */
         if (run->request->sandbox.allow_errors && !json_is_true(json_object_get(answer, "ended")))
@@ -71,12 +72,12 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
 
 static int run_cell(struct run *run, size_t number, json_t *cell, const char *source, size_t size)
 {
-        struct cells cells = {.sandbox = run->place.sandbox,
-                              .context = run->place.context,
+        struct cells cells = {.sandbox = run->target.sandbox,
+                              .context = run->target.context,
                               .timeout_ms = run->request->run.limits.wall_ms};
         struct follow follow = {.client = &run->client,
-                                .sandbox = run->place.sandbox,
-                                .on_event = tell,
+                                .sandbox = run->target.sandbox,
+                                .on_event = on_event,
                                 .takes_output = 1,
                                 .data = run};
         json_t *params = cells_params(&cells, source, size), *answer = NULL;
@@ -84,7 +85,7 @@ static int run_cell(struct run *run, size_t number, json_t *cell, const char *so
 
         json_object_set_new(params, "stream", json_true());
         json_object_set_new(params, "outputBytes", json_integer(1));
-        say_progress(run, number, "running");
+        print_progress(run, number, "running");
         notebook_outputs_cell(&run->outputs, cell);
         code = follow_request(&follow, "context.run", params, &answer);
         notebook_outputs_end(&run->outputs, answer);
@@ -129,17 +130,17 @@ static int run_cells(struct run *run)
         return code ? code : run->failed > 0;
 }
 
-static void say_outcome(const struct run *run, const char *path, int code)
+static void print_outcome(const struct run *run, const char *path, int code)
 {
-        json_t *said;
+        json_t *summary;
 
         if (!run->request->json)
                 return;
-        said = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells",
-                         (json_int_t)json_array_size(run->notebook.cells), "failed", (json_int_t)run->failed,
-                         "exitCode", code);
-        sandbox_print_json(said);
-        json_decref(said);
+        summary = json_pack("{s:s, s:I, s:I, s:i}", "notebook", path, "cells",
+                            (json_int_t)json_array_size(run->notebook.cells), "failed", (json_int_t)run->failed,
+                            "exitCode", code);
+        sandbox_print_json(summary);
+        json_decref(summary);
 }
 
 /* Write the outputs so far, whether the cells succeeded or not. */
@@ -149,7 +150,7 @@ static int run_and_write(struct run *run)
         int code = run_cells(run), bad = notebook_write(&run->notebook, output);
 
         code = code ? code : bad;
-        say_outcome(run, output, code);
+        print_outcome(run, output, code);
         return code;
 }
 
@@ -159,11 +160,11 @@ static int run_notebook(struct run *run, const char *language)
 
         if (code)
                 return code;
-        notebook_outputs_begin(&run->outputs);
-        code = place_open(&run->place, &run->client, run->request->sandbox.sandbox, NULL, language);
+        notebook_outputs_init(&run->outputs);
+        code = cells_target_open(&run->target, &run->client, run->request->sandbox.sandbox, NULL, language);
         if (code == 0)
                 code = run_and_write(run);
-        bad = place_close(&run->place);
+        bad = cells_target_close(&run->target);
         notebook_outputs_done(&run->outputs);
         daemon_close(&run->client);
         return code ? code : bad;
@@ -176,7 +177,7 @@ static int notebook_run(struct cli_request *request)
         int code;
 
         if (request->json && request->sandbox.output && strcmp(request->sandbox.output, "-") == 0)
-                return cli_bad("-o -: standard output is for --json");
+                return cli_bad("-o - and --json exclude each other: both write to standard output");
         code = notebook_read(&run.notebook, request->positional[0]);
         if (code == 0 && !language)
                 code = notebook_language(&run.notebook, &language);
@@ -190,7 +191,7 @@ static const struct cli_option *const tables[] = {
         options_notebook, options_choice, options_language, options_cell_timeout, options_json, options_daemon, NULL,
 };
 
-const struct cli_command command_notebook_run = {
+const struct cli_handler command_notebook_run = {
         .tables = tables,
         .run = notebook_run,
         .expected = "a notebook",

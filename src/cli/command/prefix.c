@@ -1,4 +1,5 @@
-/* cloche prefix: manage named set-ups. */
+/* cloche prefix: manage named set-ups.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/print.h"
 #include "cli/run/helper.h"
 #include "cli/run/session.h"
@@ -38,7 +39,7 @@ static int try_set_up(struct cli_request *request, const struct cloche_prefix_op
         return code;
 }
 
-/* An errand writes the set-up: this process has dropped its rights after reading guest data. */
+/* A privileged helper writes the set-up: this process has dropped its rights after reading guest data. */
 static int create(struct cli_request *request)
 {
         struct saving saving = {
@@ -56,20 +57,20 @@ static int create(struct cli_request *request)
                         },
                 .force = request->force,
         };
-        struct errand errand;
+        struct privileged_helper helper;
         int code = store_check_name(saving.name);
 
         if (code)
                 return code;
         if (!request->force && store_has(saving.name))
                 return cli_bad("there is a prefix '%s' already (--force replaces it)", saving.name);
-        code = errand_prepare(&errand, save, &saving);
+        code = privileged_helper_prepare(&helper, save, &saving);
         if (code)
                 return code;
         code = try_set_up(request, &saving.prefix);
         if (code == 0)
-                return errand_do(&errand, NULL, 0);
-        errand_cancel(&errand);
+                return privileged_helper_run(&helper, NULL, 0);
+        privileged_helper_cancel(&helper);
         return code;
 }
 
@@ -86,12 +87,12 @@ static json_t *row(const char *name, const struct stored *stored)
 
 static void print_row(const json_t *of)
 {
-        char age[SAY_AGE_BYTES];
+        char age[OUTPUT_AGE_BYTES];
 
         printf("%-24s %-12s %12lld bytes %9s old\n", json_string_value(json_object_get(of, "name")),
                json_string_value(json_object_get(of, "language")),
                (long long)json_integer_value(json_object_get(of, "bytes")),
-               say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+               output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
 }
 
 static int list(struct cli_request *request)
@@ -114,7 +115,7 @@ static int list(struct cli_request *request)
         }
         free(names);
         if (code == 0 || count)
-                say_rows(rows, request->json, print_row);
+                print_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }
@@ -137,7 +138,7 @@ static const struct cli_option *const create_tables[] = {
 static const struct cli_option *const list_tables[] = {options_json, NULL};
 static const struct cli_option *const drop_tables[] = {NULL};
 
-const struct cli_command command_prefix_create = {
+const struct cli_handler command_prefix_create = {
         .tables = create_tables,
         .run = create,
         .expected = "a name and a language, or a file of one",
@@ -147,12 +148,12 @@ const struct cli_command command_prefix_create = {
         .language_word = 2,
 };
 
-const struct cli_command command_prefix_list = {
+const struct cli_handler command_prefix_list = {
         .tables = list_tables,
         .run = list,
 };
 
-const struct cli_command command_prefix_drop = {
+const struct cli_handler command_prefix_drop = {
         .tables = drop_tables,
         .run = drop,
         .expected = "a name",

@@ -1,4 +1,4 @@
-/* cloche ps, logs, kill: processes of a sandbox. */
+/* cloche ps, logs, kill: processes of a sandbox. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/options/options.h"
@@ -37,29 +37,29 @@ static void print_row(const json_t *process)
                (long long)json_integer_value(json_object_get(process, "pid")));
         print_status(process);
         printf(" %-12s %s  ", sandbox_text(process, "session"), sandbox_text(process, "startedAt"));
-        say_path(stdout, json_object_get(process, "command"));
+        print_path(stdout, json_object_get(process, "command"));
         putchar('\n');
 }
 
 static int ps(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "process.list", sandbox_params(request), &answer);
+        int code = sandbox_request_once(request, "process.list", sandbox_params(request), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "processes"), request->json, print_row);
+                print_rows(json_object_get(answer, "processes"), request->json, print_row);
         json_decref(answer);
         return code;
 }
 
 /* -- logs ----------------------------------------------------------------------------------------------------- */
 
-static json_int_t number(const struct daemon_told *told, const char *stream, const char *what)
+static json_int_t number(const struct daemon_message *message, const char *stream, const char *what)
 {
         char name[40];
 
         snprintf(name, sizeof(name), "%s%s", stream, what);
-        return json_integer_value(json_object_get(told->body, name));
+        return json_integer_value(json_object_get(message->body, name));
 }
 
 /* Print one page of one stream. 1: more pages remain. */
@@ -67,25 +67,25 @@ static int print_page(struct daemon_client *client, const struct cli_request *re
                       json_int_t *offset, struct cloche_err *e)
 {
         json_t *params = process_params(request);
-        struct daemon_told told;
+        struct daemon_message message;
         const void *data;
         size_t size;
         int r;
 
         if (params)
                 json_object_update_new(params, json_pack("{s:I, s:i}", "offset", *offset, "limit", PAGE_BYTES));
-        r = daemon_call(client, "process.logs", params, NULL, 0, &told, e);
+        r = daemon_call(client, "process.logs", params, NULL, 0, &message, e);
         if (r < 0)
                 return r;
-        if (*offset == 0 && number(&told, stream, "Dropped") > 0)
-                cli_bad("%lld bytes of %s were not kept", (long long)number(&told, stream, "Dropped"), stream);
-        r = daemon_bytes(&told, json_object_get(told.body, stream), stream, &data, &size, e);
+        if (*offset == 0 && number(&message, stream, "Dropped") > 0)
+                cli_bad("%lld bytes of %s were not kept", (long long)number(&message, stream, "Dropped"), stream);
+        r = daemon_bytes(&message, json_object_get(message.body, stream), stream, &data, &size, e);
         if (r == 0 && fd_write_full(fd, data, size) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "write output");
-        *offset = number(&told, stream, "Next");
+        *offset = number(&message, stream, "Next");
         if (r == 0)
-                r = size > 0 && *offset < number(&told, stream, "Total");
-        daemon_told_done(&told);
+                r = size > 0 && *offset < number(&message, stream, "Total");
+        daemon_message_done(&message);
         return r;
 }
 
@@ -109,7 +109,7 @@ static int follow(struct cli_request *request, struct daemon_client *client)
         json_int_t id;
         int code;
 
-        if (daemon_ask(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
+        if (daemon_request(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
                 return sandbox_fail(&e);
         code = follow_run(&f, id, &ended);
         json_decref(ended);
@@ -143,7 +143,7 @@ static int kill_process(struct cli_request *request)
 
         if (params && request->sandbox.signal)
                 json_object_set_new(params, "signal", json_string(request->sandbox.signal));
-        code = sandbox_ask_once(request, "process.kill", params, &process);
+        code = sandbox_request_once(request, "process.kill", params, &process);
         if (code == 0 && request->json)
                 sandbox_print_json(process);
         json_decref(process);
@@ -154,7 +154,7 @@ static const struct cli_option *const ps_tables[] = {options_json, options_daemo
 static const struct cli_option *const logs_tables[] = {options_follow, options_daemon, NULL};
 static const struct cli_option *const kill_tables[] = {options_signal, options_json, options_daemon, NULL};
 
-const struct cli_command command_ps = {
+const struct cli_handler command_ps = {
         .tables = ps_tables,
         .run = ps,
         .expected = "a sandbox",
@@ -162,7 +162,7 @@ const struct cli_command command_ps = {
         .positional_max = 1,
 };
 
-const struct cli_command command_logs = {
+const struct cli_handler command_logs = {
         .tables = logs_tables,
         .run = logs,
         .expected = "a sandbox and a process",
@@ -170,7 +170,7 @@ const struct cli_command command_logs = {
         .positional_max = 2,
 };
 
-const struct cli_command command_kill = {
+const struct cli_handler command_kill = {
         .tables = kill_tables,
         .run = kill_process,
         .expected = "a sandbox and a process",

@@ -1,4 +1,5 @@
-/* cloche repl: type code cell by cell, in a context that lives until the end. */
+/* cloche repl: type code cell by cell, in a context that lives until the end.
+ * Runs in: the CLI, as its user. */
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "cli/cells/cells.h"
@@ -20,7 +21,7 @@
 struct repl {
         const struct cli_request *request;
         struct daemon_client client;
-        struct place place;
+        struct cells_target target;
         struct questions questions;
         struct cells cells;
         struct buf typed; /* the cell so far */
@@ -70,8 +71,8 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
         if (!text)
                 return -1;
         code_of = follow_request(&follow, "context.complete",
-                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context,
-                                           "code", text),
+                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->target.sandbox, "context",
+                                           r->target.context, "code", text),
                                  &answer);
         if (code_of == 0)
                 code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
@@ -95,7 +96,7 @@ static int run_typed(struct repl *r)
                 fflush(stdout);
         }
         if (is_given_up)
-                cli_bad("the cell was given up: if an interrupt did not end it, the interpreter begins anew");
+                cli_bad("stopped waiting for the cell: unless the interrupt ends it, the interpreter is restarted");
         return r->cells.is_lost || (r->cells.ended_by && !is_given_up) ? code : 0;
 }
 
@@ -116,7 +117,7 @@ static int take_line(struct repl *r, const char *line, size_t size)
         whole = r->typed.size - (r->typed.data[r->typed.size - 1] == '\n');
         if (is_blank(&r->typed))
                 buf_consume(&r->typed, r->typed.size);
-        else if (!unfinished(r->place.language, r->typed.data, whole))
+        else if (!is_incomplete(r->target.language, r->typed.data, whole))
                 return run_typed(r);
         return 0;
 }
@@ -144,18 +145,19 @@ static int type_cells(struct repl *r, struct prompt *prompt)
 
 static int converse(struct repl *r)
 {
-        char state[HOME_PATH_BYTES], file[HOME_PATH_BYTES + 40];
-        int has_history = home_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
-                          home_make_directories(state) == 0;
+        char state[XDG_PATH_BYTES], file[XDG_PATH_BYTES + 40];
+        int has_history =
+                cli_xdg_find("XDG_STATE_HOME", ".local/state", "cloche", "history", state, sizeof(state)) == 0 &&
+                cli_xdg_make_directories(state) == 0;
         struct prompt *prompt;
         int code;
 
-        snprintf(file, sizeof(file), "%s/history-%s", state, r->place.language);
+        snprintf(file, sizeof(file), "%s/history-%s", state, r->target.language);
         prompt = prompt_new(has_history ? file : NULL, complete_line, r);
         if (!prompt)
                 return cli_bad("no memory for a prompt"), 1;
-        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->place.language,
-               r->place.sandbox, r->place.context);
+        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->target.language,
+               r->target.sandbox, r->target.context);
         fflush(stdout);
         code = type_cells(r, prompt);
         prompt_free(prompt);
@@ -186,16 +188,16 @@ static int work(struct repl *r, int is_terminal)
 {
         const char *directory = r->request->sandbox.displays;
 
-        questions_begin(&r->questions, r->place.sandbox);
+        questions_init(&r->questions, r->target.sandbox);
         r->cells = (struct cells){
                 .client = &r->client,
-                .sandbox = r->place.sandbox,
-                .context = r->place.context,
+                .sandbox = r->target.sandbox,
+                .context = r->target.context,
                 .timeout_ms = r->request->run.limits.wall_ms,
                 .restart = 1,
                 .interrupts = is_terminal,
                 .questions = is_terminal ? &r->questions : NULL,
-                .displays = {.sandbox = r->place.sandbox,
+                .displays = {.sandbox = r->target.sandbox,
                              .directory = directory,
                              .saves = directory     ? DISPLAYS_ALL
                                       : is_terminal ? DISPLAYS_PICTURES
@@ -212,13 +214,13 @@ static int repl(struct cli_request *request)
         if (code)
                 return code;
         if (request->sandbox.sandbox)
-                sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
-        code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context,
-                          request->positional[0]);
+                sandbox_print_lost(&r.client, request, request->sandbox.sandbox);
+        code = cells_target_open(&r.target, &r.client, request->sandbox.sandbox, request->sandbox.context,
+                                 request->positional[0]);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
         questions_done(&r.questions);
-        bad = place_close(&r.place);
+        bad = cells_target_close(&r.target);
         daemon_close(&r.client);
         buf_done(&r.typed);
         return code ? code : bad;
@@ -227,4 +229,4 @@ static int repl(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_choice,   options_prompt, options_cell_timeout,
                                                   options_displays, options_daemon, NULL};
 
-const struct cli_command command_repl = {.tables = tables, .run = repl, .positional_max = 1};
+const struct cli_handler command_repl = {.tables = tables, .run = repl, .positional_max = 1};

@@ -1,4 +1,5 @@
-/* cloche run: run a script with its streams, arguments and environment passed through. */
+/* cloche run: run a script with its streams, arguments and environment passed through.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"
@@ -16,14 +17,14 @@
 #define PATIENCE_MS 1000
 #define UNREAD (128 + SIGPIPE)
 
-static void tell(const cloche_result *result)
+static void print_result(const cloche_result *result)
 {
         char line[PIPE_BUF];
         int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
                          cloche_result_error_type(result), cloche_result_error_message(result));
 
         if (n > 0)
-                (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
+                (void)print_at_once(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
 static int is_own_status(const cloche_result *result)
@@ -33,7 +34,7 @@ static int is_own_status(const cloche_result *result)
 }
 
 /* Print warnings, and connections that network rules refused. 1: output was lost. */
-static int tell_more(const struct cli_request *request, const cloche_result *result)
+static int print_notices(const struct cli_request *request, const cloche_result *result)
 {
         char *text = NULL;
         size_t size = 0;
@@ -43,7 +44,7 @@ static int tell_more(const struct cli_request *request, const cloche_result *res
         if (out) {
                 is_lost = outcome_print_notes(out, result, request->denials);
                 if (fclose(out) == 0)
-                        (void)say_now(text, size, PATIENCE_MS);
+                        (void)print_at_once(text, size, PATIENCE_MS);
         }
         free(text);
         return is_lost;
@@ -64,10 +65,10 @@ static int report(struct cli_request *request, cloche_result *result)
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        bad |= tell_more(request, result);
+        bad |= print_notices(request, result);
         if (!is_quiet(result))
-                tell(result);
-        (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
+                print_result(result);
+        (void)print_at_once(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))
                 code = 1;
         outcome_done(&outcome);
@@ -89,7 +90,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
         return code;
 }
 
-static void unlimited_unless_said(uint64_t *limit)
+static void unlimited_unless_given(uint64_t *limit)
 {
         *limit = *limit ? *limit : CLOCHE_UNLIMITED;
 }
@@ -116,15 +117,14 @@ static int prepare_terminal(struct cli_request *request)
         int bad = terminal_check("-t");
 
         if (bad == 0 && request->prefix)
-                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have "
-                              "one)");
+                bad = cli_bad("-t and --prefix exclude each other: a script forked from a set-up has no terminal");
         if (bad == 0)
                 bad = pass_kind(request);
         if (bad == 0)
                 bad = terminal_prepare(&request->terminal);
         terminal_size(&request->run.cols, &request->run.rows);
-        unlimited_unless_said(&request->run.limits.wall_ms);
-        unlimited_unless_said(&request->run.limits.cpu_ms);
+        unlimited_unless_given(&request->run.limits.wall_ms);
+        unlimited_unless_given(&request->run.limits.cpu_ms);
         return bad;
 }
 
@@ -150,7 +150,7 @@ static const struct cli_option *const tables[] = {
         options_run_network, options_prefix, options_limits,   options_box,   NULL,
 };
 
-const struct cli_command command_run = {
+const struct cli_handler command_run = {
         .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",

@@ -1,4 +1,4 @@
-/* cloche sandbox create, ls, get, set, stop, save, rm. */
+/* cloche sandbox create, ls, get, set, stop, save, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/print.h"
@@ -10,7 +10,7 @@
 
 static void print_text(const char *text)
 {
-        say_bytes(stdout, text, strlen(text), SAY_NAME);
+        print_bytes(stdout, text, strlen(text), PRINT_NAME);
 }
 
 static int ends_with(const char *name, const char *end)
@@ -79,9 +79,9 @@ static void print_row(const json_t *of)
 /* -- commands ------------------------------------------------------------------------------------------------- */
 
 /* The parameters given by options. */
-static json_t *said(const struct cli_request *request)
+static json_t *given_params(const struct cli_request *request)
 {
-        const struct sandbox_words *words = &request->sandbox;
+        const struct sandbox_options *words = &request->sandbox;
         json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits",
                                    sandbox_limits(request), "env", sandbox_env(request), "network",
                                    sandbox_network(request), "labels", words->labels);
@@ -97,7 +97,7 @@ static int create(struct cli_request *request)
         int code = sandbox_check_network(request);
 
         if (code == 0)
-                code = sandbox_ask_once(request, "sandbox.create", said(request), &made);
+                code = sandbox_request_once(request, "sandbox.create", given_params(request), &made);
         if (code == 0 && request->json)
                 sandbox_print_json(made);
         else if (code == 0)
@@ -109,10 +109,10 @@ static int create(struct cli_request *request)
 static int list(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, "sandbox.list", json_object(), &answer);
+        int code = sandbox_request_once(request, "sandbox.list", json_object(), &answer);
 
         if (code == 0)
-                say_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
+                print_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
         json_decref(answer);
         return code;
 }
@@ -120,7 +120,7 @@ static int list(struct cli_request *request)
 static int get(struct cli_request *request)
 {
         json_t *sandbox = NULL;
-        int code = sandbox_ask_once(request, "sandbox.get", sandbox_params(request), &sandbox);
+        int code = sandbox_request_once(request, "sandbox.get", sandbox_params(request), &sandbox);
 
         if (code == 0)
                 print_one(sandbox, request->json);
@@ -130,14 +130,14 @@ static int get(struct cli_request *request)
 
 static int set(struct cli_request *request)
 {
-        json_t *params = said(request), *sandbox = NULL;
+        json_t *params = given_params(request), *sandbox = NULL;
         int code;
 
         if (json_object_size(params) == 1) {
                 json_decref(params);
-                return cli_bad("expected what is to be changed (cloche help sandbox set lists it)");
+                return cli_bad("expected an option with a change (cloche help sandbox set lists them)");
         }
-        code = sandbox_ask_once(request, "sandbox.update", params, &sandbox);
+        code = sandbox_request_once(request, "sandbox.update", params, &sandbox);
         if (code == 0 && request->json)
                 sandbox_print_json(sandbox);
         json_decref(sandbox);
@@ -153,7 +153,7 @@ static int each(struct cli_request *request, const char *method)
         if (code)
                 return code;
         for (int i = 0; i < request->positional_count; i++) {
-                int bad = sandbox_ask(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
+                int bad = sandbox_request(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
 
                 code = bad ? bad : code;
         }
@@ -183,37 +183,37 @@ static const struct cli_option *const create_tables[] = {
 static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
 
-const struct cli_command command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
-const struct cli_command command_sandbox_ls = {.tables = show_tables, .run = list};
-const struct cli_command command_sandbox_get = {
+const struct cli_handler command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
+const struct cli_handler command_sandbox_ls = {.tables = show_tables, .run = list};
+const struct cli_handler command_sandbox_get = {
         .tables = show_tables,
         .run = get,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
-const struct cli_command command_sandbox_set = {
+const struct cli_handler command_sandbox_set = {
         .tables = create_tables,
         .run = set,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
-const struct cli_command command_sandbox_stop = {
+const struct cli_handler command_sandbox_stop = {
         .tables = each_tables,
         .run = stop,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
-const struct cli_command command_sandbox_save = {
+const struct cli_handler command_sandbox_save = {
         .tables = each_tables,
         .run = save,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
-const struct cli_command command_sandbox_rm = {
+const struct cli_handler command_sandbox_rm = {
         .tables = each_tables,
         .run = drop,
         .expected = "sandboxes",

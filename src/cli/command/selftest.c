@@ -1,5 +1,6 @@
 /* cloche selftest: prove with attacking guests which guards protect a box here, and which rights
- * guest code has. */
+ * guest code has.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/options/options.h"
 #include "cli/run/session.h"
 
@@ -220,8 +221,8 @@ static void print_verdict(const struct report *report, enum cloche_profile profi
         if (missing & ~report->optional)
                 printf("runs are refused: a guard is missing that is not optional\n");
         else if (!is_sound(report))
-                printf("runs start although something is open that must be refused: do not use this host for code that "
-                       "nobody vouches for\n");
+                printf("runs start although something is open that must be refused: do not run "
+                       "untrusted code on this host\n");
         else if (!missing)
                 printf("every guard is enforced\n");
         else
@@ -277,7 +278,7 @@ static int run(struct cli_request *request)
 
 static const struct cli_option *const tables[] = {options_json, options_box, NULL};
 
-const struct cli_command command_selftest = {
+const struct cli_handler command_selftest = {
         .tables = tables,
         .run = run,
 };

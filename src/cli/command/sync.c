@@ -1,4 +1,5 @@
-/* cloche sync: write kept changes to the host. */
+/* cloche sync: write kept changes to the host.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/outcome.h"
 #include "cli/output/print.h"
 #include "cli/run/session.h"
@@ -13,7 +14,7 @@
 
 /* -- the remaining changes -------------------------------------------------------------------------------------- */
 
-/* The errand: update the number of remaining changes; at zero remove the set. */
+/* The privileged helper: update the number of remaining changes; at zero remove the set. */
 static int settle(void *data, int fd)
 {
         const struct changes_kept *kept = data;
@@ -25,7 +26,8 @@ static int settle(void *data, int fd)
 }
 
 /* Remove the written changes from the set, even if others failed. */
-static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const json_t *result, struct errand *errand)
+static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const json_t *result,
+                     struct privileged_helper *helper)
 {
         uint32_t left = 0;
         struct cloche_err e = {0};
@@ -38,14 +40,15 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
                 if (changeset_resave(set, kept->set_fd, &e) < 0)
                         return cli_fail(&e);
         }
-        if (errand_begin(errand) < 0 || fd_write_full(errand->fd, &left, sizeof(left)) < 0)
-                return cli_bad("cannot write what is left of the changes '%s'", kept->name);
-        return errand_end(errand);
+        if (privileged_helper_start(helper) < 0 || fd_write_full(helper->fd, &left, sizeof(left)) < 0)
+                return cli_bad("cannot save the remaining changes '%s'", kept->name);
+        return privileged_helper_wait(helper);
 }
 
 /* -- printing --------------------------------------------------------------------------------------------------- */
 
-static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before, const char *member)
+static void print_plan_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before,
+                            const char *member)
 {
         const json_t *row;
         size_t i;
@@ -55,7 +58,7 @@ static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, 
 
                 fputs(before, stdout);
                 if (word) {
-                        say_path(stdout, word);
+                        print_path(stdout, word);
                         fputc(' ', stdout);
                 }
                 outcome_print_path(stdout, mounts, path ? path : row);
@@ -65,9 +68,9 @@ static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, 
 
 static void print_plan(const struct outcome_mounts *mounts, const json_t *plan)
 {
-        print_rows(mounts, json_object_get(plan, "steps"), "would ", "action");
-        print_rows(mounts, json_object_get(plan, "denied"), "denied ", "operation");
-        print_rows(mounts, json_object_get(plan, "conflicts"), "conflict ", NULL);
+        print_plan_rows(mounts, json_object_get(plan, "steps"), "would ", "action");
+        print_plan_rows(mounts, json_object_get(plan, "denied"), "denied ", "operation");
+        print_plan_rows(mounts, json_object_get(plan, "conflicts"), "conflict ", NULL);
 }
 
 static void print_result(const struct changes_kept *kept, const struct outcome_mounts *mounts, const json_t *result)
@@ -76,7 +79,7 @@ static void print_result(const struct changes_kept *kept, const struct outcome_m
         fflush(stdout);
         outcome_print_problems(stderr, "cloche: ", mounts, result);
         if (outcome_sync_failed(result))
-                fprintf(stderr, "cloche: what was not written is kept: cloche diff %s\n", kept->name);
+                fprintf(stderr, "cloche: unwritten changes are kept: cloche diff %s\n", kept->name);
 }
 
 /* changeset: its name while changes remain. */
@@ -166,17 +169,17 @@ static int run(struct cli_request *request)
         if (code == 0)
                 code = changes_lock(&kept);
         if (code == 0)
-                code = errand_prepare(&request->keeping, settle, &kept);
+                code = privileged_helper_prepare(&request->keeping, settle, &kept);
         if (code == 0)
                 code = sync_kept(request, &kept);
-        errand_cancel(&request->keeping);
+        privileged_helper_cancel(&request->keeping);
         changes_close(&kept);
         return code;
 }
 
 static const struct cli_option *const tables[] = {options_sync, options_json, NULL};
 
-const struct cli_command command_sync = {
+const struct cli_handler command_sync = {
         .tables = tables,
         .run = run,
         .positional_max = 1,

@@ -67,7 +67,7 @@ static int read_path(const char *option, const char *path, struct text *ret)
 static int read_stdin(struct cli_request *r, const char *by, struct text *ret)
 {
         if (r->stdin_is_for)
-                return cli_bad("%s: standard input is that of %s already", by, r->stdin_is_for);
+                return cli_bad("%s: standard input is already used by %s", by, r->stdin_is_for);
         r->stdin_is_for = by;
         return read_all(STDIN_FILENO, "standard input", ret);
 }
@@ -78,7 +78,7 @@ int options_keep_text(struct cli_request *request, char *text)
 {
         if (request->text_count == CLI_TEXTS_MAX) {
                 free(text);
-                return cli_bad("more than %d values come from files", CLI_TEXTS_MAX);
+                return cli_bad("more than %d values are read from files", CLI_TEXTS_MAX);
         }
         request->texts[request->text_count++] = text;
         return 0;
@@ -92,14 +92,14 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         int bad;
 
         if (*ret)
-                return cli_bad("%s: given twice; a call has one value for all of them", option);
+                return cli_bad("%s: given twice; put all arguments into one value", option);
         if (v[0] != '@' && strcmp(v, "-") != 0) {
                 *ret = v;
                 return 0;
         }
         bad = v[0] == '@' ? read_path(option, v + 1, &text) : read_stdin(r, option, &text);
         if (bad == 0 && strlen(text.data) != text.size)
-                bad = cli_bad("%s: '%s' has a NUL in it", option, v);
+                bad = cli_bad("%s: '%s' contains a NUL character", option, v);
         if (bad) {
                 free(text.data);
                 return bad;
@@ -313,7 +313,7 @@ int options_take_code_word(struct cli_request *r, int at)
                 bad = read_code_file(r, "", r->positional[at]);
                 r->positional[at] = json_string_value(json_object_get(of_file, "name"));
         } else {
-                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages "
+                bad = cli_bad("'%s' is neither a language nor a file with the extension of one (cloche languages "
                               "lists them)%s",
                               r->positional[at], suggest_language(r->languages, r->positional[at], meant));
         }
@@ -324,25 +324,26 @@ int options_take_code_word(struct cli_request *r, int at)
 
 const struct cli_option options_code[] = {
         {"-c", "CODE", "the code itself", options_set_code},
-        {"-f", "FILE", "a file that holds the code", set_code_file},
-        {"-", NULL, "the code comes on standard input", set_code_stdin},
+        {"-f", "FILE", "read the code from this file", set_code_file},
+        {"-", NULL, "read the code from standard input", set_code_stdin},
         {0},
 };
 const struct cli_option options_call[] = {
         {"--args", "JSON",
-         "arguments: an array, or an object of keywords; @FILE reads it there, - on standard input, here and below",
+         "arguments: an array, or an object of keywords; @FILE reads the value from a file, - from standard input, "
+         "here and below",
          set_args},
         {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
-        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error",
-         set_schema},
+        {"--schema", "JSON", "types of arguments and result (spec/signatures.md); a mismatch is an error", set_schema},
         {0},
 };
 const struct cli_option options_build[] = {
-        {"--build", "JSON", "how a compiled language is built: an object of standard, flags and sources", set_build},
+        {"--build", "JSON", "build settings of a compiled language: an object of standard, flags and sources",
+         set_build},
         {0},
 };
 const struct cli_option options_env[] = {
-        {"--env", "NAME[=VALUE]", "an environment variable, as it is here when only its name is given; may be repeated",
+        {"--env", "NAME[=VALUE]", "an environment variable; NAME alone copies the value from here; may be repeated",
          set_env, "-e"},
         {0},
 };

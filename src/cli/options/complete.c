@@ -1,6 +1,7 @@
 /* cloche __complete WORD…: print completions of the last word, for the scripts in completions/. One
  * line each, candidate and summary separated by a tab; nothing for file names or free text. The
- * data comes from the tables of help and parsing. */
+ * data comes from the tables of help and parsing.
+ * Runs in: the CLI, as its user. */
 #include "complete.h"
 #include "cli/sandbox/daemon-locate.h"
 
@@ -50,7 +51,7 @@ static void offer_names(int (*list)(char ***ret, size_t *ret_count), const char 
         if (list(&names, &count) == 0)
                 for (size_t i = 0; i < count; i++)
                         offer(names[i], strlen(names[i]), typed, summary);
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
 }
 
 static void offer_prefixes(const char *typed)
@@ -73,16 +74,16 @@ static void give_up(int number)
 static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows,
                        const char *name, const char *about, const char *typed)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         struct cloche_err e;
         const json_t *row;
         size_t i;
 
-        if (daemon_call(client, method, params, NULL, 0, &told, &e) < 0)
+        if (daemon_call(client, method, params, NULL, 0, &message, &e) < 0)
                 return;
-        json_array_foreach (json_object_get(told.body, rows), i, row)
+        json_array_foreach (json_object_get(message.body, rows), i, row)
                 offer(sandbox_text(row, name), strlen(sandbox_text(row, name)), typed, sandbox_text(row, about));
-        daemon_told_done(&told);
+        daemon_message_done(&message);
 }
 
 /* Uses a short timeout: the user is typing. */
@@ -118,14 +119,14 @@ static void offer_sandboxes(const char *typed)
 /* A request for contexts would create or start a sandbox, so only running ones are queried. */
 static int is_running(struct daemon_client *client, const char *sandbox)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         struct cloche_err e;
         int runs;
 
-        if (daemon_call(client, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &e) < 0)
+        if (daemon_call(client, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &message, &e) < 0)
                 return 0;
-        runs = strcmp(sandbox_text(told.body, "state"), "running") == 0;
-        daemon_told_done(&told);
+        runs = strcmp(sandbox_text(message.body, "state"), "running") == 0;
+        daemon_message_done(&message);
         return runs;
 }
 
@@ -191,18 +192,18 @@ static void offer_value(const char *what, size_t size, const char *typed)
                         rows[i].offer(typed);
 }
 
-static void offer_options(const struct cli_command *command, const char *typed)
+static void offer_options(const struct cli_handler *handler, const char *typed)
 {
-        for (const struct cli_option *const *table = command->tables; *table; table++)
+        for (const struct cli_option *const *table = handler->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
                         if (option->help && strlen(option->name) > 1)
                                 offer(option->name, strlen(option->name), typed, option->help);
         offer("--help", 6, typed, "say what it does");
 }
 
-static const struct cli_option *option_with_value(const struct cli_command *command, const char *word)
+static const struct cli_option *option_with_value(const struct cli_handler *handler, const char *word)
 {
-        for (const struct cli_option *const *table = command->tables; *table; table++)
+        for (const struct cli_option *const *table = handler->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
                         if (option->argument &&
                             (strcmp(option->name, word) == 0 || (option->alias && strcmp(option->alias, word) == 0)))
@@ -210,28 +211,28 @@ static const struct cli_option *option_with_value(const struct cli_command *comm
         return NULL;
 }
 
-/* Complete the positional word at that place, by the usage; the last one may repeat. */
-static void offer_positional(const struct cli_operation *operation, int place, const char *typed)
+/* Complete the positional word at that index, by the usage; the last one may repeat. */
+static void offer_positional(const struct cli_command *command, int index, const char *typed)
 {
-        const char *word = operation->usage;
+        const char *word = command->usage;
 
-        while (place-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
+        while (index-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
                 word += strcspn(word, " ") + strspn(word + strcspn(word, " "), " ");
         offer_value(word, strcspn(word, " "), typed);
 }
 
-static void complete_operation(const struct cli_operation *operation, int count, char **words)
+static void complete_command(const struct cli_command *command, int count, char **words)
 {
         const char *typed = words[count - 1];
-        int place = 0;
+        int index = 0;
 
         for (int i = 0; i < count - 1; i++) {
-                const struct cli_option *option = option_with_value(operation->command, words[i]);
+                const struct cli_option *option = option_with_value(command->handler, words[i]);
 
                 if (strcmp(words[i], "--") == 0)
                         return;
-                if (!option && place == 0 && words[i][0] != '-' &&
-                    strncmp(operation->usage, "SANDBOX", strlen("SANDBOX")) == 0)
+                if (!option && index == 0 && words[i][0] != '-' &&
+                    strncmp(command->usage, "SANDBOX", strlen("SANDBOX")) == 0)
                         typed_sandbox = words[i];
                 if (option && strcmp(option->name, "--sandbox") == 0)
                         typed_sandbox = words[i + 1];
@@ -240,23 +241,23 @@ static void complete_operation(const struct cli_operation *operation, int count,
                         offer_words_of(option, typed);
                         return;
                 }
-                place += words[i][0] != '-';
+                index += words[i][0] != '-';
                 i += option != NULL;
         }
         if (typed[0] == '-')
-                offer_options(operation->command, typed);
+                offer_options(command->handler, typed);
         else
-                offer_positional(operation, place, typed);
+                offer_positional(command, index, typed);
 }
 
 /* Complete the next word of two-word names, without duplicates. */
-static void complete_name(const struct cli_operation *operations, size_t operation_count, int count, char **words)
+static void complete_name(const struct cli_command *commands, size_t command_count, int count, char **words)
 {
         const char *before = "", *typed = words[count - 1];
         size_t before_size = 0;
 
-        for (size_t i = 0; i < operation_count; i++) {
-                const char *name = operations[i].name;
+        for (size_t i = 0; i < command_count; i++) {
+                const char *name = commands[i].name;
 
                 if (count == 2) {
                         size_t first = strlen(words[0]);
@@ -269,23 +270,23 @@ static void complete_name(const struct cli_operation *operations, size_t operati
                         continue;
                 before = name;
                 before_size = strcspn(name, " ");
-                offer(name, before_size, typed, operations[i].summary);
+                offer(name, before_size, typed, commands[i].summary);
         }
 }
 
-int complete(const struct cli_operation *operations, size_t operation_count, int count, char **words)
+int complete(const struct cli_command *commands, size_t command_count, int count, char **words)
 {
-        for (size_t i = 0; count > 0 && i < operation_count; i++) {
-                int taken = cli_matches(&operations[i], count - 1, words);
+        for (size_t i = 0; count > 0 && i < command_count; i++) {
+                int taken = cli_matches(&commands[i], count - 1, words);
 
                 if (taken > 0) {
-                        complete_operation(&operations[i], count - taken, words + taken);
+                        complete_command(&commands[i], count - taken, words + taken);
                         return 0;
                 }
         }
         if (count == 1 || count == 2)
-                complete_name(operations, operation_count, count, words);
+                complete_name(commands, command_count, count, words);
         if (count == 1)
-                offer("help", 4, words[0], "tell more about a command");
+                offer("help", 4, words[0], "show the help of a command");
         return 0;
 }

@@ -6,6 +6,6 @@
 #include <stddef.h>
 
 /* Print completions of the last word after "cloche"; returns the exit code. */
-int complete(const struct cli_operation *operations, size_t operation_count, int count, char **words);
+int complete(const struct cli_command *commands, size_t command_count, int count, char **words);
 
 #endif

@@ -1,4 +1,5 @@
-/* The options of the commands for contexts, notebooks and the prompt. */
+/* The options of the commands for contexts, notebooks and the prompt.
+ * Runs in: the CLI, as its user. */
 #include "setters.h"
 
 TEXT_SETTER(sandbox)
@@ -19,45 +20,42 @@ static int set_count(struct cli_request *r, const char *v)
 }
 
 const struct cli_option options_choice[] = {
-        {"--sandbox", "SANDBOX",
-         "in this one, made when it is not there; default: in one of its own, which ends with it", set_sandbox},
+        {"--sandbox", "SANDBOX", "use this sandbox, created if missing; default: a temporary one", set_sandbox},
         {0},
 };
 const struct cli_option options_context[] = {
-        {"--context", "CONTEXT", "in this one; default: the language's default one, made on first use", set_context},
+        {"--context", "CONTEXT", "use this context; default: the language's default context, created on first use",
+         set_context},
         {0},
 };
 const struct cli_option options_prompt[] = {
-        {"--context", "CONTEXT", "in this one, made when it is not there; default: one of its own, which ends with it",
-         set_context},
+        {"--context", "CONTEXT", "use this context, created if missing; default: a temporary one", set_context},
         {0},
 };
 const struct cli_option options_language[] = {
         {"--language", "LANGUAGE",
-         "python, javascript, typescript, bash, ruby or php; default: python, or what a notebook says", set_language},
+         "python, javascript, typescript, bash, ruby or php; default: that of the notebook, or python", set_language},
         {0},
 };
 const struct cli_option options_context_create[] = {
-        {"-C", "DIR", "where it begins, made when it is not there; default: /workspace", set_cwd},
-        {"--forkable", NULL, "it can be forked, and has checkpoints; its interpreter then has a template's rights",
+        {"-C", "DIR", "initial working directory, created if missing; default: /workspace", set_cwd},
+        {"--forkable", NULL, "allow forks and checkpoints; the interpreter then has the rights of a template",
          set_forkable},
         {0},
 };
 const struct cli_option options_cell[] = {
-        {"-i", NULL, "the code may ask for input: lines of standard input", set_input},
-        {"--restart", NULL, "begin anew when the interpreter has ended; default: only in a default context",
-         set_restart},
+        {"-i", NULL, "answer input requests of the code with lines of standard input", set_input},
+        {"--restart", NULL, "start a new interpreter if it has ended; default: only in a default context", set_restart},
         {0},
 };
 const struct cli_option options_displays[] = {
         {"--save-displays", "DIR",
-         "write what is displayed as picture, PDF, HTML and the like into files there, made when it is not there",
-         set_displays},
+         "save displays (pictures, PDF, HTML, …) as files in this directory, created if missing", set_displays},
         {0},
 };
 const struct cli_option options_fork[] = {
-        {"--count", "N", "so many copies, at most 100; default: 1", set_count},
-        {"--forkable", NULL, "the copies too can be forked", set_forkable},
+        {"--count", "N", "number of copies, at most 100; default: 1", set_count},
+        {"--forkable", NULL, "allow forks of the copies too", set_forkable},
         {0},
 };
 const struct cli_option options_checkpoint[] = {
@@ -65,8 +63,8 @@ const struct cli_option options_checkpoint[] = {
         {0},
 };
 const struct cli_option options_notebook[] = {
-        {"-o", "FILE", "write the notebook there, '-' for standard output; default: in place of what was read",
+        {"-o", "FILE", "write the notebook to this file, '-' for standard output; default: replace the input file",
          set_output},
-        {"--allow-errors", NULL, "run all cells, whatever fails", set_allow_errors},
+        {"--allow-errors", NULL, "continue after cells that fail", set_allow_errors},
         {0},
 };

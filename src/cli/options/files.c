@@ -43,7 +43,7 @@ static int add_plain(struct cli_request *r, char *path, const char *host_path, i
         /* O_NONBLOCK: never block on a pipe. */
         file->fd = open(host_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
         if (file->fd < 0 && errno == EMFILE)
-                return cli_bad("--file: '%s' is one file more than can be open at once (--mount shows a directory of "
+                return cli_bad("--file: '%s' exceeds the limit of open files (--mount shows a directory of "
                                "any size)",
                                host_path);
         if (file->fd < 0 || fstat(file->fd, &st) < 0)
@@ -196,23 +196,23 @@ static int set_denials(struct cli_request *r, const char *v)
 
 const struct cli_option options_files[] = {
         {"--file", "VPATH=HOSTPATH",
-         "put a copy of a host file, or of a directory with all below it, into the box; may be repeated", set_file},
+         "copy a file of the host, or a directory with its contents, into the box; may be repeated", set_file},
         {0},
 };
 const struct cli_option options_mounts[] = {
         {"--mount", "PLACE=HOSTPATH[:RULES.json]",
-         "show a directory or one file of the host in the box, to be read; may be repeated, also within each other",
-         set_mount},
+         "show a directory or file of the host in the box, readable; may be repeated and nested", set_mount},
         {"--rule", "PATTERN=[-]ACTION,…",
-         "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
-        {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync",
+         "permit (with -: deny) read, list, create, modify, delete or * for matching paths; the first match decides",
+         set_rule},
+        {"--sync", "MODE", "batch: write changes to the host after success; manual: keep them for cloche sync",
          set_sync},
-        {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},
-        {"--conflict", "POLICY", "when the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
+        {"--on-error", "POLICY", "if a change cannot be written: rollback, continue or abort", set_on_error},
+        {"--conflict", "POLICY", "if the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
         {"--links", "WHERE",
-         "inside: symbolic links that lead out of their directory are not written to the host (default: any)",
-         set_links},
-        {"--on-denied", "POLICY", "what the code sees of a denial: throw (an error), ignore or virtual", set_on_denied},
-        {"--denials", NULL, "tell of denials on standard error as they happen", set_denials},
+         "inside: do not write symbolic links that lead out of their directory to the host (default: any)", set_links},
+        {"--on-denied", "POLICY", "result of a denied operation in the code: throw (an error), ignore or virtual",
+         set_on_denied},
+        {"--denials", NULL, "print denials on standard error as they happen", set_denials},
         {0},
 };

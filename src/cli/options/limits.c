@@ -32,7 +32,8 @@ static int refuse_size(const char *option, const char *v, const struct range *ra
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a size from %s to %s (as 512M or 1.5G; a number alone is %s), or 0 for none",
+        return cli_bad("%s: '%s' is not a size from %s to %s (such as 512M or 1.5G; a plain number is %s), or 0 for "
+                       "none",
                        option, v, quantity_bytes_text(range->least, least), quantity_bytes_text(range->most, most),
                        plain_bytes == MIB ? "MiB" : "bytes");
 }
@@ -41,7 +42,8 @@ static int refuse_duration(const char *option, const char *v, double least_ms, d
 {
         char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
 
-        return cli_bad("%s: '%s' is not a time from %s to %s (as 5s, 500ms or 1m30s; a number alone is seconds), or 0 "
+        return cli_bad("%s: '%s' is not a time from %s to %s (such as 5s, 500ms or 1m30s; a plain number is seconds), "
+                       "or 0 "
                        "for none",
                        option, v, quantity_ms_text(least_ms, least), quantity_ms_text(most_ms, most));
 }
@@ -138,12 +140,13 @@ const struct cli_option options_sandbox_limits[] = {
         {0},
 };
 const struct cli_option options_timeout[] = {
-        {"--timeout", "TIME", "then everything it started is killed (as 5s, 500ms or 1m30s); default: none",
+        {"--timeout", "TIME",
+         "time after which the command and its processes are killed (such as 5s, 500ms or 1m30s); default: none",
          set_wall_ms},
         {0},
 };
 const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "TIME", "of a cell: then it is interrupted, and killed when that does not end it; default: none",
+        {"--timeout", "TIME", "time after which a cell is interrupted, and killed if it continues; default: none",
          set_wall_ms},
         {0},
 };

@@ -1,3 +1,5 @@
+/* Parse the words of a command by its tables of options, and print its help.
+ * Runs in: the CLI, as its user. */
 #include "options.h"
 #include "suggest.h"
 
@@ -154,7 +156,7 @@ static int set_all(struct cli_request *r, const char *v)
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
 const struct cli_option options_json[] = {
-        {"--json", NULL, "print the whole answer as JSON, and nothing else, on standard output", set_json},
+        {"--json", NULL, "print only the complete answer as JSON on standard output", set_json},
         {0},
 };
 const struct cli_option options_prefix[] = {
@@ -166,41 +168,40 @@ const struct cli_option options_force[] = {
         {0},
 };
 const struct cli_option options_bench[] = {
-        {"-c", "CODE", "what every run does; default: return 1", options_set_code},
-        {"--runs", "N", "runs a question; default 100", set_runs},
-        {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors",
-         set_concurrency},
-        {"--spares", "N", "boxes kept ready; default 2, and 0 leaves that question out", set_spares},
-        {"--cold", NULL, "cold calls only", set_cold},
+        {"-c", "CODE", "the code of each run; default: return 1", options_set_code},
+        {"--runs", "N", "runs for each measurement; default 100", set_runs},
+        {"--concurrency", "N", "concurrent runs, for throughput; default: the number of processors", set_concurrency},
+        {"--spares", "N", "spare boxes; default 2, 0 skips that measurement", set_spares},
+        {"--cold", NULL, "measure cold calls only", set_cold},
         {0},
 };
 const struct cli_option options_sync[] = {
-        {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing",
-         set_dry_run},
-        {"--on-error", "POLICY",
-         "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
+        {"--dry-run", NULL, "show changes, denials and conflicts without writing anything", set_dry_run},
+        {"--on-error", "POLICY", "if a change cannot be written: rollback, continue or abort; default: as in the run",
+         set_sync_on_error},
         {"--conflict", "POLICY",
-         "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
-        {"--links", "WHERE",
-         "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
+         "if the host changed a file meanwhile: refuse, keepBoth or overwrite; default: as in the run",
+         set_sync_conflict},
+        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as in the run)",
+         set_links},
         {0},
 };
 const struct cli_option options_diff[] = {
-        {"-u", NULL, "show how texts differ from the host's, as diff -u does", set_unified},
+        {"-u", NULL, "show the differences of text files as diff -u does", set_unified},
         {0},
 };
 const struct cli_option options_all[] = {
-        {"--all", NULL, "all there are", set_all},
+        {"--all", NULL, "all sets", set_all},
         {0},
 };
 const struct cli_option options_box[] = {
-        {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
-        {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded",
+        {"--image", "DIR", "use this directory as root file system instead of the host's /usr", set_image},
+        {"--optional", "GUARD[,GUARD…]", "run even if these guards, and no others, are missing or degraded",
          set_optional},
         {"--core-scheduling", NULL,
-         "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had",
+         "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
          set_core_scheduling},
-        {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack",
+        {"--strict", NULL, "refuse if any guard is missing, including those that an ordinary user may lack",
          options_set_strict},
         {0},
 };
@@ -212,38 +213,38 @@ static int is_word(const char *name, const char *word, size_t size)
         return name && strlen(name) == size && memcmp(name, word, size) == 0;
 }
 
-static const struct cli_option *find_option(const struct cli_command *command, const char *word, size_t size)
+static const struct cli_option *find_option(const struct cli_handler *handler, const char *word, size_t size)
 {
-        for (const struct cli_option *const *table = command->tables; *table; table++)
+        for (const struct cli_option *const *table = handler->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
                         if (is_word(option->name, word, size) || is_word(option->alias, word, size))
                                 return option;
         return NULL;
 }
 
-static int refuse_option(const struct cli_operation *operation, const char *word, size_t size)
+static int refuse_option(const struct cli_command *command, const char *word, size_t size)
 {
         struct suggest s = suggest_for(word, size);
         char meant[SUGGEST_TEXT_BYTES];
 
-        for (const struct cli_option *const *table = operation->command->tables; *table; table++)
+        for (const struct cli_option *const *table = command->handler->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
                         if (strlen(option->name) > 2)
                                 suggest_candidate(&s, option->name, strlen(option->name));
-        return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, operation->name,
-                       operation->command->takes_rest ? "; words behind -- are not ours" : "", suggest_text(&s, meant));
+        return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, command->name,
+                       command->handler->takes_rest ? "; words after -- go to the command" : "",
+                       suggest_text(&s, meant));
 }
 
 /* Parse one option at argv[*at]: "--name value" or "--name=value". */
-static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at,
-                        struct cli_request *request)
+static int parse_option(const struct cli_command *command, int argc, char **argv, int *at, struct cli_request *request)
 {
         const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
         size_t size = equals ? (size_t)(equals - word) : strlen(word);
-        const struct cli_option *option = find_option(operation->command, word, size);
+        const struct cli_option *option = find_option(command->handler, word, size);
 
         if (!option)
-                return refuse_option(operation, word, size);
+                return refuse_option(command, word, size);
         if (!option->argument)
                 return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
         if (equals)
@@ -274,10 +275,10 @@ static void bind_request(struct cli_request *request)
 }
 
 /* Words after the command's own go to the script, before those after "--". */
-static void take_words(const struct cli_operation *operation, struct cli_request *request, char **rest, int rest_count)
+static void take_words(const struct cli_command *command, struct cli_request *request, char **rest, int rest_count)
 {
-        int own = operation->command->positional_max,
-            more = operation->command->words_are_rest ? request->positional_count - own : 0;
+        int own = command->handler->positional_max,
+            more = command->handler->words_are_rest ? request->positional_count - own : 0;
         const char **words = request->positional + own;
 
         if (more < 0)
@@ -309,65 +310,63 @@ static char *words_as_json(const char *const *words, int count)
         return NULL;
 }
 
-static int refuse_words(const struct cli_operation *operation, const struct cli_request *request)
+static int refuse_words(const struct cli_command *command, const struct cli_request *request)
 {
-        const struct cli_command *command = operation->command;
-        const char *const *words = request->positional + command->positional_max;
-        char *json = strcmp(operation->name, "call") == 0
-                             ? words_as_json(words, request->positional_count - command->positional_max)
+        const struct cli_handler *handler = command->handler;
+        const char *const *words = request->positional + handler->positional_max;
+        char *json = strcmp(command->name, "call") == 0
+                             ? words_as_json(words, request->positional_count - handler->positional_max)
                              : NULL;
         int bad;
 
         if (json)
-                bad = cli_bad("'%s' is one word too many: arguments of the function are --args '%s'", words[0], json);
-        else if (command->takes_rest)
-                bad = cli_bad("'%s' is one word too many: a command stands behind -- (usage: cloche %s %s)", words[0],
-                              operation->name, operation->usage);
+                bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
+        else if (handler->takes_rest)
+                bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
+                              command->name, command->usage);
         else
-                bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", words[0], operation->name,
-                              operation->usage);
+                bad = cli_bad("unexpected word '%s' (usage: cloche %s %s)", words[0], command->name, command->usage);
         free(json);
         return bad;
 }
 
-static int check_words(const struct cli_operation *operation, const struct cli_request *request)
+static int check_words(const struct cli_command *command, const struct cli_request *request)
 {
-        const struct cli_command *command = operation->command;
+        const struct cli_handler *handler = command->handler;
 
-        if (request->positional_count > command->positional_max && !command->words_are_rest)
-                return refuse_words(operation, request);
-        if (request->positional_count < command->positional_min)
-                return cli_bad("expected %s (usage: cloche %s %s)", command->expected, operation->name,
-                               operation->usage);
-        if (command->needs_code && !request->have_code)
+        if (request->positional_count > handler->positional_max && !handler->words_are_rest)
+                return refuse_words(command, request);
+        if (request->positional_count < handler->positional_min)
+                return cli_bad("expected %s (usage: cloche %s %s)", handler->expected, command->name, command->usage);
+        if (handler->needs_code && !request->have_code)
                 return cli_bad("expected code: one of FILE, -c CODE, -f FILE and - (usage: cloche %s %s)",
-                               operation->name, operation->usage);
+                               command->name, command->usage);
         return 0;
 }
 
-int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request)
+int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request)
 {
-        const struct cli_command *command = operation->command;
+        const struct cli_handler *handler = command->handler;
         int at, bad = 0;
 
-        sandbox_words_begin(&request->sandbox);
+        sandbox_options_init(&request->sandbox);
         /* One more for a word that stands for standard input. */
         request->positional =
-                calloc((size_t)argc + (size_t)command->positional_max + 2, sizeof(request->positional[0]));
+                calloc((size_t)argc + (size_t)handler->positional_max + 2, sizeof(request->positional[0]));
         if (!request->positional)
                 return cli_bad("out of memory");
-        for (at = 0; bad == 0 && at < argc && !(strcmp(argv[at], "--") == 0 && command->takes_rest); at++)
+        for (at = 0; bad == 0 && at < argc && !(strcmp(argv[at], "--") == 0 && handler->takes_rest); at++)
                 if (argv[at][0] == '-')
-                        bad = parse_option(operation, argc, argv, &at, request);
+                        bad = parse_option(command, argc, argv, &at, request);
                 else
                         request->positional[request->positional_count++] = argv[at];
-        if (bad == 0 && command->needs_code && command->language_word)
-                bad = options_take_code_word(request, command->language_word - 1);
+        if (bad == 0 && handler->needs_code && handler->language_word)
+                bad = options_take_code_word(request, handler->language_word - 1);
         if (bad == 0)
-                bad = check_words(operation, request);
+                bad = check_words(command, request);
         if (bad)
                 return bad;
-        take_words(operation, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
+        take_words(command, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
         bind_request(request);
         if (request->denials && !request->mounts.object && !request->sandbox.allow && !request->sandbox.deny)
                 return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
@@ -385,7 +384,7 @@ void options_done(struct cli_request *request)
                         close(request->files[i].fd);
         }
         mounts_done(&request->mounts);
-        sandbox_words_done(&request->sandbox);
+        sandbox_options_done(&request->sandbox);
         for (size_t i = 0; i < request->run.env_count; i++)
                 free((char *)request->env[i]);
         for (size_t i = 0; i < request->text_count; i++)
@@ -422,10 +421,10 @@ static void print_option(const struct cli_option *option)
         printf("  %-28s %s\n", names, option->help);
 }
 
-static void print_examples(const struct cli_operation *operation)
+static void print_examples(const struct cli_command *command)
 {
         static const struct {
-                const struct cli_command *command;
+                const struct cli_handler *handler;
                 const char *line;
         } rows[] = {
 #define CLOCHE_EXAMPLE(symbol, line) {&command_##symbol, line},
@@ -435,21 +434,21 @@ static void print_examples(const struct cli_operation *operation)
         const char *before = "\nexamples:\n";
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (rows[i].command == operation->command) {
+                if (rows[i].handler == command->handler) {
                         printf("%s  %s\n", before, rows[i].line);
                         before = "";
                 }
 }
 
-void options_help(const struct cli_operation *operation)
+void options_help(const struct cli_command *command)
 {
-        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name,
-               operation->usage);
-        print_wrapped(operation->doc);
-        for (const struct cli_option *const *table = operation->command->tables; *table; table++) {
+        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", command->name, command->summary, command->name,
+               command->usage);
+        print_wrapped(command->doc);
+        for (const struct cli_option *const *table = command->handler->tables; *table; table++) {
                 printf("%s", (*table)->help ? "\n" : "");
                 for (const struct cli_option *option = *table; option->name && option->help; option++)
                         print_option(option);
         }
-        print_examples(operation);
+        print_examples(command);
 }

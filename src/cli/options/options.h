@@ -30,18 +30,18 @@ struct cli_request {
         char *texts[CLI_TEXTS_MAX]; /* values read from files, owned */
         size_t text_count;
         json_t *languages; /* NULL: not fetched */
-        struct mounts_said mounts;
+        struct mounts_options mounts;
         const char *prefix;       /* the name of a stored prefix */
         struct terminal terminal; /* for -t */
         int force, cold;
-        int is_strict;         /* every guard is required */
-        int denials;           /* denials are printed as they happen */
-        struct errand keeping; /* the process that keeps unwritten changes, see outcome.h */
+        int is_strict;                    /* every guard is required */
+        int denials;                      /* denials are printed as they happen */
+        struct privileged_helper keeping; /* the process that keeps unwritten changes, see outcome.h */
         int dry_run, unified, all;
         const char *links;               /* for a sync: inside or any; NULL: any */
         const char *on_error, *conflict; /* for a separate sync; NULL: as in the run */
         uint64_t runs, concurrency;      /* 0: not given */
-        struct sandbox_words sandbox;
+        struct sandbox_options sandbox;
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
@@ -50,7 +50,7 @@ extern const struct cli_option options_code[], options_call[], options_build[], 
         options_cell_timeout[], options_env[], options_terminal[];
 
 /* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
-int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);
+int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request);
 /* Take the word at `at`: a language followed by a file with code, or a file whose name implies the
  * language. Does nothing if code was given already. 0, or the exit code after a line was printed. */
 int options_take_code_word(struct cli_request *request, int at);
@@ -62,7 +62,7 @@ int options_refuse_language(struct cli_request *request, const struct cloche_err
 /* Keep text until the request is freed; frees it on failure. 0, or a line was printed. */
 int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);
-void options_help(const struct cli_operation *operation);
+void options_help(const struct cli_command *command);
 /* Setters used by tables of two files: for --strict and for -c. */
 int options_set_strict(struct cli_request *r, const char *v);
 int options_set_code(struct cli_request *r, const char *v);

@@ -1,3 +1,4 @@
+/* Parse sizes (64m) and durations (1.5s). Runs in: the CLI, as its user. */
 #include "quantity.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The options of the commands for sandboxes. */
+/* The options of the commands for sandboxes. Runs in: the CLI, as its user. */
 #include "setters.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int add_text(json_t **list, const char *option, const char *v)
         json_t *text = json_string(v);
 
         if (!text)
-                return cli_bad("%s: a text in UTF-8 is expected", option);
+                return cli_bad("%s: expected text in UTF-8", option);
         if (!*list)
                 *list = json_array();
         return json_array_append_new(*list, text) < 0 ? cli_bad("out of memory") : 0;
@@ -67,7 +67,7 @@ static int set_deny(struct cli_request *r, const char *v)
 /* RULE,RULE,…; a leading '!' denies. */
 static int set_network(struct cli_request *r, const char *v)
 {
-        int bad = *v ? 0 : cli_bad("--network: expected HOST, HOST:PORT or HOST:FIRST-LAST, with commas between");
+        int bad = *v ? 0 : cli_bad("--network: expected HOST, HOST:PORT or HOST:FIRST-LAST, separated by commas");
 
         while (bad == 0 && *v) {
                 size_t size = strcspn(v, ",");
@@ -101,7 +101,7 @@ static int add_standard(struct cli_request *r, const char *v)
 {
         (void)v;
         if (r->positional_count == 2)
-                return cli_bad("'-' is one word too many (usage: cloche cp SOURCE TARGET)");
+                return cli_bad("unexpected word '-' (usage: cloche cp SOURCE TARGET)");
         r->positional[r->positional_count++] = "-";
         return 0;
 }
@@ -109,96 +109,98 @@ static int add_standard(struct cli_request *r, const char *v)
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
 const struct cli_option options_socket[] = {
-        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own",
+        {"--socket", "PATH",
+         "socket of the daemon; default: $CLOCHE_SOCKET, else the system's daemon if you may use it, else your own",
          set_socket},
         {0},
 };
 const struct cli_option options_daemon[] = {
         {"--socket", "PATH",
-         "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own, started on demand",
+         "socket of the daemon; default: $CLOCHE_SOCKET, else the system's daemon if you may use it, else your own, "
+         "started on demand",
          set_socket},
-        {"--strict", NULL, "refuse a daemon that lacks any guard", options_set_strict},
+        {"--strict", NULL, "refuse a daemon where any guard is missing", options_set_strict},
         {0},
 };
 const struct cli_option options_sandbox[] = {
         {"--idle", "TIME",
-         "without anything asked or running, after which it is saved and stopped; default 20m, 0: never", set_idle},
-        {"--label", "NAME=VALUE", "a word of yours about it; may be repeated", set_label},
+         "time without requests and processes after which it is saved and stopped; default 20m, 0: never", set_idle},
+        {"--label", "NAME=VALUE", "a label for your own use; may be repeated", set_label},
         {0},
 };
 const struct cli_option options_sandbox_network[] = {
-        {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere",
+        {"--allow", "RULE", "allow connections to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; default: none",
          set_allow},
-        {"--deny", "RULE", "but not there; may be repeated", set_deny},
+        {"--deny", "RULE", "deny connections to it; may be repeated", set_deny},
         {0},
 };
 const struct cli_option options_run_network[] = {
         {"--network", "RULES",
-         "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST, with commas between, not to what stands behind !; else "
-         "nowhere",
+         "allow connections to HOST, HOST:PORT or HOST:FIRST-LAST, separated by commas; a leading ! denies; "
+         "default: none",
          set_network},
         {0},
 };
 const struct cli_option options_session[] = {
         {"-s", "SESSION",
-         "the session whose directory, variables and functions it has, made when it is not there; default: default",
+         "session with directory, variables and functions of the shell, created if missing; default: default",
          set_session},
-        {"-C", "DIR", "in this directory; default: where the session is", set_cwd},
+        {"-C", "DIR", "working directory; default: that of the session", set_cwd},
         {0},
 };
 const struct cli_option options_exec[] = {
-        {"-i", NULL, "pass standard input on", set_input},
-        {"-t", NULL, "on a terminal, with -i or without; Ctrl-] leaves it", set_terminal},
+        {"-i", NULL, "pass standard input to the command", set_input},
+        {"-t", NULL, "run on a terminal, with or without -i; Ctrl-] detaches", set_terminal},
         {0},
 };
 const struct cli_option options_terminal[] = {
         {"-t", NULL,
-         "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set "
-         "one",
+         "run on a terminal of its own, shown on yours; without time limits unless --timeout or --cpu-time set one",
          set_terminal},
         {0},
 };
 const struct cli_option options_process_id[] = {
-        {"--process", "ID", "what it is to be called; default: one is made up", set_process},
+        {"--process", "ID", "id of the process; default: one is made up", set_process},
         {0},
 };
 const struct cli_option options_attach[] = {
-        {"--process", "ID", "take up the terminal of this process in place of a new one", set_process},
+        {"--process", "ID", "attach to the terminal of this process instead of a new one", set_process},
         {0},
 };
 const struct cli_option options_follow[] = {
-        {"-f", NULL, "and what it prints from now on, until it ends", set_follow},
+        {"-f", NULL, "also print new output until the process ends", set_follow},
         {0},
 };
 const struct cli_option options_signal[] = {
-        {"-s", "SIGNAL", "this one, by name or number, at once; default: TERM, and KILL after five seconds",
+        {"-s", "SIGNAL", "send only this signal, a name or number; default: TERM, and KILL after five seconds",
          set_signal},
         {0},
 };
 const struct cli_option options_standard[] = {
-        {"-", NULL, "standard input or output, in place of a path of the host", add_standard},
+        {"-", NULL, "standard input or output instead of a path of the host", add_standard},
         {0},
 };
 const struct cli_option options_ports[] = {
-        {"--expose", "PORT", "let whoever has the token reach it", set_expose},
-        {"--unexpose", "PORT", "not any more", set_unexpose},
-        {"--name", "WORD", "with --expose: your own word for it", set_word},
+        {"--expose", "PORT", "expose the port to holders of the token", set_expose},
+        {"--unexpose", "PORT", "stop exposing the port", set_unexpose},
+        {"--name", "WORD", "with --expose: a name for your own use", set_word},
         {0},
 };
 const struct cli_option options_network[] = {
-        {"--allow", "RULE", "HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; in place of the rules there were",
+        {"--allow", "RULE", "allow HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; replaces the previous rules",
          set_allow},
-        {"--deny", "RULE", "likewise; wins over --allow", set_deny},
-        {"--none", NULL, "nowhere any more", set_none},
-        {"--log", NULL, "the last decisions about connections", set_log},
+        {"--deny", "RULE", "deny it, even if --allow matches; may be repeated", set_deny},
+        {"--none", NULL, "deny all connections", set_none},
+        {"--log", NULL, "show the last decisions about connections", set_log},
         {0},
 };
 const struct cli_option options_git[] = {
         {"--branch", "NAME", "branch or tag; default: the repository's own", set_branch},
-        {"--depth", "N", "so many commits; default: all", set_depth},
-        {"--username", "NAME", "for http", set_username},
-        {"--password-file", "FILE", "whose first line is the password or token; is in no command line, file or answer",
+        {"--depth", "N", "number of commits; default: all", set_depth},
+        {"--username", "NAME", "user name for http and https", set_username},
+        {"--password-file", "FILE",
+         "file whose first line is the password or token; it appears in no command line, file or answer",
          set_password_file},
-        {"-s", "SESSION", "below whose directory a relative DIR is; default: default", set_session},
+        {"-s", "SESSION", "session whose directory a relative DIR is resolved in; default: default", set_session},
         {0},
 };

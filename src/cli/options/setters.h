@@ -1,5 +1,5 @@
 /* Setters of options that store a text or a flag: set_MEMBER() for the member of that name in
- * struct sandbox_words. */
+ * struct sandbox_options. */
 #ifndef CLOCHE_CLI_OPTIONS_SETTERS_H
 #define CLOCHE_CLI_OPTIONS_SETTERS_H
 

@@ -1,3 +1,4 @@
+/* The nearest of several words to a mistyped one. Runs in: the CLI, as its user. */
 #include "suggest.h"
 
 #include <stdio.h>

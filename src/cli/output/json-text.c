@@ -1,3 +1,4 @@
+/* Write JSON as Python does. Runs in: the CLI, as its user. */
 #include "json-text.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* Measure the memory of the engine's spare boxes in /proc and control groups.
+ * Runs in: a privileged helper of the CLI, with the rights of the CLI's user. */
 #include "memory.h"
 
 #include "base/fd.h"

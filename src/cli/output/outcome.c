@@ -1,3 +1,5 @@
+/* Report changes, denials and conflicts of a run's mounts, and keep changes that were not written.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "outcome.h"
 
 #include "engine/mounts/changeset.h"
@@ -14,24 +16,24 @@
 
 void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const json_t *path)
 {
-        char *bytes = say_path_bytes(path);
+        char *bytes = output_path_bytes(path);
         const char *below;
         int at = bytes ? changes_find_mount(mounts->targets, mounts->count, bytes, &below) : -1;
 
         if (at >= 0) {
-                say_name(out, mounts->sources[at]);
+                print_name(out, mounts->sources[at]);
                 if (*below)
                         fputc('/', out);
-                say_name(out, below);
+                print_name(out, below);
         } else {
-                say_name(out, bytes);
+                print_name(out, bytes);
         }
         free(bytes);
 }
 
 static int mount_of(const struct outcome_mounts *mounts, const json_t *path)
 {
-        char *bytes = say_path_bytes(path);
+        char *bytes = output_path_bytes(path);
         const char *below;
         int at = bytes ? changes_find_mount(mounts->targets, mounts->count, bytes, &below) : -1;
 
@@ -61,7 +63,7 @@ void outcome_print_written(FILE *out, const char *before, const struct outcome_m
                 fprintf(out, "%swrote ", before);
                 print_count(out, counts[i], "change");
                 fputs(" to ", out);
-                say_name(out, mounts->sources[i]);
+                print_name(out, mounts->sources[i]);
                 fputc('\n', out);
         }
 }
@@ -74,7 +76,7 @@ static void print_failed(FILE *out, const char *before, const struct outcome_mou
         fprintf(out, "%snot written: ", before);
         outcome_print_path(out, mounts, json_object_get(row, "path"));
         fputs(": ", out);
-        say_name(out, message ? message : json_string_value(json_object_get(error, "code")));
+        print_name(out, message ? message : json_string_value(json_object_get(error, "code")));
         fputc('\n', out);
 }
 
@@ -85,7 +87,7 @@ static void print_kept(FILE *out, const char *before, const struct outcome_mount
         fputs(before, out);
         outcome_print_path(out, mounts, json_object_get(row, "path"));
         fputs(": the host changed it meanwhile; the box's lies beside it as ", out);
-        say_path(out, as);
+        print_path(out, as);
         fputc('\n', out);
 }
 
@@ -104,7 +106,7 @@ void outcome_print_problems(FILE *out, const char *before, const struct outcome_
 
         if (error) {
                 fprintf(out, "%sthe sync failed: ", before);
-                say_name(out, error);
+                print_name(out, error);
                 fputc('\n', out);
         }
         json_array_foreach (json_object_get(sync, "failed"), k, row) {
@@ -136,12 +138,12 @@ static void print_denial(FILE *out, const json_t *denial)
         json_int_t count = json_integer_value(json_object_get(denial, "count"));
 
         fputs("cloche: denied ", out);
-        say_name(out, json_string_value(json_object_get(denial, "operation")));
+        print_name(out, json_string_value(json_object_get(denial, "operation")));
         fputc(' ', out);
-        say_path(out, json_object_get(denial, "path"));
+        print_path(out, json_object_get(denial, "path"));
         if (rule) {
                 fputs(" by the rule ", out);
-                say_path(out, rule);
+                print_path(out, rule);
         }
         if (count > 1)
                 fprintf(out, " (%lld times)", (long long)count);
@@ -161,7 +163,7 @@ static void on_denied(void *data, cloche_run *run, enum cloche_file_event event,
         if (out) {
                 print_denial(out, denial);
                 if (fclose(out) == 0)
-                        (void)say_now(text, size, 0);
+                        (void)print_at_once(text, size, 0);
         }
         free(text);
         json_decref(denial);
@@ -231,7 +233,7 @@ static int settle(struct cli_request *request, cloche_changeset *set, const json
         if (left > 0)
                 code = cli_changes_keep(&request->keeping, set, (uint32_t)left, ret->name);
         else
-                errand_cancel(&request->keeping);
+                privileged_helper_cancel(&request->keeping);
         name_mounts(request->mounts.object, &mounts);
         outcome_print_written(out, "cloche: ", &mounts.list, sync);
         outcome_print_problems(out, "cloche: ", &mounts.list, sync);
@@ -268,11 +270,11 @@ static void print_refused(FILE *out, const json_t *denied)
         json_int_t count = json_integer_value(json_object_get(denied, "count"));
 
         fprintf(out, "cloche: denied %s ", json_string_value(json_object_get(denied, "kind")));
-        say_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
+        print_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
         if (json_object_get(denied, "port"))
                 fprintf(out, ":%lld", (long long)json_integer_value(json_object_get(denied, "port")));
         fputs(": ", out);
-        say_name(out, json_string_value(json_object_get(denied, "why")));
+        print_name(out, json_string_value(json_object_get(denied, "why")));
         if (count > 1)
                 fprintf(out, " (%lld times)", (long long)count);
         fputc('\n', out);
@@ -294,7 +296,7 @@ static void print_network(FILE *out, const json_t *network, size_t most)
         }
         if (left > 0 || lost > 0)
                 fprintf(out, "cloche: and %lld more were denied%s\n", (long long)lost + (long long)left,
-                        left > 0 ? " (--denials tells of them)" : "");
+                        left > 0 ? " (--denials prints them)" : "");
 }
 
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
@@ -313,7 +315,7 @@ int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
         meta = json_object_get(whole, "meta");
         json_array_foreach (json_object_get(meta, "warnings"), i, warning) {
                 fputs("cloche: ", out);
-                say_name(out, json_string_value(warning));
+                print_name(out, json_string_value(warning));
                 fputc('\n', out);
         }
         if (has_denials || cloche_result_exit_code(result) != 0)

@@ -1,3 +1,4 @@
+/* Queued writes to standard output and error. Runs in: the CLI, as its user. */
 #include "output-queue.h"
 
 #include <errno.h>
@@ -7,22 +8,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct outlet_piece {
-        STAILQ_ENTRY(outlet_piece) next;
+struct output_piece {
+        STAILQ_ENTRY(output_piece) next;
         int fd;
         size_t size, written;
         char data[];
 };
 
-void outlet_begin(struct outlet *o)
+void output_queue_init(struct output_queue *o)
 {
-        *o = (struct outlet){0};
+        *o = (struct output_queue){0};
         STAILQ_INIT(&o->pieces);
 }
 
-void outlet_done(struct outlet *o)
+void output_queue_done(struct output_queue *o)
 {
-        struct outlet_piece *piece;
+        struct output_piece *piece;
 
         while ((piece = STAILQ_FIRST(&o->pieces))) {
                 STAILQ_REMOVE_HEAD(&o->pieces, next);
@@ -31,16 +32,16 @@ void outlet_done(struct outlet *o)
         o->waiting_bytes = 0;
 }
 
-int outlet_put(struct outlet *o, int fd, const void *data, size_t size)
+int output_queue_put(struct output_queue *o, int fd, const void *data, size_t size)
 {
-        struct outlet_piece *piece;
+        struct output_piece *piece;
 
         if (size == 0 || o->failed)
                 return 0;
         piece = malloc(sizeof(*piece) + size);
         if (!piece)
                 return -ENOMEM;
-        *piece = (struct outlet_piece){.fd = fd, .size = size};
+        *piece = (struct output_piece){.fd = fd, .size = size};
         memcpy(piece->data, data, size);
         STAILQ_INSERT_TAIL(&o->pieces, piece, next);
         o->waiting_bytes += size;
@@ -49,15 +50,15 @@ int outlet_put(struct outlet *o, int fd, const void *data, size_t size)
         return 0;
 }
 
-int outlet_fd(const struct outlet *o)
+int output_queue_fd(const struct output_queue *o)
 {
-        const struct outlet_piece *piece = STAILQ_FIRST(&o->pieces);
+        const struct output_piece *piece = STAILQ_FIRST(&o->pieces);
 
         return piece ? piece->fd : -1;
 }
 
 /* A writable pipe accepts PIPE_BUF bytes whole. */
-static ssize_t write_some(const struct outlet_piece *piece)
+static ssize_t write_some(const struct output_piece *piece)
 {
         size_t left = piece->size - piece->written;
         struct stat st;
@@ -66,16 +67,16 @@ static ssize_t write_some(const struct outlet_piece *piece)
         return write(piece->fd, piece->data + piece->written, is_file || left < PIPE_BUF ? left : PIPE_BUF);
 }
 
-int outlet_write(struct outlet *o)
+int output_queue_write(struct output_queue *o)
 {
-        struct outlet_piece *piece = STAILQ_FIRST(&o->pieces);
+        struct output_piece *piece = STAILQ_FIRST(&o->pieces);
         ssize_t n = piece ? write_some(piece) : 0;
 
         if (!piece || (n < 0 && (errno == EINTR || errno == EAGAIN)))
                 return 0;
         if (n < 0) {
                 o->failed = errno;
-                outlet_done(o);
+                output_queue_done(o);
                 return -o->failed;
         }
         piece->written += (size_t)n;

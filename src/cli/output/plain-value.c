@@ -1,3 +1,4 @@
+/* Tagged values become plain JSON. Runs in: the CLI, as its user. */
 #include "plain-value.h"
 
 #include "json-text.h"

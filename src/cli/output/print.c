@@ -1,3 +1,4 @@
+/* Escaped output of names and bytes that guests chose. Runs in: the CLI, as its user. */
 #include "print.h"
 
 #include "base/utf8.h"
@@ -31,16 +32,16 @@ static int steers(uint32_t character)
         return 0;
 }
 
-static int is_plain(uint32_t character, enum say_as as)
+static int is_plain(uint32_t character, enum print_as as)
 {
         /* Joiners belong to the spelling of some languages; in a name they could make two names
          * look the same. */
-        if (as == SAY_TEXT && (character == '\n' || character == '\t' || character == 0x200c || character == 0x200d))
+        if (as == PRINT_TEXT && (character == '\n' || character == '\t' || character == 0x200c || character == 0x200d))
                 return 1;
-        return !steers(character) && !(as == SAY_NAME && character == '\\');
+        return !steers(character) && !(as == PRINT_NAME && character == '\\');
 }
 
-void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as)
+void print_bytes(FILE *out, const void *bytes, size_t size, enum print_as as)
 {
         const unsigned char *at = bytes, *end = at + size;
 
@@ -59,14 +60,14 @@ void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as)
         }
 }
 
-void say_name(FILE *out, const char *name)
+void print_name(FILE *out, const char *name)
 {
-        say_bytes(out, name ? name : "?", name ? strlen(name) : 1, SAY_NAME);
+        print_bytes(out, name ? name : "?", name ? strlen(name) : 1, PRINT_NAME);
 }
 
 /* -- paths in JSON -------------------------------------------------------------------------------------------- */
 
-char *say_path_bytes(const json_t *path)
+char *output_path_bytes(const json_t *path)
 {
         const char *encoded = json_string_value(json_object_get(path, "b64"));
         _cleanup_buf_ struct buf bytes = BUF_INIT(PATH_BYTES_MAX);
@@ -80,17 +81,17 @@ char *say_path_bytes(const json_t *path)
         return strndup(bytes.data ? bytes.data : "", bytes.size);
 }
 
-void say_path(FILE *out, const json_t *path)
+void print_path(FILE *out, const json_t *path)
 {
-        char *bytes = say_path_bytes(path);
+        char *bytes = output_path_bytes(path);
 
-        say_name(out, bytes);
+        print_name(out, bytes);
         free(bytes);
 }
 
 /* -- immediate output ----------------------------------------------------------------------------------------- */
 
-int say_now(const char *text, size_t size, int patience_ms)
+int print_at_once(const char *text, size_t size, int patience_ms)
 {
         struct pollfd polled = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -111,7 +112,7 @@ int say_now(const char *text, size_t size, int patience_ms)
 
 /* -- ages ----------------------------------------------------------------------------------------------------- */
 
-const char *say_age(json_int_t seconds, char ret[SAY_AGE_BYTES])
+const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES])
 {
         static const struct {
                 json_int_t seconds;
@@ -121,11 +122,11 @@ const char *say_age(json_int_t seconds, char ret[SAY_AGE_BYTES])
 
         while (i < 3 && seconds < 2 * units[i].seconds)
                 i++;
-        snprintf(ret, SAY_AGE_BYTES, "%lld %s", (long long)(seconds / units[i].seconds), units[i].name);
+        snprintf(ret, OUTPUT_AGE_BYTES, "%lld %s", (long long)(seconds / units[i].seconds), units[i].name);
         return ret;
 }
 
-void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row))
+void print_rows(const json_t *rows, int json, void (*print_row)(const json_t *row))
 {
         char *text = json ? json_dumps(rows, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
         const json_t *row;
@@ -136,5 +137,5 @@ void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row))
         free(text);
         if (!json)
                 json_array_foreach (rows, i, row)
-                        say_row(row);
+                        print_row(row);
 }

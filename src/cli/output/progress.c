@@ -1,3 +1,4 @@
+/* The progress line, drawn by a timer signal. Runs in: the CLI, as its user. */
 #include "progress.h"
 
 #include <signal.h>
@@ -72,7 +73,7 @@ void progress_watch(const char *(*now)(void))
         set_timer(TICK_US);
 }
 
-void progress_begin(const char *what)
+void progress_start(const char *what)
 {
         atomic_store(&constant, what);
         progress_watch(now_constant);

@@ -6,7 +6,7 @@
 /* Call it once, before the others. */
 void progress_allow(int yes);
 /* Show what: static text, "copying". It replaces the previous text. */
-void progress_begin(const char *what);
+void progress_start(const char *what);
 /* Show several phases in sequence: now is called in a signal handler; NULL means no wait. */
 void progress_watch(const char *(*now)(void));
 void progress_end(void);

@@ -1,3 +1,4 @@
+/* Block signals and read them from a descriptor. Runs in: the CLI, as its user. */
 #include "signals.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 static atomic_int noted;
 
-static sigset_t heard(void)
+static sigset_t handled_signals(void)
 {
         static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
         sigset_t set;
@@ -20,14 +21,14 @@ static sigset_t heard(void)
 
 void signals_block(sigset_t *ret_before)
 {
-        const sigset_t set = heard();
+        const sigset_t set = handled_signals();
 
         sigprocmask(SIG_BLOCK, &set, ret_before);
 }
 
 int signals_open(void)
 {
-        const sigset_t set = heard();
+        const sigset_t set = handled_signals();
         int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 
         return fd < 0 ? -errno : fd;

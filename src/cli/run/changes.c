@@ -1,3 +1,5 @@
+/* Keep, list, load and drop change sets in the user's state directory.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "changes.h"
 
 #include "base/fd.h"
@@ -21,12 +23,12 @@
 #define FORMAT 1
 #define ABOUT "about.json"
 #define ABOUT_BYTES_MAX (1u << 20)
-#define UNFINISHED ".new-" /* prefix of the name until complete */
-#define DEPTH_MAX 4        /* NAME/set/0/1 */
+#define INCOMPLETE_PREFIX ".new-" /* prefix of the name until complete */
+#define DEPTH_MAX 4               /* NAME/set/0/1 */
 
 static int find_directory(char *ret, size_t size)
 {
-        return home_find("XDG_STATE_HOME", ".local/state", "cloche/changes", "changes", ret, size);
+        return cli_xdg_find("XDG_STATE_HOME", ".local/state", "cloche/changes", "changes", ret, size);
 }
 
 static int is_name(const char *name)
@@ -46,7 +48,7 @@ static int unknown(const char *name)
 /* The directory of all sets; -1: a line was printed, -ENOENT: none yet. */
 static int open_all(int *ret_fd)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         *ret_fd = -EBADF;
@@ -121,7 +123,7 @@ int cli_changes_drop_all(void)
 
                 code = bad ? bad : code;
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         return code;
 }
 
@@ -129,12 +131,12 @@ int cli_changes_drop_all(void)
 
 int changes_names(char ***ret, size_t *ret_count)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         *ret = NULL;
         *ret_count = 0;
-        return bad ? bad : home_names(directory, is_name, ret, ret_count);
+        return bad ? bad : cli_xdg_list(directory, is_name, ret, ret_count);
 }
 
 static int is_file(const json_t *mount)
@@ -213,8 +215,9 @@ static int is_of(const struct changes_kept *kept, const char *here)
 
 static int none_here(const char *newest)
 {
-        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list "
-                       "shows them all, and a name chooses some)",
+        return cli_bad("no kept changes belong to this directory; the newest of other directories are '%s' (cloche "
+                       "changes list "
+                       "lists all; name one set)",
                        newest);
 }
 
@@ -237,7 +240,7 @@ static int open_newest(int all_fd, struct changes_kept *ret)
                 if (i == 1)
                         bad = none_here(names[count - 1]);
         }
-        home_names_done(names, count);
+        cli_xdg_list_free(names, count);
         free(here);
         return bad;
 }
@@ -325,7 +328,7 @@ int changes_recount(const struct changes_kept *kept, uint32_t count)
 
         json_object_set_new(kept->about, "count", json_integer(count));
         r = write_about(kept->dir_fd, kept->about);
-        return r < 0 ? cli_bad("cannot write what is left of the changes '%s': %s", kept->name, strerror(-r)) : 0;
+        return r < 0 ? cli_bad("cannot save the remaining changes '%s': %s", kept->name, strerror(-r)) : 0;
 }
 
 /* Includes milliseconds, so that the newest sorts last. */
@@ -347,10 +350,10 @@ static int make_name(char ret[CHANGES_NAME_BYTES])
         return 0;
 }
 
-/* State of a set being kept, shared by the errand and its parent. */
+/* State of a set being kept, shared by the privileged helper and its parent. */
 struct keeping {
         int all_fd, dir_fd, set_fd;
-        char name[CHANGES_NAME_BYTES], unfinished[CHANGES_NAME_BYTES + sizeof(UNFINISHED)];
+        char name[CHANGES_NAME_BYTES], incomplete[CHANGES_NAME_BYTES + sizeof(INCOMPLETE_PREFIX)];
 };
 
 /* Owned by the engine's user, but reached through its descriptor only: the directories above it are
@@ -367,25 +370,25 @@ static int make_set(struct keeping *keeping)
 
 static int make_directory(struct keeping *keeping)
 {
-        char directory[HOME_PATH_BYTES];
+        char directory[XDG_PATH_BYTES];
         int bad = find_directory(directory, sizeof(directory));
 
         if (bad == 0)
-                bad = home_make_directories(directory);
+                bad = cli_xdg_make_directories(directory);
         if (bad == 0)
                 bad = open_all(&keeping->all_fd);
         if (bad)
                 return bad;
         if (make_name(keeping->name) < 0)
-                return cli_bad("cannot make a name for the changes");
-        snprintf(keeping->unfinished, sizeof(keeping->unfinished), UNFINISHED "%s", keeping->name);
-        if (mkdirat(keeping->all_fd, keeping->unfinished, 0700) < 0)
-                return cli_bad("cannot make '%s/%s': %s", directory, keeping->unfinished, strerror(errno));
-        keeping->dir_fd = openat(keeping->all_fd, keeping->unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                return cli_bad("cannot create a name for the changes");
+        snprintf(keeping->incomplete, sizeof(keeping->incomplete), INCOMPLETE_PREFIX "%s", keeping->name);
+        if (mkdirat(keeping->all_fd, keeping->incomplete, 0700) < 0)
+                return cli_bad("cannot make '%s/%s': %s", directory, keeping->incomplete, strerror(errno));
+        keeping->dir_fd = openat(keeping->all_fd, keeping->incomplete, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (keeping->dir_fd >= 0 && make_set(keeping) == 0)
                 return 0;
-        bad = cli_bad("cannot make '%s/%s/set': %s", directory, keeping->unfinished, strerror(errno));
-        remove_tree(keeping->all_fd, keeping->unfinished, DEPTH_MAX);
+        bad = cli_bad("cannot make '%s/%s/set': %s", directory, keeping->incomplete, strerror(errno));
+        remove_tree(keeping->all_fd, keeping->incomplete, DEPTH_MAX);
         return bad;
 }
 
@@ -396,12 +399,12 @@ static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
         int r = write_about(keeping->dir_fd, about);
 
         json_decref(about);
-        if (r == 0 && renameat(keeping->all_fd, keeping->unfinished, keeping->all_fd, keeping->name) < 0)
+        if (r == 0 && renameat(keeping->all_fd, keeping->incomplete, keeping->all_fd, keeping->name) < 0)
                 r = -errno;
         return r;
 }
 
-/* The errand: create a directory, send its descriptor, and rename it into place when filled. */
+/* The privileged helper: create a directory, send its descriptor, and rename it into place when filled. */
 static int keep(void *data, int fd)
 {
         struct keeping keeping = {-EBADF, -EBADF, -EBADF, "", ""};
@@ -417,21 +420,22 @@ static int keep(void *data, int fd)
                 r = finish(&keeping, data, count);
         if (r == 0)
                 return 0;
-        remove_tree(keeping.all_fd, keeping.unfinished, DEPTH_MAX);
+        remove_tree(keeping.all_fd, keeping.incomplete, DEPTH_MAX);
         return r == -EPIPE ? 1 : cli_bad("cannot keep the changes: %s", strerror(-r));
 }
 
-int changes_prepare(struct errand *errand, const json_t *mount)
+int changes_prepare(struct privileged_helper *helper, const json_t *mount)
 {
-        return errand_prepare(errand, keep, (void *)mount);
+        return privileged_helper_prepare(helper, keep, (void *)mount);
 }
 
 /* Receive the directory; the child prints its own errors. */
-static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES], int *ret_fd)
+static int receive_directory(struct privileged_helper *helper, char name[CHANGES_NAME_BYTES], int *ret_fd)
 {
         size_t fd_count = 1;
-        ssize_t size =
-                errand_begin(errand) < 0 ? -1 : fd_receive(errand->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
+        ssize_t size = privileged_helper_start(helper) < 0
+                               ? -1
+                               : fd_receive(helper->fd, name, CHANGES_NAME_BYTES, ret_fd, &fd_count, 0);
 
         if (size != CHANGES_NAME_BYTES || fd_count != 1)
                 return -1;
@@ -439,19 +443,19 @@ static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES
         return 0;
 }
 
-int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count,
+int cli_changes_keep(struct privileged_helper *helper, const cloche_changeset *set, uint32_t count,
                      char ret_name[CHANGES_NAME_BYTES])
 {
         _cleanup_fd_ int set_fd = -EBADF;
         char name[CHANGES_NAME_BYTES];
         struct cloche_err e = {0};
-        int code = receive_directory(errand, name, &set_fd), end;
+        int code = receive_directory(helper, name, &set_fd), end;
 
         if (code == 0 && cloche_changeset_save(set, set_fd, &e) < 0)
                 code = cli_bad("cannot keep the changes: %s", e.msg);
-        if (code == 0 && fd_write_full(errand->fd, &count, sizeof(count)) < 0)
+        if (code == 0 && fd_write_full(helper->fd, &count, sizeof(count)) < 0)
                 code = -1;
-        end = errand_end(errand); /* the child has printed the error */
+        end = privileged_helper_wait(helper); /* the child has printed the error */
         if (code == 0 && end == 0)
                 strcpy(ret_name, name);
         return code == 0 && end == 0 ? 0 : 1;

@@ -1,3 +1,5 @@
+/* Fork a child that keeps the rights, for one task after this process dropped them.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "helper.h"
 
 #include "base/fd.h"
@@ -27,7 +29,7 @@ static _Noreturn void run(int fd, const sigset_t *before, int (*work)(void *data
         _exit(wait_for_word(fd, work, data));
 }
 
-int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), void *data)
+int privileged_helper_prepare(struct privileged_helper *helper, int (*work)(void *data, int out_fd), void *data)
 {
         sigset_t held, before;
         int fds[2];
@@ -40,48 +42,48 @@ int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), v
         for (size_t i = 0; i < IGNORED; i++)
                 sigaddset(&held, ignored[i]);
         sigprocmask(SIG_BLOCK, &held, &before);
-        errand->pid = fork();
-        if (errand->pid == 0) {
+        helper->pid = fork();
+        if (helper->pid == 0) {
                 close(fds[0]);
                 run(fds[1], &before, work, data);
         }
         sigprocmask(SIG_SETMASK, &before, NULL);
         close(fds[1]);
-        errand->fd = fds[0];
-        if (errand->pid > 0)
+        helper->fd = fds[0];
+        if (helper->pid > 0)
                 return 0;
-        fd_close(&errand->fd);
+        fd_close(&helper->fd);
         return cli_bad("cannot fork: %s", strerror(errno));
 }
 
-int errand_begin(struct errand *errand)
+int privileged_helper_start(struct privileged_helper *helper)
 {
-        return fd_write_full(errand->fd, "!", 1);
+        return fd_write_full(helper->fd, "!", 1);
 }
 
-int errand_end(struct errand *errand)
+int privileged_helper_wait(struct privileged_helper *helper)
 {
         int status = 0;
 
-        fd_close(&errand->fd);
-        while (waitpid(errand->pid, &status, 0) < 0 && errno == EINTR)
+        fd_close(&helper->fd);
+        while (waitpid(helper->pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        errand->pid = 0;
+        helper->pid = 0;
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int errand_do(struct errand *errand, void *answer, size_t size)
+int privileged_helper_run(struct privileged_helper *helper, void *answer, size_t size)
 {
-        int r = errand_begin(errand), code;
+        int r = privileged_helper_start(helper), code;
 
         if (r == 0)
-                r = fd_read_full(errand->fd, answer, size);
-        code = errand_end(errand);
+                r = fd_read_full(helper->fd, answer, size);
+        code = privileged_helper_wait(helper);
         return r < 0 && code == 0 ? -1 : code;
 }
 
-void errand_cancel(struct errand *errand)
+void privileged_helper_cancel(struct privileged_helper *helper)
 {
-        if (errand->pid > 0)
-                (void)errand_end(errand);
+        if (helper->pid > 0)
+                (void)privileged_helper_wait(helper);
 }

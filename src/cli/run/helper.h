@@ -7,20 +7,20 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct errand {
+struct privileged_helper {
         pid_t pid; /* 0: none */
         int fd;
 };
 
 /* work: its result is the child's exit code; its output on out_fd is the answer. 0, or a line was printed. */
-int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), void *data);
+int privileged_helper_prepare(struct privileged_helper *helper, int (*work)(void *data, int out_fd), void *data);
 /* Start the task and read the answer. The exit code of work, or -1 without a complete answer. */
-int errand_do(struct errand *errand, void *answer, size_t size);
-/* The same in steps, for work that exchanges more data over errand->fd: 0 or -errno, then the exit
+int privileged_helper_run(struct privileged_helper *helper, void *answer, size_t size);
+/* The same in steps, for work that exchanges more data over privileged helper->fd: 0 or -errno, then the exit
  * code or -1. */
-int errand_begin(struct errand *errand);
-int errand_end(struct errand *errand);
+int privileged_helper_start(struct privileged_helper *helper);
+int privileged_helper_wait(struct privileged_helper *helper);
 /* End it without performing the task; also valid if never prepared or already ended. */
-void errand_cancel(struct errand *errand);
+void privileged_helper_cancel(struct privileged_helper *helper);
 
 #endif

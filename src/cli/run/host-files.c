@@ -1,3 +1,5 @@
+/* Open files of mounted directories in a privileged helper.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "host-files.h"
 
 #include "base/fd.h"
@@ -52,16 +54,16 @@ static int answer(void *data, int socket_fd)
         return 0;
 }
 
-int host_files_prepare(struct errand *errand, struct host_files *files)
+int host_files_prepare(struct privileged_helper *helper, struct host_files *files)
 {
-        int bad = errand_prepare(errand, answer, files);
+        int bad = privileged_helper_prepare(helper, answer, files);
 
         if (bad == 0)
-                (void)errand_begin(errand);
+                (void)privileged_helper_start(helper);
         return bad;
 }
 
-int host_files_open(struct errand *errand, size_t source, const char *path)
+int host_files_open(struct privileged_helper *helper, size_t source, const char *path)
 {
         struct question question = {.source = (uint32_t)source};
         int32_t code = 0;
@@ -71,8 +73,8 @@ int host_files_open(struct errand *errand, size_t source, const char *path)
         if (strlen(path) >= PATH_BYTES)
                 return -ENAMETOOLONG;
         strcpy(question.path, path);
-        if (fd_write_full(errand->fd, &question, sizeof(question)) < 0 ||
-            fd_receive(errand->fd, &code, sizeof(code), &fd, &fd_count, 0) != sizeof(code))
+        if (fd_write_full(helper->fd, &question, sizeof(question)) < 0 ||
+            fd_receive(helper->fd, &code, sizeof(code), &fd, &fd_count, 0) != sizeof(code))
                 return -EIO;
         return code < 0 ? code : fd_count == 1 ? fd : -EIO;
 }

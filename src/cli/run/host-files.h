@@ -14,8 +14,8 @@ struct host_files {
 };
 
 /* 0, or a line was printed. */
-int host_files_prepare(struct errand *errand, struct host_files *files);
+int host_files_prepare(struct privileged_helper *helper, struct host_files *files);
 /* Open a regular file, or return -errno; -EISDIR and the like for other kinds. */
-int host_files_open(struct errand *errand, size_t source, const char *path);
+int host_files_open(struct privileged_helper *helper, size_t source, const char *path);
 
 #endif

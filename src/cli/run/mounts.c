@@ -1,3 +1,5 @@
+/* Build the `mount` object of a run from options.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "mounts.h"
 
 #include <cloche/cloche.h>
@@ -6,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int make(struct mounts_said *mounts)
+static int make(struct mounts_options *mounts)
 {
         if (!mounts->object)
                 mounts->object = json_pack("{s:{}, s:{s:[]}}", "dirs", "permissions", "rules");
@@ -24,7 +26,7 @@ static int read_rules(const char *path, json_t **ret)
                 return 0;
         json_decref(*ret);
         *ret = NULL;
-        return cli_bad("--mount: the rules '%s' are no object of default, rules and exclude, "
+        return cli_bad("--mount: the rules '%s' are not an object of default, rules and exclude, "
                        "or of permissions, loading, security and onPermissionDenied",
                        path);
 }
@@ -66,7 +68,7 @@ static int resolve(const char *path, char **ret_path, char **ret_root, int *ret_
         if (!*ret_path || stat(*ret_path, &st) < 0)
                 return cli_bad("--mount: cannot open '%s': %s", path, strerror(errno));
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return cli_bad("--mount: '%s' is neither a directory nor a file: nothing else is mounted", path);
+                return cli_bad("--mount: '%s' is neither a directory nor a file", path);
         *ret_is_file = S_ISREG(st.st_mode);
         *ret_root = *ret_is_file ? mounts_directory(*ret_path) : strdup(*ret_path);
         return *ret_root ? 0 : cli_bad("out of memory");
@@ -91,7 +93,7 @@ static int split(const char *value, char **ret_target, char **ret_source, char *
         return 0;
 }
 
-int mounts_add(struct mounts_said *mounts, const char *value)
+int mounts_add(struct mounts_options *mounts, const char *value)
 {
         char *target = NULL, *source = NULL, *rules = NULL, *path = NULL;
         json_t *dir = NULL, *file = NULL, *dirs;
@@ -114,7 +116,7 @@ int mounts_add(struct mounts_said *mounts, const char *value)
                 mounts->count++;
                 dir = describe(path, is_file, file);
                 if (!dir || json_object_set_new(dirs, target, dir) < 0)
-                        bad = cli_bad("--mount: '%s' is no text", value);
+                        bad = cli_bad("--mount: '%s' is not UTF-8", value);
         }
         json_decref(file);
         free(path);
@@ -132,33 +134,34 @@ static int add_action(json_t *rule, const char *word, size_t size)
         return json_array_append_new(json_object_get(rule, is_denied ? "deny" : "allow"), action);
 }
 
-int mounts_add_rule(struct mounts_said *mounts, const char *value)
+int mounts_add_rule(struct mounts_options *mounts, const char *value)
 {
         const char *equals = strrchr(value, '=');
         json_t *rule = NULL;
         int bad = make(mounts);
 
         if (bad == 0 && (!equals || equals == value || !equals[1]))
-                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; with - "
-                              "denied)",
+                bad = cli_bad("--rule: '%s' is not PATTERN=ACTION,… (read, list, create, modify, delete or *; a "
+                              "leading - "
+                              "denies)",
                               value);
         if (bad)
                 return bad;
         rule = json_pack("{s:s%, s:[], s:[]}", "pattern", value, (size_t)(equals - value), "allow", "deny");
         if (!rule)
-                return cli_bad("--rule: '%s' is no text", value);
+                return cli_bad("--rule: '%s' is not UTF-8", value);
         for (const char *word = equals + 1; *word;) {
                 size_t size = strcspn(word, ",");
 
                 if (add_action(rule, word, size) < 0)
-                        bad = cli_bad("--rule: '%s' is no text", value);
+                        bad = cli_bad("--rule: '%s' is not UTF-8", value);
                 word += size + (word[size] == ',');
         }
         json_array_append_new(json_object_get(json_object_get(mounts->object, "permissions"), "rules"), rule);
         return bad;
 }
 
-int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option,
+int mounts_set(struct mounts_options *mounts, const char *section, const char *member, const char *option,
                const char *value)
 {
         json_t *at;
@@ -171,7 +174,7 @@ int mounts_set(struct mounts_said *mounts, const char *section, const char *memb
                 json_object_set_new(mounts->object, section, json_object());
                 at = json_object_get(mounts->object, section);
         }
-        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is no text", option, value)
+        return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is not UTF-8", option, value)
                                                                        : 0;
 }
 
@@ -193,12 +196,12 @@ static void prepend_rules(json_t *object)
         }
 }
 
-int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run)
+int mounts_bind(struct mounts_options *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run)
 {
         if (!mounts->object)
                 return 0;
         if (mounts->count == 0)
-                return cli_bad("expected --mount PLACE=HOSTPATH beside what is said of mounts");
+                return cli_bad("options for mounts need --mount PLACE=HOSTPATH");
         prepend_rules(mounts->object);
         mounts->text = json_dumps(mounts->object, JSON_COMPACT);
         if (!mounts->text)
@@ -209,7 +212,7 @@ int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine
         return 0;
 }
 
-void mounts_done(struct mounts_said *mounts)
+void mounts_done(struct mounts_options *mounts)
 {
         json_decref(mounts->object);
         for (size_t i = 0; i < MOUNTS_MAX; i++)

@@ -1,3 +1,5 @@
+/* One engine with one run: signals, progress, dropped rights.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "session.h"
 #include "cli/output/outcome.h"
 #include "cli/output/progress.h"
@@ -81,7 +83,7 @@ int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, 
         catch_signals();
         if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
-        progress_begin("starting the engine");
+        progress_start("starting the engine");
         r = cloche_engine_new(&own, ret, e);
         progress_end();
         return r;
@@ -141,7 +143,7 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
         int r;
 
         session_end_by_signal(1);
-        progress_begin("running the set-up that runs are forked from");
+        progress_start("running the set-up that runs are forked from");
         r = cloche_prefix_new(engine, opt, ret, &failure, &e);
         progress_end();
         session_end_by_signal(0);
@@ -214,7 +216,7 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
                 code = session_set_up(engine, &stored.prefix, &request->run.prefix);
         if (code == 0)
                 code = run_in(engine, request);
-        errand_cancel(&request->keeping);
+        privileged_helper_cancel(&request->keeping);
         cloche_prefix_free(request->run.prefix);
         cloche_engine_free(engine);
         store_done(&stored);

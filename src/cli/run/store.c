@@ -1,3 +1,5 @@
+/* Read and write set-ups of prefixes in the user's data directory.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "store.h"
 
 #include "base/fd.h"
@@ -16,7 +18,7 @@
 #define NAME_BYTES_MAX 64
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 #define VERSION 2 /* 1: no kinds of files, all are regular */
-#define PATH_BYTES HOME_PATH_BYTES
+#define PATH_BYTES XDG_PATH_BYTES
 
 /* -- names ---------------------------------------------------------------------------------------------------- */
 
@@ -31,13 +33,14 @@ int store_check_name(const char *name)
 {
         if (is_name(name))
                 return 0;
-        return cli_bad("'%.*s' is no name of a prefix: 1 to %d letters, digits, '.', '_' and '-', not '.' first",
+        return cli_bad("'%.*s' is not a name of a prefix: expected 1 to %d letters, digits, '.', '_' and '-', not '.' "
+                       "first",
                        (int)strcspn(name, "\n\r\033"), name, NAME_BYTES_MAX);
 }
 
 static int find_directory(char *ret, size_t size)
 {
-        return home_find("XDG_DATA_HOME", ".local/share", "cloche/prefixes", "prefixes", ret, size);
+        return cli_xdg_find("XDG_DATA_HOME", ".local/share", "cloche/prefixes", "prefixes", ret, size);
 }
 
 static int find_file(const char *name, char *ret, size_t size)
@@ -68,7 +71,7 @@ int store_names(char ***ret, size_t *ret_count)
 
         *ret = NULL;
         *ret_count = 0;
-        return bad ? bad : home_names(directory, is_name, ret, ret_count);
+        return bad ? bad : cli_xdg_list(directory, is_name, ret, ret_count);
 }
 
 int store_drop(const char *name)
@@ -216,17 +219,17 @@ void store_done(struct stored *stored)
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
 
-static json_t *limits_said(const struct cloche_limits *limits)
+static json_t *limits_given(const struct cloche_limits *limits)
 {
-        json_t *said = json_object();
+        json_t *object = json_object();
 
-#define CLOCHE_LIMIT(field, json, ...)          \
-        if (limits->field)                      \
-                json_object_set_new(said, json, \
+#define CLOCHE_LIMIT(field, json, ...)            \
+        if (limits->field)                        \
+                json_object_set_new(object, json, \
                                     json_integer(limits->field == CLOCHE_UNLIMITED ? 0 : (json_int_t)limits->field));
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
-        return said;
+        return object;
 }
 
 static size_t size_of(const struct cloche_file *file)
@@ -249,7 +252,7 @@ static char *head_of(const struct cloche_prefix_options *prefix)
                                                        "bytes", (json_int_t)size_of(&prefix->files[i])));
         head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language,
                          "filename", prefix->filename, "build", prefix->build, "codeBytes",
-                         (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
+                         (json_int_t)prefix->code_size, "limits", limits_given(&prefix->limits), "files", files);
         text = head && json_array_size(files) == prefix->file_count ? json_dumps(head, JSON_COMPACT) : NULL;
         json_decref(head);
         return text;
@@ -310,7 +313,7 @@ int cli_store_save(const char *name, const struct cloche_prefix_options *prefix,
         if (bad == 0)
                 bad = find_directory(directory, sizeof(directory));
         if (bad == 0)
-                bad = home_make_directories(directory);
+                bad = cli_xdg_make_directories(directory);
         if (bad)
                 return bad;
         snprintf(beside, sizeof(beside), "%s/.new-%d", directory, (int)getpid());

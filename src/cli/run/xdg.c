@@ -1,3 +1,5 @@
+/* Find, create and list the user's directories; failures are printed.
+ * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "xdg.h"
 
 #include "cli/command/cli.h"
@@ -9,16 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-int home_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret, size_t size)
+int cli_xdg_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret,
+                 size_t size)
 {
         int r = xdg_find(variable, otherwise, below, ret, size);
 
         if (r == -ENOENT)
-                return cli_bad("there is no place for %s: set HOME or %s", what, variable);
+                return cli_bad("no directory for %s: set HOME or %s", what, variable);
         return r == 0 ? 0 : cli_bad("the path of the %s is too long", what);
 }
 
-int home_make_directories(const char *path)
+int cli_xdg_make_directories(const char *path)
 {
         int r = xdg_make_directories(path);
 
@@ -30,7 +33,7 @@ static int compare_names(const void *a, const void *b)
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int home_names(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count)
+int cli_xdg_list(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count)
 {
         struct dirent *entry;
         size_t room = 0;
@@ -55,7 +58,7 @@ int home_names(const char *directory, int (*is_name)(const char *name), char ***
         return 0;
 }
 
-void home_names_done(char **names, size_t count)
+void cli_xdg_list_free(char **names, size_t count)
 {
         for (size_t i = 0; i < count; i++)
                 free(names[i]);

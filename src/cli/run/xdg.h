@@ -5,15 +5,16 @@
 
 #include <stddef.h>
 
-#define HOME_PATH_BYTES 4096
+#define XDG_PATH_BYTES 4096
 
 /* $VARIABLE/below, or $HOME/otherwise/below. what: a word for messages, "prefixes". */
-int home_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret, size_t size);
+int cli_xdg_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret,
+                 size_t size);
 /* Create the directory and its parents, mode 0700. */
-int home_make_directories(const char *path);
+int cli_xdg_make_directories(const char *path);
 /* List the matching entries in byte order, *ret_count of them; empty if the directory is missing.
  * The list and its entries are owned by the caller. */
-int home_names(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count);
-void home_names_done(char **names, size_t count);
+int cli_xdg_list(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count);
+void cli_xdg_list_free(char **names, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Copy from the host into a sandbox. */
+/* Copy from the host into a sandbox. Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "copy.h"
@@ -59,7 +59,7 @@ static int write_piece(const struct in *in, const char *path, size_t size, uint6
                 json_object_set_new(more, "mode", json_integer(mode));
         else
                 json_object_set_new(more, "offset", json_integer((json_int_t)offset));
-        return copy_ask(in->copy, "file.write", path, more, in->piece, size, NULL, e);
+        return copy_request(in->copy, "file.write", path, more, in->piece, size, NULL, e);
 }
 
 /* size: of the first piece, already read. */
@@ -81,14 +81,14 @@ static int write_pieces(const struct in *in, int fd, ssize_t size, const char *n
 
 static int move(const struct in *in, const char *from, const char *to, struct cloche_err *e)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         int r = daemon_call(&in->copy->client, "file.move",
                             json_pack("{s:s, s:s, s:s, s:b}", "sandbox", in->copy->sandbox, "from", from, "to", to,
                                       "overwrite", 1),
-                            NULL, 0, &told, e);
+                            NULL, 0, &message, e);
 
         if (r == 0)
-                daemon_told_done(&told);
+                daemon_message_done(&message);
         return r;
 }
 
@@ -109,7 +109,8 @@ static int send_pieces(const struct in *in, int fd, ssize_t size, const char *na
         if (r == 0)
                 r = move(in, aside, path, e);
         if (r < 0)
-                (void)copy_ask(in->copy, "file.remove", aside, json_pack("{s:b}", "force", 1), NULL, 0, NULL, &ignored);
+                (void)copy_request(in->copy, "file.remove", aside, json_pack("{s:b}", "force", 1), NULL, 0, NULL,
+                                   &ignored);
         return r;
 }
 
@@ -132,7 +133,7 @@ static int send_file(const struct in *in, int fd, const char *name, const char *
 /* No request creates links, so the sandbox's own ln creates them from a list on its input. */
 static int send_links(struct in *in, struct cloche_err *e)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         json_t *list;
         int r;
 
@@ -142,13 +143,13 @@ static int send_links(struct in *in, struct cloche_err *e)
         r = daemon_call(&in->copy->client, "exec",
                         json_pack("{s:s, s:s, s:s, s:b, s:o}", "sandbox", in->copy->sandbox, "command", make_links,
                                   "cwd", "/workspace", "fork", 1, "stdin", list),
-                        in->links.data, in->links.size, &told, e);
+                        in->links.data, in->links.size, &message, e);
         if (r < 0)
                 return r;
         in->links.size = 0;
-        if (json_integer_value(json_object_get(told.body, "exitCode")) != 0)
-                r = err_set(e, CLOCHE_E_FILE_DENIED, "links: %.200s", sandbox_text(told.body, "stderr"));
-        daemon_told_done(&told);
+        if (json_integer_value(json_object_get(message.body, "exitCode")) != 0)
+                r = err_set(e, CLOCHE_E_FILE_DENIED, "links: %.200s", sandbox_text(message.body, "stderr"));
+        daemon_message_done(&message);
         return r;
 }
 
@@ -165,7 +166,7 @@ static int add_link(struct in *in, int dir_fd, const char *entry, const char *pa
         if (r == 0)
                 r = buf_append(&in->links, target, (size_t)n + 1);
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "remember a link");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "store a link");
         return in->links.size > LINKS_AT_ONCE_BYTES ? send_links(in, e) : 0;
 }
 
@@ -175,8 +176,8 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
 
 static int make_directory(const struct in *in, const char *path, unsigned mode, struct cloche_err *e)
 {
-        return copy_ask(in->copy, "file.mkdir", path, json_pack("{s:b, s:I}", "recursive", 1, "mode", (json_int_t)mode),
-                        NULL, 0, NULL, e);
+        return copy_request(in->copy, "file.mkdir", path,
+                            json_pack("{s:b, s:I}", "recursive", 1, "mode", (json_int_t)mode), NULL, 0, NULL, e);
 }
 
 /* Paths are on the heap, so that the tree's depth does not exhaust the stack. */
@@ -194,7 +195,7 @@ static void send_below(struct in *in, int dir_fd, const char *entry, const char 
         if (r == 0)
                 send_entry(in, dir_fd, entry, below_name, below_path);
         else
-                copy_passed_over(in->copy, &e);
+                copy_skip(in->copy, &e);
         free(below_name);
         free(below_path);
 }
@@ -239,7 +240,7 @@ static int send_opened(struct in *in, int dir_fd, const char *entry, const char 
         if (S_ISDIR(st.st_mode))
                 return send_directory(in, TAKE_FD(fd), name, path, st.st_mode & PERMISSIONS, e);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is no file, directory or link", name);
+                return err_set(e, CLOCHE_E_FILE_KIND, "'%s' is not a file, directory or link", name);
         return send_file(in, fd, name, path, st.st_mode & PERMISSIONS, e);
 }
 
@@ -254,11 +255,11 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
         else if (S_ISLNK(st.st_mode))
                 r = add_link(in, dir_fd, entry, path, &e);
         else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-                r = err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is no file, directory or link", name);
+                r = err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is not a file, directory or link", name);
         else
                 r = send_opened(in, dir_fd, entry, name, path, 0, &e);
         if (r < 0)
-                copy_passed_over(in->copy, &e);
+                copy_skip(in->copy, &e);
 }
 
 /* -- the command ---------------------------------------------------------------------------------------------- */

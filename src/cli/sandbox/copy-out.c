@@ -1,5 +1,6 @@
 /* Copy from a sandbox to the host. The caller may name the directory through links; below it no
- * file is opened through a link. */
+ * file is opened through a link.
+ * Runs in: the CLI, as its user. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/output/print.h"
@@ -29,22 +30,22 @@ struct out {
 static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name,
                        struct cloche_err *e)
 {
-        struct daemon_told told;
+        struct daemon_message message;
         const void *data;
         size_t size;
-        int r = copy_ask(copy, "file.read", inside,
-                         json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0,
-                         &told, e);
+        int r = copy_request(copy, "file.read", inside,
+                             json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0,
+                             &message, e);
 
         if (r < 0)
                 return r;
-        r = daemon_bytes(&told, json_object_get(told.body, "content"), "content", &data, &size, e);
+        r = daemon_bytes(&message, json_object_get(message.body, "content"), "content", &data, &size, e);
         if (r == 0 && (r = fd_write_full(fd, data, size)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, -r, "cannot write '%s'", name);
         *offset += r == 0 ? size : 0;
         if (r == 0)
-                r = size > 0 && *offset < (uint64_t)json_integer_value(json_object_get(told.body, "total"));
-        daemon_told_done(&told);
+                r = size > 0 && *offset < (uint64_t)json_integer_value(json_object_get(message.body, "total"));
+        daemon_message_done(&message);
         return r;
 }
 
@@ -85,7 +86,7 @@ static int is_link(int dir_fd, const char *name)
 static int fail_link(const char *directory, const char *path, struct cloche_err *e)
 {
         return err_set(e, CLOCHE_E_FILE_EXISTS,
-                       "cannot write '%s%s%s': a link is there, or on the way, and is not followed; remove it first",
+                       "cannot write '%s%s%s': the path contains a link, which is not followed; remove the link first",
                        directory, *directory ? "/" : "", path);
 }
 
@@ -102,7 +103,7 @@ static int open_parent(const struct out *out, const char *path, const char **ret
         fd = open_below(out->dir_fd, parent, O_PATH | O_DIRECTORY, 0);
         if (fd == -ELOOP)
                 return fail_link(out->host, path, e);
-        return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot open where '%s' belongs", path) : fd;
+        return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot open the directory of '%s'", path) : fd;
 }
 
 static int make_directory(const struct out *out, const char *path, unsigned mode, struct cloche_err *e)
@@ -145,16 +146,16 @@ static int stays_within(const char *path, const char *target)
 
 static int make_link(const struct out *out, const char *path, const json_t *entry, struct cloche_err *e)
 {
-        char *target = say_path_bytes(json_object_get(entry, "target"));
+        char *target = output_path_bytes(json_object_get(entry, "target"));
         const char *last;
         _cleanup_fd_ int parent_fd = target ? open_parent(out, path, &last, e) : -EBADF;
         int r = parent_fd < 0 ? parent_fd : 0;
 
         if (!target)
-                r = err_set(e, CLOCHE_E_PROTOCOL, "the link '%s' has no target that can be had", path);
+                r = err_set(e, CLOCHE_E_PROTOCOL, "the target of the link '%s' cannot be read", path);
         else if (!stays_within(path, target))
                 r = err_set(e, CLOCHE_E_FILE_KIND,
-                            "the link '%s' leads out of what is copied, to '%s': it was left out", path, target);
+                            "skipped the link '%s': it leads out of the copied directory, to '%s'", path, target);
         else if (r == 0 && symlinkat(target, parent_fd, last) < 0)
                 r = err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the link '%s/%s'", out->host, path);
         free(target);
@@ -224,10 +225,10 @@ static int fetch_entry(const struct out *out, const json_t *entry, struct cloche
         unsigned mode = (unsigned)json_integer_value(json_object_get(entry, "mode")) & PERMISSIONS;
 
         if (!path)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a file below '%s' has a name that is no UTF-8 and cannot be asked for", out->inside);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "skipped a file below '%s': its name is not UTF-8",
+                               out->inside);
         if (!is_path_below(path))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox lists '%s', which is no path below '%s'", path,
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox lists '%s', which is not a path below '%s'", path,
                                out->inside);
         if (strcmp(type, "directory") == 0)
                 return make_directory(out, path, mode, e);
@@ -235,7 +236,7 @@ static int fetch_entry(const struct out *out, const json_t *entry, struct cloche
                 return make_link(out, path, entry, e);
         if (strcmp(type, "file") == 0)
                 return make_file(out, path, mode, e);
-        return err_set(e, CLOCHE_E_FILE_KIND, "'%s/%s' is no file, directory or link", out->inside, path);
+        return err_set(e, CLOCHE_E_FILE_KIND, "'%s/%s' is not a file, directory or link", out->inside, path);
 }
 
 /* Keeps the answer in text form, since other requests are sent while it is processed. ret_next:
@@ -245,27 +246,26 @@ static int fetch_page(const struct out *out, const char *after, char **ret_next,
         json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after",
                                  after),
                *page = NULL, *entry;
-        struct daemon_told told;
+        struct daemon_message message;
         size_t i;
-        int r = copy_ask(out->copy, "file.list", out->inside, more, NULL, 0, &told, e);
+        int r = copy_request(out->copy, "file.list", out->inside, more, NULL, 0, &message, e);
 
         if (r < 0)
                 return r;
-        r = daemon_text_form(&told, &page, e);
-        daemon_told_done(&told);
+        r = daemon_text_form(&message, &page, e);
+        daemon_message_done(&message);
         json_array_foreach (json_object_get(page, "entries"), i, entry) {
                 struct cloche_err passed = {0};
 
                 if (copy_is_cancelled())
                         break;
                 if (fetch_entry(out, entry, &passed) < 0)
-                        copy_passed_over(out->copy, &passed);
+                        copy_skip(out->copy, &passed);
         }
         *ret_next = json_is_string(json_object_get(page, "next")) ? strdup(sandbox_text(page, "next")) : NULL;
         if (r == 0 && json_object_get(page, "next") && !*ret_next)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "below '%s' is a name that is no UTF-8: what comes behind it cannot be listed",
-                            out->inside);
+                            "a name below '%s' is not UTF-8: later names cannot be listed", out->inside);
         json_decref(page);
         return r;
 }
@@ -392,7 +392,7 @@ int cli_copy_out(struct copy *copy, const char *inside, const char *host)
                 r = err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "there is no '%s' in the sandbox '%s'", inside, copy->sandbox);
         if (r == 0 && strcmp(host, "-") == 0)
                 r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND,
-                                           "'%s' is a directory: it cannot go to standard output", inside)
+                                           "'%s' is a directory and cannot be written to standard output", inside)
                                  : fetch(copy, inside, STDOUT_FILENO, "standard output", &e);
         else if (r == 0)
                 r = fetch_to(copy, inside, host, is_directory, mode, &e);

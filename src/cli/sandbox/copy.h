@@ -22,8 +22,8 @@ int cli_copy_in(struct copy *copy, const char *host, const char *inside);
 int cli_copy_out(struct copy *copy, const char *inside, const char *host);
 
 /* One request for a path; more is stolen and may be NULL. *ret: the answer, to be freed; ret may be NULL. */
-int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
-             struct daemon_told *ret, struct cloche_err *e);
+int copy_request(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
+                 struct daemon_message *ret, struct cloche_err *e);
 /* "directory/name", or name when directory is ""; -CLOCHE_E_TOO_LARGE. */
 int copy_join(char ret[COPY_PATH_BYTES], const char *directory, const char *name, struct cloche_err *e);
 /* Copy the last part of a path, without trailing slashes, into ret. */
@@ -35,6 +35,6 @@ int copy_is_cancelled(void);
 /* Wait until fd is readable or the copy is cancelled. */
 void copy_wait(int fd);
 /* Report an error and continue; it counts for the exit code. */
-void copy_passed_over(struct copy *copy, const struct cloche_err *e);
+void copy_skip(struct copy *copy, const struct cloche_err *e);
 
 #endif

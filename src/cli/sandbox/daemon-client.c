@@ -1,4 +1,4 @@
-/* Runs in: the CLI, with the rights of its user. */
+/* Messages to and from cloched, on one blocking thread. Runs in: the CLI, as its user. */
 #include "daemon-client.h"
 
 #include "base/err.h"
@@ -40,18 +40,18 @@ static void read_hello(struct daemon_client *c, const json_t *body)
 
 static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e)
 {
-        struct daemon_told told = {0};
+        struct daemon_message message = {0};
         int r = buf_append(wire_transport_out(&c->client.transport), GREETING, strlen(GREETING));
 
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "greet the daemon");
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "open the connection to the daemon");
         r = daemon_call(c, "hello",
                         json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice",
                                   takes_notice),
-                        NULL, 0, &told, e);
+                        NULL, 0, &message, e);
         if (r == 0)
-                read_hello(c, told.body);
-        daemon_told_done(&told);
+                read_hello(c, message.body);
+        daemon_message_done(&message);
         c->is_greeted = r == 0;
         return r;
 }
@@ -80,17 +80,17 @@ void daemon_close(struct daemon_client *c)
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
-               size_t attachments_size, json_int_t *ret_id, struct cloche_err *e)
+int daemon_request(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
+                   size_t attachments_size, json_int_t *ret_id, struct cloche_err *e)
 {
         if (!params)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a word of what is asked is not text in UTF-8");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the request contains text that is not UTF-8");
         return wire_client_request(&c->client, method, params,
                                    &(struct buf){.data = (char *)(uintptr_t)attachments, .size = attachments_size},
                                    NULL, NULL, ret_id, e);
 }
 
-static void read_event(const struct rpc_message *message, struct daemon_told *ret)
+static void read_event(const struct rpc_message *message, struct daemon_message *ret)
 {
         const json_t *id = json_object_get(message->params, "id");
 
@@ -101,7 +101,7 @@ static void read_event(const struct rpc_message *message, struct daemon_told *re
                                                                                                : DAEMON_NOTHING;
 }
 
-static void read_failure(const struct rpc_message *message, struct daemon_told *ret)
+static void read_failure(const struct rpc_message *message, struct daemon_message *ret)
 {
         ret->kind = DAEMON_FAILURE;
         /* An unknown method means that the daemon is older than this program; report a caller's fault. */
@@ -112,9 +112,9 @@ static void read_failure(const struct rpc_message *message, struct daemon_told *
 }
 
 /* message is taken. */
-static void read_message(const struct rpc_message *message, const struct frame *frame, struct daemon_told *ret)
+static void read_message(const struct rpc_message *message, const struct frame *frame, struct daemon_message *ret)
 {
-        *ret = (struct daemon_told){
+        *ret = (struct daemon_message){
                 .root = message->root,
                 .attachments = frame->attachments,
                 .attachments_size = frame->attachments_size,
@@ -130,7 +130,7 @@ static void read_message(const struct rpc_message *message, const struct frame *
         }
 }
 
-int daemon_next(struct daemon_client *c, struct daemon_told *ret, struct cloche_err *e)
+int daemon_next(struct daemon_client *c, struct daemon_message *ret, struct cloche_err *e)
 {
         struct rpc_message message;
         struct frame frame;
@@ -140,20 +140,20 @@ int daemon_next(struct daemon_client *c, struct daemon_told *ret, struct cloche_
                 read_message(&message, &frame, ret);
                 if (ret->kind != DAEMON_NOTHING)
                         return 1;
-                daemon_told_done(ret);
+                daemon_message_done(ret);
         }
         return r;
 }
 
-void daemon_told_done(struct daemon_told *told)
+void daemon_message_done(struct daemon_message *message)
 {
-        json_decref(told->root);
-        *told = (struct daemon_told){0};
+        json_decref(message->root);
+        *message = (struct daemon_message){0};
 }
 
 /* -- moving bytes --------------------------------------------------------------------------------------------- */
 
-short daemon_wants(const struct daemon_client *c)
+short daemon_poll_events(const struct daemon_client *c)
 {
         return wire_client_events(&c->client);
 }
@@ -199,17 +199,17 @@ int daemon_move(struct daemon_client *c, short happened, struct cloche_err *e)
 }
 
 int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
-                size_t attachments_size, struct daemon_told *ret, struct cloche_err *e)
+                size_t attachments_size, struct daemon_message *ret, struct cloche_err *e)
 {
         json_int_t id = 0;
-        int r = daemon_ask(c, method, params, attachments, attachments_size, &id, e);
+        int r = daemon_request(c, method, params, attachments, attachments_size, &id, e);
 
         while (r == 0) {
                 r = daemon_next(c, ret, e);
                 if (r == 1 && ret->id == id && ret->kind != DAEMON_EVENT)
                         break;
                 if (r == 1)
-                        daemon_told_done(ret);
+                        daemon_message_done(ret);
                 r = r == 0 ? check_move(c, wire_client_turn(&c->client, receive, c), e) : r < 0 ? r : 0;
         }
         if (r < 0)
@@ -217,18 +217,18 @@ int daemon_call(struct daemon_client *c, const char *method, json_t *params, con
         if (ret->kind == DAEMON_ANSWER)
                 return 0;
         *e = ret->e;
-        daemon_told_done(ret);
+        daemon_message_done(ret);
         return -e->code;
 }
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what, const void **ret,
+int daemon_bytes(const struct daemon_message *message, const json_t *value, const char *what, const void **ret,
                  size_t *ret_size, struct cloche_err *e)
 {
         const json_t *at = json_object_get(value, "at"), *size = json_object_get(value, "n");
         const char *kind = json_string_value(json_object_get(value, "$"));
-        json_int_t last = (json_int_t)told->attachments_size;
+        json_int_t last = (json_int_t)message->attachments_size;
 
         if (json_is_string(value)) {
                 *ret = json_string_value(value);
@@ -239,12 +239,12 @@ int daemon_bytes(const struct daemon_told *told, const json_t *value, const char
             json_integer_value(at) < 0 || json_integer_value(size) < 0 || json_integer_value(size) > last ||
             json_integer_value(at) > last - json_integer_value(size))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the daemon's %s is neither text nor bytes", what);
-        *ret = told->attachments + json_integer_value(at);
+        *ret = message->attachments + json_integer_value(at);
         *ret_size = (size_t)json_integer_value(size);
         return 0;
 }
 
-int daemon_text_form(const struct daemon_told *told, json_t **ret, struct cloche_err *e)
+int daemon_text_form(const struct daemon_message *message, json_t **ret, struct cloche_err *e)
 {
-        return value_frame_to_text(told->body, told->attachments, told->attachments_size, ret, e);
+        return value_frame_to_text(message->body, message->attachments, message->attachments_size, ret, e);
 }

@@ -2,7 +2,7 @@
  * Requests are written as the socket accepts them; input is read one message at a time. Nothing is
  * printed here.
  *
- * Life cycle: daemon_open() sends hello; daemon_ask() starts a request, daemon_next() returns a
+ * Life cycle: daemon_open() sends hello; daemon_request() starts a request, daemon_next() returns a
  * message, daemon_move() waits for more. daemon_call() combines the three for a single answer.
  * After an error of the connection only daemon_close() is allowed. */
 #ifndef CLOCHE_CLI_SANDBOX_DAEMON_CLIENT_H
@@ -25,8 +25,8 @@ struct daemon_client {
 
 enum daemon_kind { DAEMON_NOTHING, DAEMON_ANSWER, DAEMON_FAILURE, DAEMON_EVENT };
 
-/* A message of the daemon; free it with daemon_told_done() before the next one. */
-struct daemon_told {
+/* A message of the daemon; free it with daemon_message_done() before the next one. */
+struct daemon_message {
         enum daemon_kind kind;
         json_int_t id;       /* of its request */
         const char *event;   /* DAEMON_EVENT */
@@ -43,26 +43,27 @@ CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct dae
 void daemon_close(struct daemon_client *c);
 
 /* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the request. */
-CLOCHE_MUST_CHECK int daemon_ask(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
-                                 size_t attachments_size, json_int_t *ret_id, struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_request(struct daemon_client *c, const char *method, json_t *params,
+                                     const void *attachments, size_t attachments_size, json_int_t *ret_id,
+                                     struct cloche_err *e);
 /* 1: *ret is a message. 0: no complete one yet. Errors: the connection is lost. */
-CLOCHE_MUST_CHECK int daemon_next(struct daemon_client *c, struct daemon_told *ret, struct cloche_err *e);
-void daemon_told_done(struct daemon_told *told);
+CLOCHE_MUST_CHECK int daemon_next(struct daemon_client *c, struct daemon_message *ret, struct cloche_err *e);
+void daemon_message_done(struct daemon_message *message);
 
 /* Events for poll(2), and the handling of its result. Only after daemon_next() returned 0. */
-short daemon_wants(const struct daemon_client *c);
+short daemon_poll_events(const struct daemon_client *c);
 CLOCHE_MUST_CHECK int daemon_move(struct daemon_client *c, short happened, struct cloche_err *e);
 
 /* Send a request and wait for the answer; other messages are dropped. An error of the daemon is
- * returned as an error. ret: to be freed with daemon_told_done(). */
+ * returned as an error. ret: to be freed with daemon_message_done(). */
 CLOCHE_MUST_CHECK int daemon_call(struct daemon_client *c, const char *method, json_t *params, const void *attachments,
-                                  size_t attachments_size, struct daemon_told *ret, struct cloche_err *e);
+                                  size_t attachments_size, struct daemon_message *ret, struct cloche_err *e);
 
 /* Text, or bytes among the attachments: a view. -CLOCHE_E_PROTOCOL if value is neither; name for
  * the message. */
-CLOCHE_MUST_CHECK int daemon_bytes(const struct daemon_told *told, const json_t *value, const char *what,
+CLOCHE_MUST_CHECK int daemon_bytes(const struct daemon_message *message, const json_t *value, const char *what,
                                    const void **ret, size_t *ret_size, struct cloche_err *e);
 /* The body in text form (bytes as base64), a new reference. */
-CLOCHE_MUST_CHECK int daemon_text_form(const struct daemon_told *told, json_t **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int daemon_text_form(const struct daemon_message *message, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -1,3 +1,4 @@
+/* The socket of the named, the system's or the user's own daemon. Runs in: the CLI, as its user. */
 #include "daemon-locate.h"
 
 #include "base/err.h"
@@ -135,21 +136,21 @@ static int start(char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
 
 /* -- locating it ---------------------------------------------------------------------------------------------- */
 
-static const char *named_socket(const char *said)
+static const char *named_socket(const char *socket)
 {
         const char *variable = getenv("CLOCHE_SOCKET");
 
-        return said ? said : variable && *variable ? variable : NULL;
+        return socket ? socket : variable && *variable ? variable : NULL;
 }
 
-int daemon_is_named(const char *said)
+int daemon_is_named(const char *socket)
 {
-        return named_socket(said) != NULL;
+        return named_socket(socket) != NULL;
 }
 
-int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
+int daemon_locate(const char *socket, enum locate how, char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
 {
-        const char *named = named_socket(said);
+        const char *named = named_socket(socket);
         int r = 0;
 
         if (named && strlen(named) >= DAEMON_SOCKET_BYTES)

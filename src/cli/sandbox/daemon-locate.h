@@ -8,10 +8,10 @@
  * cloched, which waits for a daemon that is exiting. */
 enum locate { LOCATE_ONLY, LOCATE_THEN_START, START_ONLY };
 
-/* True if --socket (said, or NULL) or CLOCHE_SOCKET names a daemon. */
-int daemon_is_named(const char *said);
+/* True if --socket (socket, or NULL) or CLOCHE_SOCKET names a daemon. */
+int daemon_is_named(const char *socket);
 /* 1: *ret is its socket; 0: none. An error with code 0: cloched has printed the reason. */
-CLOCHE_MUST_CHECK int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES],
+CLOCHE_MUST_CHECK int daemon_locate(const char *socket, enum locate how, char ret[DAEMON_SOCKET_BYTES],
                                     struct cloche_err *e);
 
 #endif

@@ -1,3 +1,4 @@
+/* The loop of one request: events, input, signals, output. Runs in: the CLI, as its user. */
 #include "follow.h"
 
 #include "base/clock.h"
@@ -28,7 +29,7 @@ static json_t *about_process(const struct follow *f)
         return json_pack("{s:s, s:s}", "sandbox", f->sandbox, "process", f->process);
 }
 
-static int tell_size(struct follow *f, struct cloche_err *e)
+static int send_size(struct follow *f, struct cloche_err *e)
 {
         json_t *params = about_process(f);
         unsigned cols, rows;
@@ -37,7 +38,7 @@ static int tell_size(struct follow *f, struct cloche_err *e)
         terminal_size(&cols, &rows);
         json_object_set_new(params, "cols", json_integer(cols));
         json_object_set_new(params, "rows", json_integer(rows));
-        return daemon_ask(f->client, "process.resize", params, NULL, 0, &id, e);
+        return daemon_request(f->client, "process.resize", params, NULL, 0, &id, e);
 }
 
 /* Kill the process, or cancel another kind of request. */
@@ -47,20 +48,20 @@ static int cancel(struct follow *f, struct cloche_err *e)
         json_int_t id;
 
         if (f->cancels++)
-                return err_set(e, CLOCHE_E_CANCELLED, "not waited for: what was started may still run");
+                return err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
         f->input_is_over = 1;
         f->deadline_ns = clock_now_ns() + CANCEL_PATIENCE_NS;
         if (f->process)
                 json_object_set_new(params, "graceMs", json_integer(KILL_GRACE_MS));
-        return daemon_ask(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
+        return daemon_request(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
 }
 
 static int interrupt(struct follow *f, struct cloche_err *e)
 {
         json_int_t id;
 
-        return daemon_ask(f->client, "context.interrupt",
-                          json_pack("{s:s, s:s}", "sandbox", f->sandbox, "context", f->context), NULL, 0, &id, e);
+        return daemon_request(f->client, "context.interrupt",
+                              json_pack("{s:s, s:s}", "sandbox", f->sandbox, "context", f->context), NULL, 0, &id, e);
 }
 
 static int on_signal(struct follow *f, struct cloche_err *e)
@@ -70,14 +71,14 @@ static int on_signal(struct follow *f, struct cloche_err *e)
         if (read(f->signal_fd, &info, sizeof(info)) != sizeof(info))
                 return 0;
         if (info.ssi_signo == SIGWINCH)
-                return f->terminal ? tell_size(f, e) : 0;
+                return f->terminal ? send_size(f, e) : 0;
         if (info.ssi_signo == SIGINT && f->context && f->has_begun && !f->is_over && !f->interrupts++)
                 return interrupt(f, e);
         f->code = f->code ? f->code : FOLLOW_CANCELLED;
         f->ended_by = (int)info.ssi_signo;
         signals_note(f->ended_by);
         if (f->is_over)
-                outlet_done(&f->out);
+                output_queue_done(&f->out);
         return f->is_over ? 0 : cancel(f, e);
 }
 
@@ -92,7 +93,7 @@ static int send_input(struct follow *f, const char *data, size_t size, int end, 
                                     json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)size));
         if (end)
                 json_object_set_new(params, "end", json_true());
-        return daemon_ask(f->client, "process.input", params, data, size, &f->input_id, e);
+        return daemon_request(f->client, "process.input", params, data, size, &f->input_id, e);
 }
 
 static int read_input(struct follow *f, struct cloche_err *e)
@@ -117,17 +118,17 @@ static int read_input(struct follow *f, struct cloche_err *e)
 
 /* -- output --------------------------------------------------------------------------------------------------- */
 
-static int keep_output(struct follow *f, const struct daemon_told *told, struct cloche_err *e)
+static int keep_output(struct follow *f, const struct daemon_message *message, struct cloche_err *e)
 {
-        const char *stream = json_string_value(json_object_get(told->body, "stream"));
+        const char *stream = json_string_value(json_object_get(message->body, "stream"));
         int is_error = f->all_is_error || (stream && strcmp(stream, "stderr") == 0);
         const void *data;
         size_t size;
-        int r = daemon_bytes(told, json_object_get(told->body, "data"), "output", &data, &size, e);
+        int r = daemon_bytes(message, json_object_get(message->body, "data"), "output", &data, &size, e);
 
         if (r < 0)
                 return r;
-        r = outlet_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
+        r = output_queue_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "hold output") : 0;
 }
 
@@ -140,13 +141,13 @@ static int hold(struct follow *f, struct cloche_err *e)
         if (hold == f->is_held)
                 return 0;
         f->is_held = hold;
-        return daemon_ask(f->client, "hold", json_pack("{s:I, s:b}", "id", f->id, "hold", hold), NULL, 0, &id, e);
+        return daemon_request(f->client, "hold", json_pack("{s:I, s:b}", "id", f->id, "hold", hold), NULL, 0, &id, e);
 }
 
 static int write_output(struct follow *f, struct cloche_err *e)
 {
         /* The descriptor is polled for errors only, so the reader has gone. */
-        int r = outlet_fd(&f->out) >= 0 ? outlet_write(&f->out) : -EPIPE;
+        int r = output_queue_fd(&f->out) >= 0 ? output_queue_write(&f->out) : -EPIPE;
 
         if (r == 0)
                 return 0;
@@ -158,20 +159,20 @@ static int write_output(struct follow *f, struct cloche_err *e)
 
 /* -- messages of the daemon ----------------------------------------------------------------------------------- */
 
-static int take_event(struct follow *f, const struct daemon_told *told, struct cloche_err *e)
+static int take_event(struct follow *f, const struct daemon_message *message, struct cloche_err *e)
 {
-        if (told->id != f->id)
+        if (message->id != f->id)
                 return 0;
-        if (strcmp(told->event, "output") == 0 && !f->takes_output)
-                return keep_output(f, told, e);
-        if (!f->has_begun && strcmp(told->event, "begin") == 0) {
+        if (strcmp(message->event, "output") == 0 && !f->takes_output)
+                return keep_output(f, message, e);
+        if (!f->has_begun && strcmp(message->event, "begin") == 0) {
                 f->has_begun = 1;
                 progress_end();
         }
-        if (f->questions && strcmp(told->event, "input") == 0)
-                return questions_take(f->questions, told->body, &f->out, f->client, e);
+        if (f->questions && strcmp(message->event, "input") == 0)
+                return questions_take(f->questions, message->body, &f->out, f->client, e);
         if (f->on_event && !f->cancels) {
-                int code = f->on_event(f->data, told);
+                int code = f->on_event(f->data, message);
 
                 if (code) {
                         f->code = code;
@@ -181,28 +182,28 @@ static int take_event(struct follow *f, const struct daemon_told *told, struct c
         return 0;
 }
 
-static int take_answer(struct follow *f, const struct daemon_told *told, struct cloche_err *e)
+static int take_answer(struct follow *f, const struct daemon_message *message, struct cloche_err *e)
 {
         f->is_over = 1;
-        if (told->kind == DAEMON_ANSWER)
-                return daemon_text_form(told, &f->result, e);
+        if (message->kind == DAEMON_ANSWER)
+                return daemon_text_form(message, &f->result, e);
         /* A cancelled request is answered with an error. */
         if (f->cancels)
                 return 0;
-        *e = told->e;
+        *e = message->e;
         return -e->code;
 }
 
-static int take(struct follow *f, const struct daemon_told *told, struct cloche_err *e)
+static int take(struct follow *f, const struct daemon_message *message, struct cloche_err *e)
 {
-        if (told->kind == DAEMON_EVENT)
-                return take_event(f, told, e);
-        if (told->id == f->id)
-                return take_answer(f, told, e);
-        if (told->id == f->input_id) {
+        if (message->kind == DAEMON_EVENT)
+                return take_event(f, message, e);
+        if (message->id == f->id)
+                return take_answer(f, message, e);
+        if (message->id == f->input_id) {
                 f->input_id = 0;
                 /* The process has exited or closed its input: the remaining input is not for it. */
-                f->input_is_over |= told->kind == DAEMON_FAILURE;
+                f->input_is_over |= message->kind == DAEMON_FAILURE;
         }
         return 0;
 }
@@ -212,13 +213,13 @@ static int take_all(struct follow *f, struct cloche_err *e)
         int r = 0;
 
         while (r == 0 && !f->is_over && f->out.waiting_bytes < READ_BYTES) {
-                struct daemon_told told;
+                struct daemon_message message;
 
-                r = daemon_next(f->client, &told, e);
+                r = daemon_next(f->client, &message, e);
                 if (r <= 0)
                         return r;
-                r = take(f, &told, e);
-                daemon_told_done(&told);
+                r = take(f, &message, e);
+                daemon_message_done(&message);
         }
         return r;
 }
@@ -236,7 +237,7 @@ static int wait_ms(const struct follow *f)
 
 static short daemon_events(const struct follow *f)
 {
-        short wanted = daemon_wants(f->client);
+        short wanted = daemon_poll_events(f->client);
 
         if (f->is_over)
                 return 0;
@@ -247,15 +248,15 @@ enum { SIGNALS, DAEMON, INPUT, OUTPUT, POLLED };
 
 static int turn(struct follow *f, struct cloche_err *e)
 {
-        int asks = f->questions && questions_are_open(f->questions) && !f->is_over;
-        int wants_input = asks || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
-        int has_output = outlet_fd(&f->out) >= 0;
+        int has_questions = f->questions && questions_are_open(f->questions) && !f->is_over;
+        int wants_input = has_questions || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
+        int has_output = output_queue_fd(&f->out) >= 0;
         short events = daemon_events(f);
         struct pollfd polled[POLLED] = {
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
                 [DAEMON] = {.fd = events ? f->client->fd : -1, .events = events},
                 [INPUT] = {.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN},
-                [OUTPUT] = {.fd = has_output                      ? outlet_fd(&f->out)
+                [OUTPUT] = {.fd = has_output                      ? output_queue_fd(&f->out)
                                   : f->ends_unread && !f->cancels ? STDOUT_FILENO
                                                                   : -1,
                             .events = has_output ? POLLOUT : 0},
@@ -265,13 +266,13 @@ static int turn(struct follow *f, struct cloche_err *e)
         if (n < 0)
                 return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait");
         if (n == 0)
-                return err_set(e, CLOCHE_E_CANCELLED, "the daemon did not say in time that it has ended");
+                return err_set(e, CLOCHE_E_CANCELLED, "the daemon did not confirm the end in time");
         if (polled[SIGNALS].revents)
                 r = on_signal(f, e);
         if (r == 0 && polled[OUTPUT].revents)
                 r = write_output(f, e);
         if (r == 0 && polled[INPUT].revents)
-                r = asks ? questions_read(f->questions, &f->out, f->client, e) : read_input(f, e);
+                r = has_questions ? questions_read(f->questions, &f->out, f->client, e) : read_input(f, e);
         if (r == 0 && polled[DAEMON].revents)
                 r = daemon_move(f->client, polled[DAEMON].revents, e);
         return r == 0 && !f->is_over ? hold(f, e) : r;
@@ -284,7 +285,7 @@ static int loop(struct follow *f, struct cloche_err *e)
 
         while (r == 0) {
                 r = take_all(f, e);
-                if (r == 0 && f->is_over && outlet_fd(&f->out) < 0)
+                if (r == 0 && f->is_over && output_queue_fd(&f->out) < 0)
                         return 0;
                 if (r == 0 && f->is_leaving && !f->input_id && wire_transport_unsent(&f->client->client.transport) == 0)
                         return 0;
@@ -299,7 +300,7 @@ static int open_signals(sigset_t *before, struct cloche_err *e)
         int fd = signals_open();
 
         if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -fd, "hear signals");
+                return err_os(e, CLOCHE_E_RESOURCE, -fd, "receive signals");
         signals_block(before);
         signal(SIGPIPE, SIG_IGN);
         return fd;
@@ -318,14 +319,14 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
                 return sandbox_fail(&e);
         f->id = id;
         if (f->waits_for)
-                progress_begin(f->waits_for);
+                progress_start(f->waits_for);
         f->signal_fd = signal_fd;
-        outlet_begin(&f->out);
+        output_queue_init(&f->out);
         r = loop(f, &e);
         progress_end();
         if (f->questions)
-                questions_forget(f->questions);
-        outlet_done(&f->out);
+                questions_drop(f->questions);
+        output_queue_done(&f->out);
         *ret = f->result;
         sigprocmask(SIG_SETMASK, &before, NULL);
         if (r == 0)
@@ -342,7 +343,7 @@ int follow_request(struct follow *f, const char *method, json_t *params, json_t 
         json_int_t id;
 
         *ret = NULL;
-        if (daemon_ask(f->client, method, params, NULL, 0, &id, &e) < 0)
+        if (daemon_request(f->client, method, params, NULL, 0, &id, &e) < 0)
                 return sandbox_fail(&e);
         return follow_run(f, id, ret);
 }

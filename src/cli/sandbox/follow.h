@@ -19,7 +19,7 @@ struct follow {
         struct terminal *terminal;     /* raw mode: size changes are passed on, and Ctrl-] detaches; NULL: none */
         int all_is_error;              /* output goes to standard error, since it is not the requested result */
         int (*on_event)(void *data,
-                        const struct daemon_told *told); /* not for output: 0, or the exit code; NULL: none */
+                        const struct daemon_message *message); /* not for output: 0, or the exit code; NULL: none */
         int ends_unread;  /* end as soon as our output is closed; otherwise at the next write */
         int takes_output; /* on_event also receives output, instead of our streams */
         void *data;
@@ -33,7 +33,7 @@ struct follow {
         int has_begun, interrupts; /* for a cell */
         int ended_by;              /* the signal that cancelled it; 0: none */
         int code;                  /* exit code that overrides the answer's; 0: none */
-        struct outlet out;
+        struct output_queue out;
         int is_held;
         json_t *result;
         uint64_t deadline_ns; /* timeout of a cancel; 0: none */

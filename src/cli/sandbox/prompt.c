@@ -1,3 +1,4 @@
+/* Line editing of the repl, by libedit. Runs in: the CLI, as its user. */
 #include "prompt.h"
 
 #include "base/fd.h"
@@ -40,7 +41,7 @@ static struct prompt *of(EditLine *editor)
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-static void hear_signal(struct prompt *p)
+static void read_signal(struct prompt *p)
 {
         struct signalfd_siginfo info;
 
@@ -61,7 +62,7 @@ static int wait_for_input(struct prompt *p)
                 if (poll(polled, 2, -1) < 0 && errno != EINTR)
                         return 1;
                 if (polled[1].revents)
-                        hear_signal(p);
+                        read_signal(p);
                 if (p->end != PROMPT_LINE)
                         return 0;
                 if (polled[0].revents)
@@ -113,7 +114,7 @@ static void show_matches(const struct prompt_matches *m)
 {
         putchar('\n');
         for (size_t i = 0; i < m->count && i < SHOWN_MATCHES; i++) {
-                say_name(stdout, m->texts[i]);
+                print_name(stdout, m->texts[i]);
                 fputs("  ", stdout);
         }
         printf("%s\n", m->count > SHOWN_MATCHES ? "…" : "");
@@ -197,7 +198,8 @@ static void set_up(struct prompt *p)
 }
 
 struct prompt *prompt_new(const char *file,
-                          int (*ask)(void *data, const char *line, size_t size, struct prompt_matches *ret), void *data)
+                          int (*find_matches)(void *data, const char *line, size_t size, struct prompt_matches *ret),
+                          void *data)
 {
         struct prompt *p = calloc(1, sizeof(*p));
 
@@ -206,7 +208,7 @@ struct prompt *prompt_new(const char *file,
         /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = ask,
+        *p = (struct prompt){.complete = find_matches,
                              .data = data,
                              .file = file ? strdup(file) : NULL,
                              .signal_fd = signals_open()};

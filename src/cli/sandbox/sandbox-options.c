@@ -1,3 +1,4 @@
+/* Options and requests that the commands for sandboxes share. Runs in: the CLI, as its user. */
 #include "sandbox-options.h"
 
 #include "base/err.h"
@@ -11,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sandbox_words_begin(struct sandbox_words *words)
+void sandbox_options_init(struct sandbox_options *words)
 {
         words->idle_ms = UINT64_MAX;
 }
 
-void sandbox_words_done(struct sandbox_words *words)
+void sandbox_options_done(struct sandbox_options *words)
 {
         json_decref(words->allow);
         json_decref(words->deny);
@@ -29,7 +30,7 @@ void sandbox_words_done(struct sandbox_words *words)
 static void print_line(const char *text, const char *after)
 {
         fputs("cloche: ", stderr);
-        say_bytes(stderr, text, strlen(text), SAY_TEXT);
+        print_bytes(stderr, text, strlen(text), PRINT_TEXT);
         fprintf(stderr, "%s\n", after);
 }
 
@@ -40,7 +41,7 @@ void sandbox_print_missing(FILE *out, const json_t *missing)
 
         json_array_foreach (missing, i, name) {
                 fputs(i ? ", " : "", out);
-                say_name(out, json_string_value(name));
+                print_name(out, json_string_value(name));
         }
 }
 
@@ -79,7 +80,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         struct cloche_err e = {0};
         int code, r;
 
-        progress_begin("starting the daemon");
+        progress_start("starting the daemon");
         r = open_found(request, ret, &e);
         progress_end();
         if (r < 0) {
@@ -114,52 +115,52 @@ static const char *what_of(const char *method)
         return "waiting for the daemon";
 }
 
-int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
+int sandbox_request(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
 {
         struct cloche_err e = {0};
-        struct daemon_told told = {0};
+        struct daemon_message message = {0};
         int r;
 
-        progress_begin(what_of(method));
-        r = daemon_call(c, method, params, NULL, 0, &told, &e);
+        progress_start(what_of(method));
+        r = daemon_call(c, method, params, NULL, 0, &message, &e);
         progress_end();
         if (r == 0 && ret)
-                r = daemon_text_form(&told, ret, &e);
-        daemon_told_done(&told);
+                r = daemon_text_form(&message, ret, &e);
+        daemon_message_done(&message);
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
+void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
 {
         struct cloche_err ignored = {0};
-        struct daemon_told told = {0};
+        struct daemon_message message = {0};
         const json_t *lost;
 
         if (request->json ||
-            daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
+            daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &message, &ignored) < 0)
                 return;
-        lost = json_object_get(told.body, "lost");
+        lost = json_object_get(message.body, "lost");
         if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
-                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without "
-                        "saving it (printed once)",
+                cli_bad("%s: changes from %s to %s may be lost, because the daemon's engine ended without "
+                        "saving them (printed once)",
                         sandbox, sandbox_text(lost, "from"), sandbox_text(lost, "to"));
-        daemon_told_done(&told);
+        daemon_message_done(&message);
 }
 
 int sandbox_session(struct daemon_client *c, const struct cli_request *request)
 {
         json_t *params = sandbox_params(request);
 
-        sandbox_tell_lost(c, request, request->positional[0]);
+        sandbox_print_lost(c, request, request->positional[0]);
         if (!request->sandbox.session) {
                 json_decref(params);
                 return 0;
         }
         json_object_set_new(params, "session", json_string(request->sandbox.session));
-        return sandbox_ask(c, "session.create", params, NULL);
+        return sandbox_request(c, "session.create", params, NULL);
 }
 
-int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+int sandbox_request_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -168,7 +169,7 @@ int sandbox_ask_once(const struct cli_request *request, const char *method, json
                 json_decref(params);
                 return code;
         }
-        code = sandbox_ask(&client, method, params, ret);
+        code = sandbox_request(&client, method, params, ret);
         daemon_close(&client);
         return code;
 }
@@ -248,7 +249,8 @@ int sandbox_check_network(const struct cli_request *request)
         }
         return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this "
                                   "machine is reached by a name that leads to it: "
-                                  "allow that name and 127.0.0.1:PORT (only name servers are asked, /etc/hosts is not "
+                                  "allow that name and 127.0.0.1:PORT (names are resolved by name servers only, "
+                                  "/etc/hosts is not "
                                   "read)",
                                   loopback)
                         : 0;
@@ -256,12 +258,12 @@ int sandbox_check_network(const struct cli_request *request)
 
 json_t *sandbox_network(const struct cli_request *request)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
 
-        if (!said->allow && !said->deny && !said->none)
+        if (!options->allow && !options->deny && !options->none)
                 return NULL;
-        return json_pack("{s:o, s:o}", "allow", said->allow ? json_incref(said->allow) : json_array(), "deny",
-                         said->deny ? json_incref(said->deny) : json_array());
+        return json_pack("{s:o, s:o}", "allow", options->allow ? json_incref(options->allow) : json_array(), "deny",
+                         options->deny ? json_incref(options->deny) : json_array());
 }
 
 /* 'it'\''s' */
@@ -309,7 +311,7 @@ const char *sandbox_text(const json_t *object, const char *name)
 
 void sandbox_make_text(json_t *answer, const char *name)
 {
-        char *bytes = say_path_bytes(json_object_get(answer, name));
+        char *bytes = output_path_bytes(json_object_get(answer, name));
         json_t *text = bytes ? json_string(bytes) : NULL;
 
         if (text)

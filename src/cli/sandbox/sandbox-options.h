@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-struct sandbox_words {
+struct sandbox_options {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
                 *password_file;                                       /* NULL: not given */
         const char *sandbox, *context, *language, *displays, *output; /* NULL: not given */
@@ -24,8 +24,8 @@ extern const struct cli_option options_choice[], options_context[], options_prom
         options_context_create[], options_cell[], options_displays[], options_fork[], options_checkpoint[],
         options_notebook[];
 
-void sandbox_words_begin(struct sandbox_words *words);
-void sandbox_words_done(struct sandbox_words *words);
+void sandbox_options_init(struct sandbox_options *words);
+void sandbox_options_done(struct sandbox_options *words);
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
@@ -35,14 +35,14 @@ void sandbox_words_done(struct sandbox_words *words);
  * user's own, which is started if needed. */
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
 /* Send a request and wait. ret: the answer in text form, a new reference; may be NULL. */
-int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
+int sandbox_request(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
 /* Ensure the session that -s names. Without -s no request is sent: the default one is created at first use. */
 int sandbox_session(struct daemon_client *c, const struct cli_request *request);
 /* Print one line at the first use of a sandbox that lost its latest changes, unless --json was given.
  * A failure here recurs in the actual request, which reports it. */
-void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
+void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
 /* Open, send one request, close. */
-int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
+int sandbox_request_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
 
 /* Print an error on standard error with terminal controls escaped: it may quote a guest. */
 int sandbox_fail(const struct cloche_err *e);

@@ -1,3 +1,4 @@
+/* Raw mode and its restoration by a child process. Runs in: the CLI, as its user. */
 #include "terminal.h"
 
 #include "base/fd.h"
@@ -16,13 +17,13 @@ int terminal_check(const char *command)
         if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
                 return 0;
         return cli_bad("%s: standard input and output must be a terminal (cloche run without -t, and cloche exec -i, "
-                       "pass them on when they are none)",
+                       "work without a terminal)",
                        command);
 }
 
-static unsigned cells(unsigned said, unsigned otherwise)
+static unsigned cells(unsigned reported, unsigned otherwise)
 {
-        return said == 0 ? otherwise : said > SIZE_MAX_CELLS ? SIZE_MAX_CELLS : said;
+        return reported == 0 ? otherwise : reported > SIZE_MAX_CELLS ? SIZE_MAX_CELLS : reported;
 }
 
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows)
@@ -66,7 +67,7 @@ int terminal_prepare(struct terminal *t)
                 t->path[0] = '\0';
         if (tcgetattr(STDIN_FILENO, &t->before) < 0)
                 return cli_bad("cannot read the terminal's mode: %s", strerror(errno)), 1;
-        bad = errand_prepare(&t->keeper, keep, t);
+        bad = privileged_helper_prepare(&t->keeper, keep, t);
         t->is_prepared = bad == 0;
         return bad;
 }
@@ -81,12 +82,12 @@ static int change(struct terminal *t, void (*make)(struct termios *mode))
         t->is_prepared = 0;
         mode = t->before;
         make(&mode);
-        if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
+        if (privileged_helper_start(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
                 t->is_changed = 1;
                 return 0;
         }
         cli_bad("cannot set the terminal's mode: %s", strerror(errno));
-        errand_cancel(&t->keeper);
+        privileged_helper_cancel(&t->keeper);
         return 1;
 }
 
@@ -109,12 +110,12 @@ int terminal_hide(struct terminal *t)
 void terminal_restore(struct terminal *t)
 {
         if (t->is_prepared)
-                errand_cancel(&t->keeper);
+                privileged_helper_cancel(&t->keeper);
         t->is_prepared = 0;
         if (!t->is_changed)
                 return;
         t->is_changed = 0;
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
         (void)fd_write_full(t->keeper.fd, ".", 1);
-        (void)errand_end(&t->keeper);
+        (void)privileged_helper_wait(&t->keeper);
 }

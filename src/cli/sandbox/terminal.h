@@ -8,7 +8,7 @@
 
 struct terminal {
         struct termios before;
-        struct errand keeper;
+        struct privileged_helper keeper;
         char path[64]; /* its name, or "" */
         int is_prepared, is_changed;
 };

@@ -1,4 +1,4 @@
-/* The network of a box: policy to its gate, decisions from it. Runs in: the engine, on its loop. */
+/* The network of a box: policy to its egress, decisions from it. Runs in: the engine, on its loop. */
 #include "network.h"
 #include "engine/loop/channel.h"
 
@@ -17,7 +17,7 @@
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
 #define LOOK_MS 5000  /* between checks of the host's name servers */
-#define START_LOOKS 4 /* the gate must be ready by then: it waits for its box, and may be stopped */
+#define START_LOOKS 4 /* the egress program must be ready by then: it waits for its box, and may be stopped */
 
 struct network {
         struct channel channel;
@@ -26,7 +26,7 @@ struct network {
         struct network_stats stats;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_starting; /* the keeper was asked to start the gate */
+        int is_starting; /* the keeper was asked to start the egress program */
         unsigned looks;  /* while it is not ready */
         int is_ready;
         int is_stopped, is_ended, is_closed;
@@ -44,7 +44,7 @@ int network_policy_check(const json_t *policy, struct cloche_err *e)
 
 /* -- the host's name servers ------------------------------------------------------------------------------------ */
 
-/* Like resolver(3), ignore an address that the gate could not parse. */
+/* Like resolver(3), ignore an address that the egress program could not parse. */
 static void add_server(char list[SERVERS_BYTES], const char *address)
 {
         struct in6_addr bytes;
@@ -98,7 +98,7 @@ static int update_servers(struct network *network)
         return 1;
 }
 
-/* -- messages of the gate --------------------------------------------------------------------------------------- */
+/* -- messages of cloche-egress ------------------------------------------------------------------------------------ */
 
 static void fail(struct network *network, const struct cloche_err *e)
 {
@@ -230,7 +230,7 @@ static void on_timer(uv_timer_t *timer)
                 fail(network, &e);
 }
 
-static int serve(struct network *network, struct keeper *keeper, uint32_t box, int gate_fd, struct cloche_err *e)
+static int serve(struct network *network, struct keeper *keeper, uint32_t box, int egress_fd, struct cloche_err *e)
 {
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         int r;
@@ -238,15 +238,15 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
-        r = keeper_serve_async(keeper, box, spec, &gate_fd, 1, on_served, network, e);
+        r = keeper_serve_async(keeper, box, spec, &egress_fd, 1, on_served, network, e);
         network->is_starting = r == 0;
         free(spec);
         return r;
 }
 
-static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_fd, struct cloche_err *e)
+static int open_channel(struct network *network, uv_loop_t *loop, int *ret_egress_fd, struct cloche_err *e)
 {
-        int r = channel_open(&network->channel, FRAME_MAX, ret_gate_fd, e);
+        int r = channel_open(&network->channel, FRAME_MAX, ret_egress_fd, e);
 
         if (r < 0)
                 return r;
@@ -259,11 +259,11 @@ static int open_channel(struct network *network, uv_loop_t *loop, int *ret_gate_
 static int begin(struct network *network, struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
                  struct cloche_err *e)
 {
-        _cleanup_fd_ int gate_fd = -EBADF;
-        int r = open_channel(network, loop, &gate_fd, e);
+        _cleanup_fd_ int egress_fd = -EBADF;
+        int r = open_channel(network, loop, &egress_fd, e);
 
         if (r == 0)
-                r = serve(network, keeper, box, gate_fd, e);
+                r = serve(network, keeper, box, egress_fd, e);
         update_servers(network);
         if (r == 0)
                 r = channel_request(&network->channel, "start",

@@ -1,4 +1,4 @@
-/* The network of a box, a sandbox's or a run's: the keeper starts cloche-gate (spec/gate.md) for
+/* The network of a box, a sandbox's or a run's: the keeper starts cloche-egress (spec/egress.md) for
  * it; this sends the policy and receives the decisions. Runs on the engine's loop, in one thread,
  * and never waits.
  *
@@ -52,9 +52,9 @@ CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);
 /* Return the last report (one a second while there are changes). */
 struct network_stats network_stats(const struct network *network);
-/* Read the messages that the gate has sent so far. */
+/* Read the messages that the egress program has sent so far. */
 void network_drain(struct network *network);
-/* End the gate and drop the callbacks. Accepts NULL. */
+/* End the egress program and drop the callbacks. Accepts NULL. */
 void network_stop(struct network *network);
 
 #endif

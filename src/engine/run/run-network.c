@@ -1,4 +1,4 @@
-/* A run's network: starts cloche-gate for its box before its program, and adds its decisions to the
+/* A run's network: starts cloche-egress for its box before its program, and adds its decisions to the
  * result. Runs in: the engine, on its loop. */
 #include "run-network.h"
 
@@ -77,7 +77,7 @@ static void on_ready(void *data)
                 run_go_on(run);
 }
 
-/* Without its gate the box's network leads nowhere: connections fail at once. */
+/* Without its egress program the box's network leads nowhere: connections fail at once. */
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct cloche_run *run = data;
@@ -96,7 +96,7 @@ int run_start_network(struct cloche_run *run, struct cloche_err *e)
                                           .data = run};
 
         return network_start(run->engine->keeper, run->box.id, &run->engine->loop, run->network.policy, &face,
-                             &run->network.gate, e);
+                             &run->network.egress, e);
 }
 
 int run_awaits_network(struct cloche_run *run)
@@ -107,10 +107,10 @@ int run_awaits_network(struct cloche_run *run)
 
 void run_stop_network(struct cloche_run *run)
 {
-        if (run->network.gate && run->network.is_ready)
-                network_drain(run->network.gate);
-        network_stop(run->network.gate);
-        run->network.gate = NULL;
+        if (run->network.egress && run->network.is_ready)
+                network_drain(run->network.egress);
+        network_stop(run->network.egress);
+        run->network.egress = NULL;
 }
 
 static int has_words(const json_t *text)

@@ -1,3 +1,5 @@
+/* Accept, resolve, connect and close the connections of the box.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"
@@ -24,51 +26,51 @@
 static void on_guest(uv_poll_t *poll, int status, int events);
 static void on_host(uv_poll_t *poll, int status, int events);
 static void on_connecting(uv_poll_t *poll, int status, int events);
-static void accept_again(struct gate *gate);
+static void resume_accepting(struct egress *egress);
 
 /* -- ending ------------------------------------------------------------------------------------------------------- */
 
 void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
                        const char *rule, const char *why)
 {
-        report_decision(&c->gate->report, &(struct decision){.kind = kind,
-                                                             .host = host,
-                                                             .address = address,
-                                                             .rule = rule,
-                                                             .why = why,
-                                                             .port = c->inner_port,
-                                                             .allowed = allowed});
+        report_decision(&c->egress->report, &(struct decision){.kind = kind,
+                                                               .host = host,
+                                                               .address = address,
+                                                               .rule = rule,
+                                                               .why = why,
+                                                               .port = c->inner_port,
+                                                               .allowed = allowed});
 }
 
 /* Its memory is freed later: a caller may still use it. */
 static void end(struct connection *c, int is_cut)
 {
-        struct gate *gate = c->gate;
+        struct egress *egress = c->egress;
 
         if (c->state == CONNECTION_OVER)
                 return;
         c->state = CONNECTION_OVER;
-        lookup_forget(c->lookup);
+        lookup_detach(c->lookup);
         end_close(&c->guest, is_cut);
         end_close(&c->host, is_cut);
-        gate->bytes_out += c->out.total;
-        gate->bytes_in += c->in.total;
+        egress->bytes_out += c->out.total;
+        egress->bytes_in += c->in.total;
         flow_done(&c->out);
         flow_done(&c->in);
         if (c->name[0])
-                names_release(&gate->names, c->asked);
-        TAILQ_REMOVE(&gate->connections, c, link);
-        TAILQ_INSERT_TAIL(&gate->ended, c, link);
-        gate->count--;
-        accept_again(gate);
+                names_release(&egress->names, c->requested);
+        TAILQ_REMOVE(&egress->connections, c, link);
+        TAILQ_INSERT_TAIL(&egress->ended, c, link);
+        egress->count--;
+        resume_accepting(egress);
 }
 
-static void bury_ended(struct gate *gate)
+static void bury_ended(struct egress *egress)
 {
         struct connection *c;
 
-        while ((c = TAILQ_FIRST(&gate->ended))) {
-                TAILQ_REMOVE(&gate->ended, c, link);
+        while ((c = TAILQ_FIRST(&egress->ended))) {
+                TAILQ_REMOVE(&egress->ended, c, link);
                 free(c);
         }
 }
@@ -82,7 +84,7 @@ static void watch(struct connection *c)
         end_watch(&c->host, (flow_has_room(&c->in) ? UV_READABLE : 0) | (c->out.passed > 0 ? UV_WRITABLE : 0));
 }
 
-static void look_whether_held(struct connection *c)
+static void check_held(struct connection *c)
 {
         if (flow_held_size(&c->out) == 0 || c->http.state == HTTP_IS_SWITCHING)
                 c->held_ns = 0;
@@ -104,7 +106,7 @@ static void move(struct connection *c)
                 end(c, 1);
                 return;
         }
-        look_whether_held(c);
+        check_held(c);
         if (c->out.is_closed && c->in.is_closed)
                 end(c, 0);
         else
@@ -154,7 +156,7 @@ static void open_both(struct connection *c)
         c->moved_ns = clock_now_ns();
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         setsockopt(c->guest.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (end_open(&c->host, &c->gate->loop, fd, on_host, c) < 0) {
+        if (end_open(&c->host, &c->egress->loop, fd, on_host, c) < 0) {
                 end(c, 1);
                 return;
         }
@@ -171,7 +173,7 @@ static void try_next(struct connection *c, int error)
 
                 c->tried_ns = clock_now_ns();
                 error = fd < 0 ? -fd : 0;
-                if (fd >= 0 && end_open(&c->host, &c->gate->loop, fd, on_connecting, c) == 0) {
+                if (fd >= 0 && end_open(&c->host, &c->egress->loop, fd, on_connecting, c) == 0) {
                         end_watch(&c->host, UV_WRITABLE);
                         return;
                 }
@@ -199,7 +201,7 @@ static void on_connecting(uv_poll_t *poll, int status, int events)
         try_next(c, error);
 }
 
-static void begin_connecting(struct connection *c)
+static void start_connecting(struct connection *c)
 {
         c->state = CONNECTION_CONNECTING;
         try_next(c, 0);
@@ -213,125 +215,125 @@ static void on_looked_up(void *data, const struct lookup_result *result)
         if (dial_names(c, result) < 0)
                 end(c, 1);
         else
-                begin_connecting(c);
+                start_connecting(c);
 }
 
 /* -- accepting ---------------------------------------------------------------------------------------------------- */
 
-static void begin_name(struct connection *c, const char *name)
+static void start_with_name(struct connection *c, const char *name)
 {
-        struct policy_verdict verdict = policy_name(c->gate->policy, name, c->port);
+        struct policy_verdict verdict = policy_name(c->egress->policy, name, c->port);
 
         strcpy(c->name, name);
-        names_hold(&c->gate->names, c->asked);
+        names_hold(&c->egress->names, c->requested);
         c->rule = verdict.rule;
         if (!verdict.allowed)
                 connection_report(c, 0, "tcp", name, NULL, verdict.rule, verdict.why);
-        if (!verdict.allowed || lookup_start(c->gate->lookups, name, on_looked_up, c, &c->lookup) < 0)
+        if (!verdict.allowed || lookup_start(c->egress->lookups, name, on_looked_up, c, &c->lookup) < 0)
                 end(c, 1);
 }
 
-static void begin(struct connection *c)
+static void start(struct connection *c)
 {
-        const char *name = names_find(&c->gate->names, c->asked);
+        const char *name = names_find(&c->egress->names, c->requested);
 
         c->accepted_ns = clock_now_ns();
         if (name)
-                begin_name(c, name);
+                start_with_name(c, name);
         else if (dial_address(c) == 0)
-                begin_connecting(c);
+                start_connecting(c);
         else
                 end(c, 1);
 }
 
 /* Find the original destination, from before the box's kernel redirected the connection here. */
-static int find_asked(int fd, struct connection *c)
+static int find_requested(int fd, struct connection *c)
 {
         struct sockaddr_in address;
         socklen_t size = sizeof(address);
 
         if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &address, &size) < 0 || address.sin_family != AF_INET)
                 return -1;
-        c->asked = ntohl(address.sin_addr.s_addr);
+        c->requested = ntohl(address.sin_addr.s_addr);
         c->port = c->inner_port = ntohs(address.sin_port);
-        return c->asked >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
+        return c->requested >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
 }
 
-static void take(struct gate *gate, int fd)
+static void take(struct egress *egress, int fd)
 {
         struct connection *c = calloc(1, sizeof(*c));
 
-        if (!c || find_asked(fd, c) < 0) {
+        if (!c || find_requested(fd, c) < 0) {
                 free(c);
                 close(fd);
                 return;
         }
-        c->gate = gate;
+        c->egress = egress;
         c->host = END_NONE;
-        if (end_open(&c->guest, &gate->loop, fd, on_guest, c) < 0) {
+        if (end_open(&c->guest, &egress->loop, fd, on_guest, c) < 0) {
                 free(c);
                 return;
         }
-        TAILQ_INSERT_TAIL(&gate->connections, c, link);
-        gate->count++;
-        gate->accepted++;
-        begin(c);
+        TAILQ_INSERT_TAIL(&egress->connections, c, link);
+        egress->count++;
+        egress->accepted++;
+        start(c);
 }
 
-static void tell_crowded(struct gate *gate)
+static void report_crowded(struct egress *egress)
 {
-        if (!gate->is_crowded)
-                report_decision(&gate->report,
+        if (!egress->is_crowded)
+                report_decision(&egress->report,
                                 &(struct decision){
                                         .kind = "tcp",
                                         .why = "256 connections are open; others wait until some have ended"});
-        gate->is_crowded = 1;
+        egress->is_crowded = 1;
 }
 
-static void stop_accepting(struct gate *gate)
+static void stop_accepting(struct egress *egress)
 {
-        uv_poll_stop(&gate->listener);
-        gate->is_accepting = 0;
+        uv_poll_stop(&egress->listener);
+        egress->is_accepting = 0;
 }
 
 static void on_listener(uv_poll_t *poll, int status, int events)
 {
-        struct gate *gate = poll->data;
+        struct egress *egress = poll->data;
 
         (void)status;
         (void)events;
-        for (int i = 0; i < ACCEPTS_A_TURN && gate->count < CONNECTIONS_MAX; i++) {
-                int fd = accept4(gate->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        for (int i = 0; i < ACCEPTS_A_TURN && egress->count < CONNECTIONS_MAX; i++) {
+                int fd = accept4(egress->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
                 if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
                         return;
                 if (fd < 0) { /* the host lacks a resource: the next tick tries again */
-                        stop_accepting(gate);
+                        stop_accepting(egress);
                         return;
                 }
-                take(gate, fd);
+                take(egress, fd);
         }
-        if (gate->count == CONNECTIONS_MAX) {
-                tell_crowded(gate);
-                stop_accepting(gate);
+        if (egress->count == CONNECTIONS_MAX) {
+                report_crowded(egress);
+                stop_accepting(egress);
         }
 }
 
-static void accept_again(struct gate *gate)
+static void resume_accepting(struct egress *egress)
 {
-        if (!gate->is_accepting)
-                uv_poll_start(&gate->listener, UV_READABLE, on_listener);
-        gate->is_accepting = 1;
+        if (!egress->is_accepting)
+                uv_poll_start(&egress->listener, UV_READABLE, on_listener);
+        egress->is_accepting = 1;
 }
 
-int connections_listen(struct gate *gate, struct cloche_err *e)
+int connections_listen(struct egress *egress, struct cloche_err *e)
 {
-        int r = uv_poll_init(&gate->loop, &gate->listener, gate->listener_fd);
+        int r = uv_poll_init(&egress->loop, &egress->listener, egress->listener_fd);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the box's connections");
-        gate->listener.data = gate;
-        accept_again(gate);
+        egress->listener.data = egress;
+        resume_accepting(egress);
         return 0;
 }
 
@@ -344,7 +346,7 @@ static int is_late(const struct connection *c, uint64_t now)
         return now - c->moved_ns > (c->out.is_ended || c->in.is_ended ? HALF_IDLE_NS : IDLE_NS);
 }
 
-static void look_at_time(struct connection *c, uint64_t now)
+static void check_time(struct connection *c, uint64_t now)
 {
         if (c->held_ns && now - c->held_ns > HELD_NS) {
                 connection_report(c, 0, c->protocol == PROTOCOL_TLS ? "tls" : "http", c->name, NULL, NULL,
@@ -362,38 +364,38 @@ static void look_at_time(struct connection *c, uint64_t now)
                 move(c);
 }
 
-void connections_tick(struct gate *gate)
+void connections_tick(struct egress *egress)
 {
         uint64_t now = clock_now_ns();
         struct connection *c, *next;
 
-        for (c = TAILQ_FIRST(&gate->connections); c; c = next) {
+        for (c = TAILQ_FIRST(&egress->connections); c; c = next) {
                 next = TAILQ_NEXT(c, link);
-                look_at_time(c, now);
+                check_time(c, now);
         }
-        bury_ended(gate);
-        if (gate->control.server.is_open && gate->count < CONNECTIONS_MAX)
-                accept_again(gate);
-        gate->is_crowded = gate->is_crowded && gate->count >= CONNECTIONS_MAX / 2;
+        bury_ended(egress);
+        if (egress->control.server.is_open && egress->count < CONNECTIONS_MAX)
+                resume_accepting(egress);
+        egress->is_crowded = egress->is_crowded && egress->count >= CONNECTIONS_MAX / 2;
 }
 
 /* Check against the present policy. */
 static int is_allowed(struct connection *c)
 {
         const struct candidate *to = &c->candidates[c->candidate];
-        struct policy_verdict verdict = c->name[0] ? policy_name(c->gate->policy, c->name, c->port)
-                                                   : policy_address(c->gate->policy, c->asked, c->port, 0);
+        struct policy_verdict verdict = c->name[0] ? policy_name(c->egress->policy, c->name, c->port)
+                                                   : policy_address(c->egress->policy, c->requested, c->port, 0);
         int is_own =
                 c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
 
         c->rule = verdict.rule;
         if (verdict.allowed && c->state == CONNECTION_OPEN && to->address.ss_family == AF_INET)
-                verdict = c->name[0] ? policy_leads(c->gate->policy,
+                verdict = c->name[0] ? policy_leads(c->egress->policy,
                                                     ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr),
                                                     c->port, is_own)
-                                     : policy_address(c->gate->policy, c->asked, c->port, is_own);
-        if (verdict.allowed && c->said[0])
-                verdict = policy_name(c->gate->policy, c->said, c->said_port);
+                                     : policy_address(c->egress->policy, c->requested, c->port, is_own);
+        if (verdict.allowed && c->announced[0])
+                verdict = policy_name(c->egress->policy, c->announced, c->announced_port);
         if (!verdict.allowed)
                 connection_report(c, 0, "tcp", c->name, c->state == CONNECTION_OPEN ? to->text : NULL, verdict.rule,
                                   "it is open, and another policy does not allow it");
@@ -401,24 +403,24 @@ static int is_allowed(struct connection *c)
 }
 
 /* Connections that are not open yet start over. */
-void connections_check(struct gate *gate)
+void connections_check(struct egress *egress)
 {
         struct connection *c, *next;
 
-        for (c = TAILQ_FIRST(&gate->connections); c; c = next) {
+        for (c = TAILQ_FIRST(&egress->connections); c; c = next) {
                 next = TAILQ_NEXT(c, link);
                 if (!is_allowed(c) || c->state == CONNECTION_CONNECTING)
                         end(c, 1);
         }
 }
 
-void connections_stats(const struct gate *gate, uint64_t *ret_in, uint64_t *ret_out)
+void connections_stats(const struct egress *egress, uint64_t *ret_in, uint64_t *ret_out)
 {
         const struct connection *c;
 
-        *ret_in = gate->bytes_in;
-        *ret_out = gate->bytes_out;
-        TAILQ_FOREACH (c, &gate->connections, link) {
+        *ret_in = egress->bytes_in;
+        *ret_out = egress->bytes_out;
+        TAILQ_FOREACH (c, &egress->connections, link) {
                 *ret_in += c->in.total;
                 *ret_out += c->out.total;
         }

@@ -26,11 +26,11 @@ struct candidate {
 
 struct connection {
         TAILQ_ENTRY(connection) link;
-        struct gate *gate;
+        struct egress *egress;
         enum connection_state state;
         struct end guest, host;
         struct flow out, in; /* from the guest, to the guest */
-        uint32_t asked;      /* the original destination address */
+        uint32_t requested;  /* the original destination address */
         unsigned port;
         char name[HOST_NAME_MAX_BYTES + 1]; /* the name assigned to that address; "": none */
         const char *rule;                   /* text owned by the policy; valid until the policy changes */
@@ -46,8 +46,8 @@ struct connection {
         unsigned inner_port; /* port of the inspected host: port, except behind CONNECT */
         struct client_hello_watch hello;
         struct http http;
-        char said[HOST_NAME_MAX_BYTES + 1]; /* the last allowed name in the connection; "": none */
-        unsigned said_port;
+        char announced[HOST_NAME_MAX_BYTES + 1]; /* the last allowed name in the connection; "": none */
+        unsigned announced_port;
 };
 
 /* Report a decision about the connection. */

@@ -1,3 +1,5 @@
+/* Serve the engine's requests and notify it.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "control.h"
 
 #include "egress.h"
@@ -9,51 +11,51 @@
 
 /* -- requests ----------------------------------------------------------------------------------------------------- */
 
-static int do_policy(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_policy(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct gate *gate = argument;
-        struct policy *policy, *old = gate->policy;
+        struct egress *egress = argument;
+        struct policy *policy, *old = egress->policy;
         int r = policy_load(json_object_get(params, "policy"), &policy, e);
 
         if (r < 0)
                 return r;
-        gate->policy = policy;
+        egress->policy = policy;
         if (old)
-                connections_check(gate);
+                connections_check(egress);
         policy_free(old);
         (void)ret;
         return 0;
 }
 
-static int do_servers(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_servers(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         const char *servers = json_string_value(json_object_get(params, "servers"));
-        struct gate *gate = argument;
+        struct egress *egress = argument;
 
         (void)ret;
-        return servers ? lookups_servers(gate->lookups, servers, e)
+        return servers ? lookups_servers(egress->lookups, servers, e)
                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: expected a string");
 }
 
 /* No guest bytes are read before this request. */
-static int do_start(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_start(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct gate *gate = argument;
-        int r = do_servers(gate, params, ret, e);
+        struct egress *egress = argument;
+        int r = handle_servers(egress, params, ret, e);
 
         if (r == 0)
-                r = do_policy(gate, params, ret, e);
+                r = handle_policy(egress, params, ret, e);
         if (r == 0)
                 r = guard_enter(json_object_get(params, "optional"), &ret->result, e);
         if (r == 0)
-                r = resolver_listen(&gate->resolver, gate, gate->resolver.udp_fd, gate->resolver.tcp_fd, e);
-        return r == 0 ? connections_listen(gate, e) : r;
+                r = resolver_listen(&egress->resolver, egress, egress->resolver.udp_fd, egress->resolver.tcp_fd, e);
+        return r == 0 ? connections_listen(egress, e) : r;
 }
 
 static const struct server_method methods[] = {
-        {"start", SERVER_OPENS, do_start},
-        {"policy", SERVER_AFTER, do_policy},
-        {"servers", SERVER_AFTER, do_servers},
+        {"start", SERVER_OPENS, handle_start},
+        {"policy", SERVER_AFTER, handle_policy},
+        {"servers", SERVER_AFTER, handle_servers},
         {NULL, SERVER_ALWAYS, NULL},
 };
 
@@ -70,19 +72,19 @@ static void watch(struct control *control)
                       on_control);
 }
 
-/* The gate exits with its engine; the kernel closes the rest. */
+/* The egress program exits with its engine; the kernel closes the rest. */
 static void on_control(uv_poll_t *poll, int status, int events)
 {
         struct control *control = poll->data;
 
         (void)events;
         if (status < 0 || server_turn(&control->server) < 0)
-                uv_stop(&control->gate->loop);
+                uv_stop(&control->egress->loop);
         else
                 watch(control);
 }
 
-int gate_control_notify(struct control *control, const char *method, json_t *params)
+int egress_control_notify(struct control *control, const char *method, json_t *params)
 {
         int r = server_notify(&control->server, method, params);
 
@@ -91,34 +93,34 @@ int gate_control_notify(struct control *control, const char *method, json_t *par
 }
 
 /* Send the statistics that have changed. */
-void gate_control_tick(struct control *control)
+void egress_control_tick(struct control *control)
 {
-        struct gate *gate = control->gate;
-        uint64_t now[5] = {gate->count, gate->accepted, 0, 0, gate->resolver.queries};
+        struct egress *egress = control->egress;
+        uint64_t now[5] = {egress->count, egress->accepted, 0, 0, egress->resolver.queries};
 
-        connections_stats(gate, &now[2], &now[3]);
+        connections_stats(egress, &now[2], &now[3]);
         if (!control->server.is_open || memcmp(now, control->sent, sizeof(now)) == 0)
                 return;
-        if (gate_control_notify(control, "stats",
-                                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0],
-                                          "connectionsTotal", (json_int_t)now[1], "bytesIn", (json_int_t)now[2],
-                                          "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4], "lost",
-                                          (json_int_t)gate->report.lost)) == 0)
+        if (egress_control_notify(control, "stats",
+                                  json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0],
+                                            "connectionsTotal", (json_int_t)now[1], "bytesIn", (json_int_t)now[2],
+                                            "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4], "lost",
+                                            (json_int_t)egress->report.lost)) == 0)
                 memcpy(control->sent, now, sizeof(now));
 }
 
-int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e)
+int egress_control_open(struct control *control, struct egress *egress, int fd, struct cloche_err *e)
 {
         const struct server_options options = {.methods = methods,
-                                               .argument = gate,
+                                               .argument = egress,
                                                .request_bytes_max = 1u << 20,
                                                .reply_bytes_max = 1u << 20,
                                                .notify_bytes_max = 512u << 10};
-        int r = uv_poll_init(&gate->loop, &control->poll, fd);
+        int r = uv_poll_init(&egress->loop, &control->poll, fd);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the engine's socket");
-        control->gate = gate;
+        control->egress = egress;
         control->poll.data = control;
         server_init(&control->server, fd, &options);
         watch(control);

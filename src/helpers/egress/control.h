@@ -1,4 +1,4 @@
-/* The control socket to the engine: spec/gate.md. */
+/* The control socket to the engine: spec/egress.md. */
 #ifndef CLOCHE_HELPERS_EGRESS_CONTROL_H
 #define CLOCHE_HELPERS_EGRESS_CONTROL_H
 
@@ -6,20 +6,20 @@
 
 #include <uv.h>
 
-struct gate;
+struct egress;
 
 struct control {
-        struct gate *gate;
+        struct egress *egress;
         uv_poll_t poll;
         struct server server;
         uint64_t sent[5]; /* the last statistics sent */
 };
 
-int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
+int egress_control_open(struct control *control, struct egress *egress, int fd, struct cloche_err *e);
 /* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
-int gate_control_notify(struct control *control, const char *method, json_t *params);
+int egress_control_notify(struct control *control, const char *method, json_t *params);
 /* Called once a second. */
-void gate_control_tick(struct control *control);
+void egress_control_tick(struct control *control);
 
 /* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and
  * "seccomp", or NULL. *ret: the protections in force. */

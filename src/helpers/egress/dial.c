@@ -1,3 +1,5 @@
+/* Connect to the addresses of a name, one after the other.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"
@@ -76,7 +78,7 @@ static const char *add_allowed(struct connection *c, const struct lookup_result 
 
         for (size_t i = 0; i < result->count; i++) {
                 struct policy_verdict verdict =
-                        policy_leads(c->gate->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
+                        policy_leads(c->egress->policy, result->addresses[i], c->port, is_own(result->addresses[i]));
 
                 if (verdict.allowed)
                         add(c, result->addresses[i]);
@@ -105,14 +107,14 @@ int dial_names(struct connection *c, const struct lookup_result *result)
 int dial_address(struct connection *c)
 {
         char text[ADDRESS_TEXT_MAX];
-        struct policy_verdict verdict = policy_address(c->gate->policy, c->asked, c->port, is_own(c->asked));
+        struct policy_verdict verdict = policy_address(c->egress->policy, c->requested, c->port, is_own(c->requested));
 
         if (verdict.allowed) {
                 c->rule = verdict.rule;
-                add(c, c->asked);
+                add(c, c->requested);
                 return 0;
         }
-        address_print(c->asked, text);
+        address_print(c->requested, text);
         connection_report(c, 0, "tcp", NULL, text, verdict.rule, verdict.why);
         return -1;
 }

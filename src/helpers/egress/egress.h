@@ -1,4 +1,4 @@
-/* Shared state of cloche-gate: the network of one box. One thread, one loop. */
+/* Shared state of cloche-egress: the network of one box. One thread, one loop. */
 #ifndef CLOCHE_HELPERS_EGRESS_EGRESS_H
 #define CLOCHE_HELPERS_EGRESS_EGRESS_H
 
@@ -17,7 +17,7 @@
 struct connection;
 TAILQ_HEAD(connections, connection);
 
-struct gate {
+struct egress {
         uv_loop_t loop;
         struct control control;
         struct lookups *lookups;
@@ -34,11 +34,11 @@ struct gate {
 };
 
 /* connection.c */
-int connections_listen(struct gate *gate, struct cloche_err *e);
+int connections_listen(struct egress *egress, struct cloche_err *e);
 /* After a change of policy: close the connections that it does not allow. */
-void connections_check(struct gate *gate);
+void connections_check(struct egress *egress);
 /* A few times a second. */
-void connections_tick(struct gate *gate);
-void connections_stats(const struct gate *gate, uint64_t *ret_in, uint64_t *ret_out);
+void connections_tick(struct egress *egress);
+void connections_stats(const struct egress *egress, uint64_t *ret_in, uint64_t *ret_out);
 
 #endif

@@ -1,3 +1,5 @@
+/* One socket of a connection, polled as needed.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "end.h"
 
 #include "base/fd.h"
@@ -10,11 +12,11 @@ static void free_poll(uv_handle_t *handle)
         free(handle);
 }
 
-int end_open(struct end *end, uv_loop_t *loop, int fd, uv_poll_cb heard, void *data)
+int end_open(struct end *end, uv_loop_t *loop, int fd, uv_poll_cb on_ready, void *data)
 {
         int r;
 
-        *end = (struct end){.fd = fd, .heard = heard, .poll = malloc(sizeof(*end->poll))};
+        *end = (struct end){.fd = fd, .on_ready = on_ready, .poll = malloc(sizeof(*end->poll))};
         r = end->poll ? uv_poll_init(loop, end->poll, fd) : -ENOMEM;
         if (r < 0) {
                 free(end->poll);
@@ -32,7 +34,7 @@ void end_watch(struct end *end, int events)
                 return;
         end->events = events;
         if (events)
-                uv_poll_start(end->poll, events, end->heard);
+                uv_poll_start(end->poll, events, end->on_ready);
         else
                 uv_poll_stop(end->poll);
 }

@@ -1,3 +1,5 @@
+/* A bounded buffer between two sockets.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "flow.h"
 
 #include <errno.h>
@@ -37,7 +39,7 @@ int flow_fill(struct flow *flow, int fd)
         return 0;
 }
 
-static void forget_empty(struct flow *flow)
+static void release_empty(struct flow *flow)
 {
         if (flow->size > 0)
                 return;
@@ -60,7 +62,7 @@ int flow_drain(struct flow *flow, int fd)
                 flow->passed -= (size_t)n;
                 flow->total += (uint64_t)n;
         }
-        forget_empty(flow);
+        release_empty(flow);
         if (flow->is_ended && flow->size == 0 && !flow->is_closed) {
                 flow->is_closed = 1;
                 if (shutdown(fd, SHUT_WR) < 0)

@@ -1,3 +1,5 @@
+/* Drop the rights of this process before it reads from the box.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "control.h"
 
 #include "base/err.h"
@@ -12,7 +14,7 @@
 #define DESCRIPTORS 1024 /* two a connection, plus lookups */
 
 static const struct sock_filter calls[] = {
-#include "gate-filter-rows.inc"
+#include "egress-filter-rows.inc"
 };
 
 static int limit(void)
@@ -55,7 +57,7 @@ int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e)
         if (r < 0 && !(r == -CLOCHE_E_GUARD_MISSING && is_optional(optional, "landlock")))
                 return r;
         if (limit() < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "set the gate's limits");
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "set the egress program's limits");
         r = FILTER_ENTER(calls, e);
         filtered = r == 0;
         if (r < 0 && !is_optional(optional, "seccomp"))

@@ -1,6 +1,7 @@
 /* The guest's first bytes select the protocol. TLS names a server, each HTTP request a host; both
  * names are checked. Other protocols pass, since their host was allowed on that port. No byte
- * passes before inspection. */
+ * passes before inspection.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"
@@ -21,15 +22,15 @@ static void pass(struct connection *c, size_t size)
 }
 
 /* Check a name used inside the connection. -1: not allowed, reported. */
-static int ask_name(struct connection *c, const char *kind, const char *name, unsigned port)
+static int check_name(struct connection *c, const char *kind, const char *name, unsigned port)
 {
-        struct policy_verdict verdict = policy_name(c->gate->policy, name, port);
+        struct policy_verdict verdict = policy_name(c->egress->policy, name, port);
 
         connection_report(c, verdict.allowed, kind, name, NULL, verdict.rule, verdict.why);
         if (!verdict.allowed)
                 return -1;
-        strcpy(c->said, name);
-        c->said_port = port;
+        strcpy(c->announced, name);
+        c->announced_port = port;
         return 0;
 }
 
@@ -45,7 +46,7 @@ static int read_hello(struct connection *c)
         case CLIENT_HELLO_MALFORMED:
                 return cut(c, "tls", "a malformed greeting of TLS");
         case CLIENT_HELLO_NAMED:
-                if (ask_name(c, "tls", c->hello.name, c->inner_port) < 0)
+                if (check_name(c, "tls", c->hello.name, c->inner_port) < 0)
                         return -1;
                 break;
         case CLIENT_HELLO_NAMELESS: /* the name or address of the connection itself then decides */
@@ -68,13 +69,13 @@ static int follow_tls(struct connection *c)
 
 /* -- HTTP -------------------------------------------------------------------------------------------------------- */
 
-static int ask_address(struct connection *c, uint32_t address, unsigned port)
+static int check_address(struct connection *c, uint32_t address, unsigned port)
 {
         struct sockaddr_in in = {.sin_family = AF_INET,
                                  .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(address)};
         struct policy_verdict verdict =
-                policy_address(c->gate->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
+                policy_address(c->egress->policy, address, port, dial_is_own((const struct sockaddr *)&in, sizeof(in)));
         char text[ADDRESS_TEXT_MAX];
 
         address_print(address, text);
@@ -92,12 +93,12 @@ static int on_host(void *data, const struct http_host *host, int is_tunnel, cons
                 return -1;
         }
         *ret_why = TOLD;
-        return host->is_name ? ask_name(c, "http", host->name, port) : ask_address(c, host->address, port);
+        return host->is_name ? check_name(c, "http", host->name, port) : check_address(c, host->address, port);
 }
 
 static int read_http(struct connection *c)
 {
-        const struct http_face face = {.ask = on_host, .data = c};
+        const struct http_face face = {.check_host = on_host, .data = c};
         const char *why = TOLD;
         ssize_t n = http_read(&c->http, flow_held(&c->out), flow_held_size(&c->out), &face, &why);
 
@@ -112,13 +113,13 @@ static int read_http(struct connection *c)
 /* -- the first bytes --------------------------------------------------------------------------------------------- */
 
 /* Classify the held bytes, preceded by those already passed. */
-static enum http_looks look(const struct connection *c)
+static enum http_guess guess_protocol(const struct connection *c)
 {
         char bytes[WORD_MAX + FLOW_BYTES];
 
         memcpy(bytes, c->word, c->word_size);
         memcpy(bytes + c->word_size, flow_held(&c->out), flow_held_size(&c->out));
-        return http_looks(bytes, c->word_size + flow_held_size(&c->out), c->out.is_ended);
+        return http_guess(bytes, c->word_size + flow_held_size(&c->out), c->out.is_ended);
 }
 
 /* A server that speaks first serves neither TLS nor HTTP. */
@@ -130,13 +131,13 @@ static int recognize(struct connection *c)
                  client_hello_begins((const unsigned char *)flow_held(&c->out), flow_held_size(&c->out)))
                 c->protocol = PROTOCOL_TLS;
         else
-                switch (look(c)) {
-                case HTTP_LOOKS_OPEN:
+                switch (guess_protocol(c)) {
+                case HTTP_GUESS_OPEN:
                         return 0;
-                case HTTP_LOOKS_OTHER:
+                case HTTP_GUESS_OTHER:
                         c->protocol = PROTOCOL_OTHER;
                         break;
-                case HTTP_LOOKS_HTTP:
+                case HTTP_GUESS_HTTP:
                         if (c->word_size > 0)
                                 return cut(c, "http", "a request whose first word came long before the rest");
                         c->protocol = PROTOCOL_HTTP;
@@ -193,7 +194,7 @@ int inspect(struct connection *c)
 }
 
 /* After CONNECT inspection starts over, for the requested name. */
-static void begin_tunnel(struct connection *c)
+static void start_tunnel(struct connection *c)
 {
         c->protocol = PROTOCOL_OPEN;
         c->is_tunnel = 1;
@@ -212,12 +213,12 @@ void inspect_answer(struct connection *c)
                 c->in.passed = c->in.size;
                 return;
         }
-        switched = c->in.total > 0 ? 0 : gate_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
+        switched = c->in.total > 0 ? 0 : egress_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
         if (switched < 0 && !c->in.is_ended)
                 return;
         if (c->in.total > 0)
                 c->http.state = HTTP_AT_HEAD;
         c->in.passed = c->in.size;
         if (switched > 0 && c->http.is_tunnel)
-                begin_tunnel(c);
+                start_tunnel(c);
 }

@@ -1,3 +1,5 @@
+/* Queries to the host's name servers, by c-ares.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "lookup.h"
 
 #include "base/err.h"
@@ -118,12 +120,12 @@ int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
                 .sock_state_cb = on_socket,
                 .sock_state_cb_data = lookups,
         };
-        int said = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS |
-                   ARES_OPT_DOMAINS | ARES_OPT_SORTLIST | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
+        int options_given = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS |
+                            ARES_OPT_DOMAINS | ARES_OPT_SORTLIST | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
         int r;
 
 #ifdef ARES_OPT_QUERY_CACHE /* 0 s: off. Newer c-ares enables an unbounded cache, and the guest chooses the names. */
-        said |= ARES_OPT_QUERY_CACHE;
+        options_given |= ARES_OPT_QUERY_CACHE;
 #endif
         if (!lookups)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to look up names");
@@ -131,7 +133,7 @@ int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
         LIST_INIT(&lookups->watches);
         r = ares_library_init(ARES_LIB_INIT_ALL);
         if (r == ARES_SUCCESS)
-                r = ares_init_options(&lookups->channel, &options, said);
+                r = ares_init_options(&lookups->channel, &options, options_given);
         if (r != ARES_SUCCESS) {
                 free(lookups);
                 return err_set(e, CLOCHE_E_RESOURCE, "prepare to look up names: %s", ares_strerror(r));
@@ -226,7 +228,7 @@ int lookup_start(struct lookups *lookups, const char *name, lookup_done done, vo
         return 0;
 }
 
-void lookup_forget(struct lookup *lookup)
+void lookup_detach(struct lookup *lookup)
 {
         if (lookup)
                 lookup->done = NULL;

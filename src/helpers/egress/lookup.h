@@ -35,6 +35,6 @@ void lookups_free(struct lookups *lookups); /* accepts NULL */
 /* Calls done once, perhaps before it returns; the lookup is freed then. *ret is set before. 0 or -ENOMEM. */
 int lookup_start(struct lookups *lookups, const char *name, lookup_done done, void *data, struct lookup **ret);
 /* Detach the lookup: done is not called any more. */
-void lookup_forget(struct lookup *lookup);
+void lookup_detach(struct lookup *lookup);
 
 #endif

@@ -1,3 +1,5 @@
+/* DNS service of the box, on UDP and TCP.
+ * Runs in: cloche-egress, without capabilities and files, filtered. */
 #include "resolver.h"
 
 #include "egress.h"
@@ -29,27 +31,27 @@ struct resolver_stream {
 
 /* -- one query ---------------------------------------------------------------------------------------------------- */
 
-static void report(struct gate *gate, const struct dns_question *question, const struct policy_verdict *verdict)
+static void report(struct egress *egress, const struct dns_question *question, const struct policy_verdict *verdict)
 {
-        report_decision(&gate->report, &(struct decision){.kind = "dns",
-                                                          .host = question->name,
-                                                          .rule = verdict->rule,
-                                                          .why = verdict->why,
-                                                          .port = 53,
-                                                          .allowed = verdict->allowed});
+        report_decision(&egress->report, &(struct decision){.kind = "dns",
+                                                            .host = question->name,
+                                                            .rule = verdict->rule,
+                                                            .why = verdict->why,
+                                                            .port = 53,
+                                                            .allowed = verdict->allowed});
 }
 
-static enum dns_code decide(struct gate *gate, const struct dns_question *question, uint32_t *ret_address)
+static enum dns_code decide(struct egress *egress, const struct dns_question *question, uint32_t *ret_address)
 {
         struct policy_verdict verdict;
 
         if (!question->is_host)
                 return DNS_NO_SUCH_NAME;
-        verdict = policy_resolves(gate->policy, question->name);
-        report(gate, question, &verdict);
+        verdict = policy_resolves(egress->policy, question->name);
+        report(egress, question, &verdict);
         if (!verdict.allowed)
                 return DNS_NO_SUCH_NAME;
-        return names_address(&gate->names, question->name, clock_now_ns(), ret_address) < 0 ? DNS_FAILED : DNS_OK;
+        return names_address(&egress->names, question->name, clock_now_ns(), ret_address) < 0 ? DNS_FAILED : DNS_OK;
 }
 
 /* Return the size of the answer; 0: none. */
@@ -65,7 +67,7 @@ static size_t answer(struct resolver *resolver, const unsigned char *message, si
         if (code < 0)
                 return 0;
         if (code == DNS_OK)
-                code = (int)decide(resolver->gate, &question, &address);
+                code = (int)decide(resolver->egress, &question, &address);
         return dns_write(&question, (enum dns_code)code, address && question.type == DNS_TYPE_A ? &address : NULL,
                          TTL_S, ret);
 }
@@ -153,7 +155,7 @@ static void on_stream(uv_poll_t *poll, int status, int events)
                 end_stream(stream);
 }
 
-static void take_stream(struct resolver *resolver, size_t place, int fd)
+static void take_stream(struct resolver *resolver, size_t slot, int fd)
 {
         struct resolver_stream *stream = calloc(1, sizeof(*stream));
 
@@ -162,11 +164,11 @@ static void take_stream(struct resolver *resolver, size_t place, int fd)
                 return;
         }
         stream->resolver = resolver;
-        if (end_open(&stream->end, &resolver->gate->loop, fd, on_stream, stream) < 0) {
+        if (end_open(&stream->end, &resolver->egress->loop, fd, on_stream, stream) < 0) {
                 free(stream);
                 return;
         }
-        resolver->streams[place] = stream;
+        resolver->streams[slot] = stream;
         end_watch(&stream->end, UV_READABLE);
 }
 
@@ -188,15 +190,15 @@ static void on_tcp(uv_poll_t *poll, int status, int events)
 
 /* -- life --------------------------------------------------------------------------------------------------------- */
 
-int resolver_listen(struct resolver *resolver, struct gate *gate, int udp_fd, int tcp_fd, struct cloche_err *e)
+int resolver_listen(struct resolver *resolver, struct egress *egress, int udp_fd, int tcp_fd, struct cloche_err *e)
 {
-        int r = uv_poll_init(&gate->loop, &resolver->udp, udp_fd);
+        int r = uv_poll_init(&egress->loop, &resolver->udp, udp_fd);
 
         if (r == 0)
-                r = uv_poll_init(&gate->loop, &resolver->tcp, tcp_fd);
+                r = uv_poll_init(&egress->loop, &resolver->tcp, tcp_fd);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the box's questions for names");
-        resolver->gate = gate;
+        resolver->egress = egress;
         resolver->udp_fd = udp_fd;
         resolver->tcp_fd = tcp_fd;
         resolver->budget = QUESTIONS_A_TICK;
@@ -209,7 +211,7 @@ int resolver_listen(struct resolver *resolver, struct gate *gate, int udp_fd, in
 
 void resolver_tick(struct resolver *resolver)
 {
-        if (!resolver->gate) /* not started yet */
+        if (!resolver->egress) /* not started yet */
                 return;
         resolver->budget = QUESTIONS_A_TICK;
         for (size_t i = 0; i < RESOLVER_STREAMS_MAX; i++)

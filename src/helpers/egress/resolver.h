@@ -1,4 +1,5 @@
-/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves the gate. */
+/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves the egress program.
+ */
 #ifndef CLOCHE_HELPERS_EGRESS_RESOLVER_H
 #define CLOCHE_HELPERS_EGRESS_RESOLVER_H
 
@@ -8,11 +9,11 @@
 
 #define RESOLVER_STREAMS_MAX 8
 
-struct gate;
+struct egress;
 struct resolver_stream; /* a query over TCP */
 
 struct resolver {
-        struct gate *gate;
+        struct egress *egress;
         int udp_fd, tcp_fd;
         uv_poll_t udp, tcp;
         struct resolver_stream *streams[RESOLVER_STREAMS_MAX];
@@ -20,7 +21,7 @@ struct resolver {
         uint64_t queries;
 };
 
-int resolver_listen(struct resolver *resolver, struct gate *gate, int udp_fd, int tcp_fd, struct cloche_err *e);
+int resolver_listen(struct resolver *resolver, struct egress *egress, int udp_fd, int tcp_fd, struct cloche_err *e);
 /* Once a second. */
 void resolver_tick(struct resolver *resolver);
 

@@ -1,3 +1,5 @@
+/* Serve the engine's requests and notify it of denials.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "control.h"
 
 #include "base/err.h"
@@ -62,12 +64,12 @@ static int prepare_list(struct control *control, size_t after, struct cloche_err
         return 0;
 }
 
-static void add_ledger(json_t *ret, const struct ledger *ledger)
+static void add_denial_log(json_t *ret, const struct denial_log *log)
 {
-        json_object_set_new(ret, "denials", ledger_denials_json(ledger));
-        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)ledger->denials_dropped));
-        json_object_set_new(ret, "warnings", ledger_warnings_json(ledger));
-        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
+        json_object_set_new(ret, "denials", denial_log_denials_json(log));
+        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)log->denials_dropped));
+        json_object_set_new(ret, "warnings", denial_log_warnings_json(log));
+        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)log->warnings_dropped));
 }
 
 /* 0: attached. Otherwise the row goes without contents. */
@@ -105,7 +107,7 @@ static void attach_page(const struct control *control, json_t *rows, size_t from
                 json_array_remove(rows, json_array_size(rows) - 1);
 }
 
-static int do_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
@@ -131,13 +133,13 @@ static int do_changes(void *argument, const json_t *params, struct server_reply 
         control->listed = end < control->list.count;
         json_object_set_new(ret->result, "more", json_boolean(control->listed));
         if (after == 0)
-                add_ledger(ret->result, &control->mount->ledger);
+                add_denial_log(ret->result, &control->mount->denial_log);
         if (!control->listed)
                 changes_done(&control->list);
         return 0;
 }
 
-static int do_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -147,18 +149,18 @@ static int do_contents(void *argument, const json_t *params, struct server_reply
         return 0;
 }
 
-static int do_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         const char *kind = json_string_value(json_object_get(params, "kind"));
         _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? server_take_fd(&control->server) : -EBADF;
-        int r = place(control->mount, params, fd, e);
+        int r = seed_entry(control->mount, params, fd, e);
 
         (void)ret;
         return r;
 }
 
-static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         struct node *node;
@@ -177,7 +179,7 @@ static int do_open(void *argument, const json_t *params, struct server_reply *re
 }
 
 /* Find a node by its path on the host, deleted ones included. */
-static struct node *find_gone(struct mount *mount, const char *path)
+static struct node *find_removed(struct mount *mount, const char *path)
 {
         struct node *node = mount->tree.root;
         char part[NODE_NAME_MAX + 1];
@@ -191,13 +193,13 @@ static struct node *find_gone(struct mount *mount, const char *path)
                 memcpy(part, path, size);
                 part[size] = '\0';
                 name = tree_find(&mount->tree, node, part);
-                node = name ? name->gone ? name->gone : name->node : NULL;
+                node = name ? name->removed ? name->removed : name->node : NULL;
                 path += size + (path[size] == '/');
         }
         return node;
 }
 
-static int do_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         char *path = path_from_json(json_object_get(params, "path"));
@@ -207,7 +209,7 @@ static int do_origin(void *argument, const json_t *params, struct server_reply *
         int r = 0;
 
         if (by_host && path)
-                node = find_gone(control->mount, path);
+                node = find_removed(control->mount, path);
         else
                 r = find(control, params, &node, e);
         free(path);
@@ -226,7 +228,7 @@ static int do_origin(void *argument, const json_t *params, struct server_reply *
         return 0;
 }
 
-static int do_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -236,7 +238,7 @@ static int do_freeze(void *argument, const json_t *params, struct server_reply *
         return 0;
 }
 
-static int do_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -246,7 +248,7 @@ static int do_thaw(void *argument, const json_t *params, struct server_reply *re
         return 0;
 }
 
-static int do_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         const struct mount *mount = control->mount;
@@ -262,7 +264,7 @@ static int do_usage(void *argument, const json_t *params, struct server_reply *r
         return 0;
 }
 
-static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
 
@@ -270,7 +272,7 @@ static int do_configure(void *argument, const json_t *params, struct server_repl
 }
 
 /* Check for an unfinished sync. Its journal is read by cloche-sync only. */
-static int do_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;
         (void)params;
@@ -282,16 +284,16 @@ static int do_journal(void *argument, const json_t *params, struct server_reply 
 }
 
 static const struct server_method methods[] = {
-        {"journal", SERVER_ALWAYS, do_journal},
-        {"configure", SERVER_OPENS, do_configure},
-        {"changes", SERVER_AFTER, do_changes},
-        {"open", SERVER_AFTER, do_open},
-        {"origin", SERVER_AFTER, do_origin},
-        {"freeze", SERVER_AFTER, do_freeze},
-        {"thaw", SERVER_AFTER, do_thaw},
-        {"usage", SERVER_AFTER, do_usage},
-        {"contents", SERVER_AFTER, do_contents},
-        {"place", SERVER_AFTER, do_place},
+        {"journal", SERVER_ALWAYS, handle_journal},
+        {"configure", SERVER_OPENS, handle_configure},
+        {"changes", SERVER_AFTER, handle_changes},
+        {"open", SERVER_AFTER, handle_open},
+        {"origin", SERVER_AFTER, handle_origin},
+        {"freeze", SERVER_AFTER, handle_freeze},
+        {"thaw", SERVER_AFTER, handle_thaw},
+        {"usage", SERVER_AFTER, handle_usage},
+        {"contents", SERVER_AFTER, handle_contents},
+        {"place", SERVER_AFTER, handle_place},
         {NULL, SERVER_ALWAYS, NULL},
 };
 

@@ -1,3 +1,5 @@
+/* Merge the names of the host's directory with the guest's.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "listing.h"
 
 #include "base/fd.h"
@@ -114,7 +116,7 @@ static int is_gone(void *argument, const char *text, unsigned char kind)
         const struct name *name = tree_find(&merge->mount->tree, merge->directory, text);
 
         (void)kind;
-        return name && (name->gone || name->placed) ? 0 : -ENOTEMPTY;
+        return name && (name->removed || name->is_seed) ? 0 : -ENOTEMPTY;
 }
 
 int listing_check_empty(struct mount *mount, struct node *directory)

@@ -70,10 +70,10 @@ static void drop_content(void *argument, uint64_t content)
         upper_remove(argument, content);
 }
 
-static void tell_denial(void *argument, const struct denial *denial)
+static void notify_denial(void *argument, const struct denial *denial)
 {
         (void)server_notify(argument, "permissionDenied",
-                            ledger_denial_json(denial)); /* the list of denials has it in any case */
+                            denial_log_denial_json(denial)); /* the list of denials has it in any case */
 }
 
 static int restrict_files(int *ret_abi, struct cloche_err *e)
@@ -112,13 +112,13 @@ static int prepare(const json_t *params, struct cloche_err *e)
         mount.upper.bytes_max = mount.settings.upper_bytes;
         if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) ||
             tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
-            ledger_init(&mount.ledger, mount.settings.denials, mount.settings.warnings) < 0 ||
+            denial_log_init(&mount.denial_log, mount.settings.denials, mount.settings.warnings) < 0 ||
             raise_descriptors(mount.settings.open_files + SPARE_FDS) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "prepare the mount");
         mount.tree.drop_content = drop_content;
         mount.tree.argument = &mount.upper;
         r = lower_stat(&mount.lower, "", &mount.tree.root->st);
-        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "read the attributes of the mounted directory") : 0;
 }
 
 /* A mount of one file: its inode is the connection's root, and no other is ever asked for. */
@@ -136,7 +136,8 @@ static int show_file(struct cloche_err *e)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
         if (node->kind != S_IFREG)
                 return err_set(e, CLOCHE_E_UNREADABLE_FILE,
-                               "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"",
+                               "%.150s is not a file: a link is not followed, and a directory is mounted without "
+                               "\"kind\"",
                                mount.settings.file);
         node->pins++;
         mount.file = node;
@@ -156,8 +157,8 @@ static int configure(struct control *control, const json_t *params, json_t **ret
         if (r < 0)
                 return r;
         mount.tree.root->ino = mount.tree.root->st.st_ino;
-        mount.ledger.tell = tell_denial;
-        mount.ledger.argument = &control->server;
+        mount.denial_log.on_denial = notify_denial;
+        mount.denial_log.argument = &control->server;
         r = points_make(&mount, e);
         if (r < 0)
                 return r;

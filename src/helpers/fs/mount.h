@@ -19,14 +19,14 @@ struct mount {
         struct directories directories;
         struct upper upper;
         struct tree tree;
-        struct ledger ledger;
+        struct denial_log denial_log;
         struct passthrough passthrough;
         struct loading *loading;
         struct fuse_session *session;
         size_t open_handles, listing_bytes;
         uint64_t loaded_bytes;                    /* counted against maxTotalSize */
         uint64_t lists;                           /* number of change lists made */
-        bool placed;                              /* the caller has placed something over it */
+        bool has_seeds;                           /* the caller has placed something over it */
         struct name *points[SETTINGS_POINTS_MAX]; /* where other mounts stand; NULL after the last (points.h) */
         struct node *file;                        /* shown instead of the root; NULL: none */
         char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch of one call each */

@@ -1,4 +1,5 @@
-/* Operations that list. */
+/* Operations that list.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "base/fd.h"
@@ -40,7 +41,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         struct mount *mount = mount_of(req);
         struct node *directory = node_of(req, ino);
         struct open_listing *open;
-        int r = go_on(permit_node(mount, directory, RULES_LIST));
+        int r = go_on(access_check_node(mount, directory, RULES_LIST));
 
         if (r > 0 && mount->open_handles >= mount->settings.open_files)
                 r = -ENFILE;
@@ -69,12 +70,12 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* Reading again from the start shows the present entries (rewinddir(3)). */
-static int begin(struct mount *mount, struct open_listing *open, off_t offset)
+static int start(struct mount *mount, struct open_listing *open, off_t offset)
 {
-        bool again = offset == 0 && open->begun;
+        bool restarts = offset == 0 && open->begun;
 
         open->begun = true;
-        if (!again)
+        if (!restarts)
                 return 0;
         listing_done(mount, &open->listing);
         return listing_read(mount, open->directory, &open->listing);
@@ -92,7 +93,7 @@ static const char *name_at(const struct open_listing *open, size_t at, struct st
 }
 
 /* NULL: hidden, or removed meanwhile. */
-static struct node *look_at(struct mount *mount, const struct open_listing *open, const char *name)
+static struct node *stat_listed(struct mount *mount, const struct open_listing *open, const char *name)
 {
         struct node *node;
         struct stat st;
@@ -101,7 +102,7 @@ static struct node *look_at(struct mount *mount, const struct open_listing *open
 
         if (overlay_lookup(mount, open->directory, name, known ? &st : NULL, &node) < 0)
                 return NULL;
-        if (permit_veils(mount, node)) {
+        if (access_veils(mount, node)) {
                 overlay_settle(mount, node);
                 return NULL;
         }
@@ -113,9 +114,9 @@ static bool is_shown(struct mount *mount, const struct open_listing *open, const
 {
         struct node *node;
 
-        if (!loading_looks(mount->loading))
-                return !permit_veils_name(mount, open->directory, name);
-        node = look_at(mount, open, name);
+        if (!loading_needs_stat(mount->loading))
+                return !access_veils_name(mount, open->directory, name);
+        node = stat_listed(mount, open, name);
         if (node)
                 overlay_settle(mount, node);
         return node;
@@ -136,7 +137,7 @@ static size_t add_plus(fuse_req_t req, const struct open_listing *open, size_t a
         struct mount *mount = mount_of(req);
         struct fuse_entry_param entry = {0};
         const char *name = name_at(open, at, &entry.attr);
-        struct node *node = at < 2 ? NULL : look_at(mount, open, name);
+        struct node *node = at < 2 ? NULL : stat_listed(mount, open, name);
         size_t size;
 
         if (at >= 2 && !node)
@@ -154,7 +155,7 @@ typedef size_t (*add_entry)(fuse_req_t req, const struct open_listing *open, siz
 static void list(fuse_req_t req, size_t size, off_t offset, struct fuse_file_info *fi, add_entry add)
 {
         struct open_listing *open = listing_of(fi);
-        int r = begin(mount_of(req), open, offset);
+        int r = start(mount_of(req), open, offset);
         size_t used = 0;
         char *buffer;
 

@@ -1,4 +1,5 @@
-/* Operations on file contents and attributes. */
+/* Operations on file contents and attributes.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "base/fd.h"
@@ -102,7 +103,7 @@ static int load(struct mount *mount, struct node *node)
                 return 0;
         if (size > max || mount->loaded_bytes > max - size) {
                 path = node_path(node, mount->path);
-                ledger_warn(&mount->ledger, path ? path : "", "over maxTotalSize with those read before it");
+                denial_log_warn(&mount->denial_log, path ? path : "", "over maxTotalSize with those read before it");
                 return -EFBIG;
         }
         mount->loaded_bytes += size;
@@ -176,14 +177,14 @@ static int open_judged(struct mount *mount, struct node *node, struct fuse_file_
         bool writes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC,
              reads = (fi->flags & O_ACCMODE) != O_WRONLY;
         const struct stat before = node->st;
-        int r = reads ? go_on(permit_node(mount, node, RULES_READ)) : 1;
+        int r = reads ? go_on(access_check_node(mount, node, RULES_READ)) : 1;
 
         if (r > 0 && writes && !node->making) {
-                enum permit permit = permit_node(mount, node, RULES_MODIFY);
+                enum access_verdict verdict = access_check_node(mount, node, RULES_MODIFY);
 
-                r = permit == PERMIT_NO ? -EACCES : 1;
-                handle->drop = permit == PERMIT_DROP;
-                handle->denied = permit != PERMIT_YES;
+                r = verdict == ACCESS_NO ? -EACCES : 1;
+                handle->drop = verdict == ACCESS_DROP;
+                handle->denied = verdict != ACCESS_YES;
         }
         if (r < 0)
                 return r;
@@ -358,18 +359,18 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct f
 static int may_write(struct mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
-        enum permit permit;
+        enum access_verdict verdict;
 
         if (handle->drop)
                 return 0;
         if (handle->denied)
                 node->is_virtual = true;
-        if (handle->denied || node->making || !node->name_count || permit_allows(mount, node, RULES_MODIFY))
+        if (handle->denied || node->making || !node->name_count || access_allows(mount, node, RULES_MODIFY))
                 return 1;
-        permit = permit_node(mount, node, RULES_MODIFY);
-        handle->denied = permit == PERMIT_VIRTUAL;
-        node->is_virtual |= permit == PERMIT_VIRTUAL;
-        return go_on(permit);
+        verdict = access_check_node(mount, node, RULES_MODIFY);
+        handle->denied = verdict == ACCESS_VIRTUAL;
+        node->is_virtual |= verdict == ACCESS_VIRTUAL;
+        return go_on(verdict);
 }
 
 static ssize_t write_counted(struct mount *mount, struct handle *handle, const char *data, size_t size, off_t offset)
@@ -550,7 +551,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, s
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         struct handle *handle = fi ? handle_of(fi) : NULL;
-        enum permit permit = PERMIT_YES;
+        enum access_verdict verdict = ACCESS_YES;
         struct stat st;
         int r;
 
@@ -559,10 +560,10 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, s
         else if (node->making || (!node->name_count && node != mount->tree.root && node->content))
                 r = 1;
         else
-                r = go_on(permit = permit_node(mount, node, RULES_MODIFY));
+                r = go_on(verdict = access_check_node(mount, node, RULES_MODIFY));
         if (r > 0) {
                 r = set_attributes(mount, node, attr, to_set);
-                node->is_virtual |= r == 0 && permit == PERMIT_VIRTUAL;
+                node->is_virtual |= r == 0 && verdict == ACCESS_VIRTUAL;
         } else if (r == 0) {
                 r = overlay_refresh(mount, node);
         }

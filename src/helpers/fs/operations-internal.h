@@ -23,7 +23,7 @@ struct node *node_of(fuse_req_t req, fuse_ino_t ino);
 fuse_ino_t ino_of(const struct mount *mount, const struct node *node);
 
 /* Map a verdict: 1: perform the operation; 0: pretend to; -EACCES. */
-int go_on(enum permit permit);
+int go_on(enum access_verdict verdict);
 
 double entry_cache_s(const struct mount *mount, const struct node *node);
 double attr_cache_s(const struct mount *mount, const struct node *node);

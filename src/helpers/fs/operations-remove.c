@@ -1,4 +1,5 @@
-/* Operations that remove or move a name. */
+/* Operations that remove or move a name.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "base/fd.h"
@@ -35,7 +36,7 @@ static void take_away(struct mount *mount, struct name *name, bool is_virtual)
 
         is_virtual |= name_is_in_virtual(name);
         tree_take(&mount->tree, name);
-        name->gone_virtual |= is_virtual && name->gone == node;
+        name->removed_virtually |= is_virtual && name->removed == node;
         if (node->own)
                 overlay_touch(node, false);
         node->pins++;
@@ -49,7 +50,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, boo
 {
         struct mount *mount = mount_of(req);
         struct name *name = NULL;
-        enum permit permit = PERMIT_NO;
+        enum access_verdict verdict = ACCESS_NO;
         int r = find(mount, node_of(req, parent), text, &name);
 
         if (r == 0 && (name->node->kind == S_IFDIR) != directory)
@@ -59,15 +60,15 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, boo
         if (r == 0 && directory)
                 r = listing_check_empty(mount, name->node);
         if (r == 0) {
-                permit = permit_node(mount, name->node, RULES_DELETE);
-                r = go_on(permit);
+                verdict = access_check_node(mount, name->node, RULES_DELETE);
+                r = go_on(verdict);
         }
         if (r > 0)
                 r = overlay_own(mount, name->parent);
-        if (r == 0 && permit != PERMIT_DROP)
+        if (r == 0 && verdict != ACCESS_DROP)
                 r = overlay_has_room(mount);
-        if (r == 0 && permit != PERMIT_DROP)
-                take_away(mount, name, permit == PERMIT_VIRTUAL);
+        if (r == 0 && verdict != ACCESS_DROP)
+                take_away(mount, name, verdict == ACCESS_VIRTUAL);
         fuse_reply_err(req, -r);
 }
 
@@ -91,17 +92,17 @@ struct subtree {
         size_t seen, depth;
         size_t from_size, to_size;
         char from[NODE_PATH_MAX], to[NODE_PATH_MAX];
-        enum permit permit;
+        enum access_verdict verdict;
 };
 
 static void judge(struct subtree *t, const char *path, enum rules_action action)
 {
         size_t rule;
 
-        if (permit_path(t->mount, path, action, &rule))
+        if (access_check_path(t->mount, path, action, &rule))
                 return;
-        ledger_deny(&t->mount->ledger, path, action, rules_pattern(t->mount->settings.rules, rule));
-        t->permit = permit_worse(t->permit, permit_refusal(t->mount, action));
+        denial_log_deny(&t->mount->denial_log, path, action, rules_pattern(t->mount->settings.rules, rule));
+        t->verdict = access_worse(t->verdict, access_refusal(t->mount, action));
 }
 
 static int extend(char *path, size_t *size, const char *text)
@@ -127,12 +128,12 @@ static int judge_entry(struct subtree *t, struct node *parent, const char *text,
         if (r == 0) {
                 const struct name *name = tree_find(&t->mount->tree, parent, text);
 
-                if (!name || (!name->placed && !(name->node && name->node->placed_at)))
+                if (!name || (!name->is_seed && !(name->node && name->node->seeded_at)))
                         judge(t, t->from, RULES_DELETE);
                 judge(t, t->to, RULES_CREATE);
         }
         /* 0 is DT_UNKNOWN; 4 is DT_DIR. */
-        if (r == 0 && t->permit != PERMIT_NO && (kind == 4 || kind == 0) &&
+        if (r == 0 && t->verdict != ACCESS_NO && (kind == 4 || kind == 0) &&
             overlay_lookup(t->mount, parent, text, NULL, &node) == 0) {
                 if (node->kind == S_IFDIR)
                         r = judge_directory(t, node);
@@ -154,7 +155,7 @@ static int judge_directory(struct subtree *t, struct node *directory)
         t->depth++;
         fd_close(&listing.dir_fd);
         directory->pins++;
-        for (size_t i = 0; r == 0 && i < listing.count && t->permit != PERMIT_NO; i++)
+        for (size_t i = 0; r == 0 && i < listing.count && t->verdict != ACCESS_NO; i++)
                 r = judge_entry(t, directory, listing_name(&listing, i), listing_kind(&listing, i));
         directory->pins--;
         t->depth--;
@@ -163,7 +164,7 @@ static int judge_directory(struct subtree *t, struct node *directory)
 }
 
 static int judge_subtree(struct mount *mount, const struct name *from, const struct node *parent, const char *to,
-                         enum permit *permit)
+                         enum access_verdict *verdict)
 {
         struct subtree *t;
         const char *path;
@@ -175,7 +176,7 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         if (!t)
                 return -ENOMEM;
         t->mount = mount;
-        t->permit = *permit;
+        t->verdict = *verdict;
         path = name_path(from, mount->path);
         t->from_size = path ? strlen(path) : 0;
         memcpy(t->from, path ? path : "", t->from_size);
@@ -183,28 +184,28 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         t->to_size = path ? strlen(path) : 0;
         memcpy(t->to, path ? path : "", t->to_size);
         r = t->from_size && t->to_size ? judge_directory(t, from->node) : -ENAMETOOLONG;
-        *permit = t->permit;
+        *verdict = t->verdict;
         free(t);
         return r;
 }
 
-/* Judge a move of `from` to `text` in parent, over `over` (or NULL). The strictest of all verdicts. */
+/* Judge a move of `from` to `text` in parent, over `replaced` (or NULL). The strictest of all verdicts. */
 static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text,
-                        const struct name *over, enum permit *ret)
+                        const struct name *replaced, enum access_verdict *ret)
 {
-        enum permit permit = permit_node(mount, from->node, RULES_DELETE);
+        enum access_verdict verdict = access_check_node(mount, from->node, RULES_DELETE);
 
-        if (over)
-                permit = permit_worse(permit, permit_node(mount, over->node, RULES_MODIFY));
+        if (replaced)
+                verdict = access_worse(verdict, access_check_node(mount, replaced->node, RULES_MODIFY));
         else
-                permit = permit_worse(permit,
-                                      permit_name(mount, parent, text,
-                                                  overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
+                verdict = access_worse(verdict, access_check_name(mount, parent, text,
+                                                                  overlay_hides(mount, parent, text) ? RULES_MODIFY
+                                                                                                     : RULES_CREATE));
         /* Placed entries are never synced, nor are their replacements. */
-        if (from->node->placed_at || (over && over->placed))
-                permit = permit_worse(permit, PERMIT_VIRTUAL);
-        *ret = permit;
-        if (permit == PERMIT_NO || from->node->kind != S_IFDIR)
+        if (from->node->seeded_at || (replaced && replaced->is_seed))
+                verdict = access_worse(verdict, ACCESS_VIRTUAL);
+        *ret = verdict;
+        if (verdict == ACCESS_NO || from->node->kind != S_IFDIR)
                 return 0;
         return judge_subtree(mount, from, parent, text, ret);
 }
@@ -218,17 +219,17 @@ static bool is_above(const struct node *node, const struct node *in)
         return false;
 }
 
-static int check_over(struct mount *mount, const struct node *from, const struct name *over, unsigned flags)
+static int check_replaced(struct mount *mount, const struct node *from, const struct name *replaced, unsigned flags)
 {
-        if (!over)
+        if (!replaced)
                 return 0;
         if (flags & RENAME_NOREPLACE)
                 return -EEXIST;
-        if (from->kind == S_IFDIR && over->node->kind != S_IFDIR)
+        if (from->kind == S_IFDIR && replaced->node->kind != S_IFDIR)
                 return -ENOTDIR;
-        if (from->kind != S_IFDIR && over->node->kind == S_IFDIR)
+        if (from->kind != S_IFDIR && replaced->node->kind == S_IFDIR)
                 return -EISDIR;
-        return over->node->kind == S_IFDIR ? listing_check_empty(mount, over->node) : 0;
+        return replaced->node->kind == S_IFDIR ? listing_check_empty(mount, replaced->node) : 0;
 }
 
 /* Both directories and the node are the guest's already, so only memory can be missing; it is
@@ -244,14 +245,14 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
         node->pins++;
         is_virtual |= name_is_in_virtual(from);
         if (to->node) {
-                struct node *over = to->node;
+                struct node *replaced = to->node;
 
                 tree_take(&mount->tree, to);
-                to->gone_virtual |= is_virtual && to->gone == over;
-                overlay_settle(mount, over);
+                to->removed_virtually |= is_virtual && to->removed == replaced;
+                overlay_settle(mount, replaced);
         }
         tree_take(&mount->tree, from);
-        from->gone_virtual |= is_virtual && from->gone == node;
+        from->removed_virtually |= is_virtual && from->removed == node;
         if (hidden)
                 overlay_cover(mount, to);
         to->made_virtual = is_virtual;
@@ -266,9 +267,9 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
 }
 
 /* Ensure room for a rename's changes if the verdict permits it. Returns like go_on(). */
-static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum permit permit)
+static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum access_verdict verdict)
 {
-        int r = go_on(permit);
+        int r = go_on(verdict);
 
         if (r <= 0)
                 return r;
@@ -281,14 +282,15 @@ static int prepare_move(struct mount *mount, struct node *parent, struct node *n
 }
 
 /* Each entry leaves its place and replaces the other. */
-static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other, enum permit *ret)
+static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other,
+                          enum access_verdict *ret)
 {
-        enum permit permit = PERMIT_YES, back = PERMIT_YES;
-        int r = judge_rename(mount, one, other->parent, other->bytes, other, &permit);
+        enum access_verdict verdict = ACCESS_YES, back = ACCESS_YES;
+        int r = judge_rename(mount, one, other->parent, other->bytes, other, &verdict);
 
-        if (r == 0 && permit != PERMIT_NO)
+        if (r == 0 && verdict != ACCESS_NO)
                 r = judge_rename(mount, other, one->parent, one->bytes, one, &back);
-        *ret = permit_worse(permit, back);
+        *ret = access_worse(verdict, back);
         return r;
 }
 
@@ -300,9 +302,9 @@ static void trade(struct mount *mount, struct name *one, struct name *other, boo
         first->pins++;
         second->pins++;
         tree_take(&mount->tree, one);
-        one->gone_virtual |= is_virtual && one->gone == first;
+        one->removed_virtually |= is_virtual && one->removed == first;
         tree_take(&mount->tree, other);
-        other->gone_virtual |= is_virtual && other->gone == second;
+        other->removed_virtually |= is_virtual && other->removed == second;
         one->made_virtual = other->made_virtual = is_virtual;
         tree_put(&mount->tree, one, second);
         tree_put(&mount->tree, other, first);
@@ -318,7 +320,7 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
                           const char *new_text)
 {
         struct name *one = NULL, *other = NULL;
-        enum permit permit = PERMIT_NO;
+        enum access_verdict verdict = ACCESS_NO;
         int r = find(mount, parent, text, &one);
 
         if (r == 0)
@@ -330,20 +332,20 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
         if (r == 0 && (is_above(one->node, new_parent) || is_above(other->node, parent)))
                 r = -EINVAL;
         if (r == 0)
-                r = judge_exchange(mount, one, other, &permit);
+                r = judge_exchange(mount, one, other, &verdict);
         if (r == 0)
-                r = prepare_move(mount, parent, new_parent, permit);
+                r = prepare_move(mount, parent, new_parent, verdict);
         if (r <= 0)
                 return r;
-        trade(mount, one, other, permit == PERMIT_VIRTUAL);
+        trade(mount, one, other, verdict == ACCESS_VIRTUAL);
         return 0;
 }
 
 static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
                        const char *new_text, unsigned flags)
 {
-        struct name *from = NULL, *over = NULL;
-        enum permit permit = PERMIT_NO;
+        struct name *from = NULL, *replaced = NULL;
+        enum access_verdict verdict = ACCESS_NO;
         int r = flags & ~(unsigned)RENAME_NOREPLACE ? -EINVAL : strlen(new_text) > NODE_NAME_MAX ? -ENAMETOOLONG : 0;
 
         if (flags == RENAME_EXCHANGE)
@@ -356,22 +358,22 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
         if (r == 0 && reserved_is(new_text, strlen(new_text)))
                 r = -EACCES;
         if (r == 0)
-                r = find(mount, new_parent, new_text, &over);
+                r = find(mount, new_parent, new_text, &replaced);
         if (r == -ENOENT && from)
                 r = 0;
-        if (r == 0 && (points_is_on_way(mount, from->node) || (over && points_is_on_way(mount, over->node))))
+        if (r == 0 && (points_is_on_way(mount, from->node) || (replaced && points_is_on_way(mount, replaced->node))))
                 r = -EBUSY;
         if (r == 0 && is_above(from->node, new_parent))
                 r = -EINVAL;
-        if (r == 0 && over && over->node == from->node)
+        if (r == 0 && replaced && replaced->node == from->node)
                 return 0;
         if (r == 0)
-                r = check_over(mount, from->node, over, flags);
+                r = check_replaced(mount, from->node, replaced, flags);
         if (r == 0)
-                r = judge_rename(mount, from, new_parent, new_text, over, &permit);
+                r = judge_rename(mount, from, new_parent, new_text, replaced, &verdict);
         if (r == 0)
-                r = prepare_move(mount, parent, new_parent, permit);
-        return r <= 0 ? r : move(mount, from, new_parent, new_text, permit == PERMIT_VIRTUAL);
+                r = prepare_move(mount, parent, new_parent, verdict);
+        return r <= 0 ? r : move(mount, from, new_parent, new_text, verdict == ACCESS_VIRTUAL);
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name,

@@ -1,4 +1,5 @@
-/* Extended attributes: only the guest's user.*, held in memory. The host's are neither shown nor changed. */
+/* Extended attributes: only the guest's user.*, held in memory. The host's are neither shown nor changed.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "helpers/fs/tree/overlay.h"
@@ -65,14 +66,14 @@ static int set(struct mount *mount, struct node *node, const char *name, const c
 
 static int may_set(struct mount *mount, struct node *node, const char *name)
 {
-        enum permit permit;
+        enum access_verdict verdict;
         int r = check_name(name);
 
         if (r < 0 || node->making)
                 return r < 0 ? r : 1;
-        permit = permit_node(mount, node, RULES_MODIFY);
-        node->is_virtual |= permit == PERMIT_VIRTUAL;
-        return go_on(permit);
+        verdict = access_check_node(mount, node, RULES_MODIFY);
+        node->is_virtual |= verdict == ACCESS_VIRTUAL;
+        return go_on(verdict);
 }
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
@@ -121,8 +122,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
         if (r == 0 && !x)
                 r = -ENODATA;
-        if (r == 0 && !permit_allows(mount, node, RULES_READ))
-                r = go_on(permit_node(mount, node, RULES_READ));
+        if (r == 0 && !access_allows(mount, node, RULES_READ))
+                r = go_on(access_check_node(mount, node, RULES_READ));
         if (r < 0)
                 fuse_reply_err(req, -r);
         else

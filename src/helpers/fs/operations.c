@@ -1,4 +1,5 @@
-/* Operations on names, and helpers shared by operations*.c. */
+/* Operations on names, and helpers shared by operations*.c.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "helpers/fs/rules/reserved.h"
@@ -34,9 +35,9 @@ fuse_ino_t ino_of(const struct mount *mount, const struct node *node)
         return node == (mount->file ? mount->file : mount->tree.root) ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)node;
 }
 
-int go_on(enum permit permit)
+int go_on(enum access_verdict verdict)
 {
-        return permit == PERMIT_NO ? -EACCES : permit != PERMIT_DROP;
+        return verdict == ACCESS_NO ? -EACCES : verdict != ACCESS_DROP;
 }
 
 /* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
@@ -95,7 +96,7 @@ static void reply_nothing(fuse_req_t req, const struct mount *mount, const struc
 int may_make(struct mount *mount, struct node *parent, const char *name, bool *ret_virtual)
 {
         struct node *there;
-        enum permit permit;
+        enum access_verdict verdict;
         int r;
 
         if (strlen(name) > NODE_NAME_MAX || !node_child_path(parent, name, mount->path))
@@ -112,9 +113,10 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
         if (r != -ENOENT)
                 return r;
         /* The new entry would replace a host entry that the guest cannot see. */
-        permit = permit_name(mount, parent, name, overlay_hides(mount, parent, name) ? RULES_MODIFY : RULES_CREATE);
-        *ret_virtual = permit == PERMIT_VIRTUAL;
-        return go_on(permit);
+        verdict = access_check_name(mount, parent, name,
+                                    overlay_hides(mount, parent, name) ? RULES_MODIFY : RULES_CREATE);
+        *ret_virtual = verdict == ACCESS_VIRTUAL;
+        return go_on(verdict);
 }
 
 struct node *make_node(struct mount *mount, mode_t mode)
@@ -200,7 +202,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         char target[PATH_MAX];
-        int r = go_on(permit_node(mount, node, RULES_READ));
+        int r = go_on(access_check_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = overlay_read_link(mount, node, target, sizeof(target));
@@ -236,7 +238,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 /* -- creation ------------------------------------------------------------------------------------------------- */
 
 /* 0: replied. Otherwise *ret_virtual is set and the caller creates the entry. */
-static int begin_making(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
+static int start_creating(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
 {
         struct mount *mount = mount_of(req);
         int r = may_make(mount, parent, name, ret_virtual);
@@ -267,7 +269,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
         struct node *directory = node_of(req, parent);
         bool is_virtual;
 
-        if (begin_making(req, directory, name, S_IFDIR | (mode & 01777), &is_virtual))
+        if (start_creating(req, directory, name, S_IFDIR | (mode & 01777), &is_virtual))
                 finish_making(req, directory, name, make_node(mount_of(req), S_IFDIR | (mode & 01777)), is_virtual);
 }
 
@@ -281,7 +283,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                 fuse_reply_err(req, EPERM);
                 return;
         }
-        if (begin_making(req, directory, name, mode, &is_virtual)) {
+        if (start_creating(req, directory, name, mode, &is_virtual)) {
                 struct mount *mount = mount_of(req);
                 struct node *node = make_node(mount, mode);
 
@@ -298,7 +300,7 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
         struct node *directory = node_of(req, parent), *node;
         bool is_virtual;
 
-        if (!begin_making(req, directory, name, S_IFLNK | 0777, &is_virtual))
+        if (!start_creating(req, directory, name, S_IFLNK | 0777, &is_virtual))
                 return;
         node = make_node(mount_of(req), S_IFLNK | 0777);
         if (node) {
@@ -320,7 +322,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         /* A second name must not give access to contents that the first denies. */
         int r = !node->name_count && !node->nameless ? -ENOENT
                 : node->nameless                     ? 1
-                                                     : go_on(permit_node(mount, node, RULES_READ));
+                                                     : go_on(access_check_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = may_make(mount, directory, name, &is_virtual);

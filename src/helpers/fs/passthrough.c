@@ -1,3 +1,5 @@
+/* Have the keeper register files that the kernel reads directly.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "passthrough.h"
 
 #include "base/clock.h"
@@ -77,7 +79,7 @@ static bool wait_for_keeper(const struct passthrough *p, short events, uint64_t 
         return now_ns < until_ns && (poll(&fd, 1, (int)((until_ns - now_ns) / 1000000) + 1) > 0 || errno == EINTR);
 }
 
-static int tell_keeper(struct passthrough *p, uint32_t op, int32_t id, const int *fds, size_t fd_count)
+static int send_to_keeper(struct passthrough *p, uint32_t op, int32_t id, const int *fds, size_t fd_count)
 {
         struct passthrough_request request = {.op = op, .id = id, .serial = ++p->serial};
         uint64_t until_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
@@ -90,7 +92,7 @@ static int tell_keeper(struct passthrough *p, uint32_t op, int32_t id, const int
 }
 
 /* The id, or -errno; -EPIPE: no keeper. */
-static int32_t hear_keeper(struct passthrough *p)
+static int32_t read_keeper(struct passthrough *p)
 {
         uint64_t until_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
         struct passthrough_answer answer;
@@ -103,10 +105,10 @@ static int32_t hear_keeper(struct passthrough *p)
         return n == sizeof(answer) && answer.serial == p->serial && answer.result != 0 ? answer.result : -EPIPE;
 }
 
-static int32_t ask_for_id(struct passthrough *p, int fd)
+static int32_t request_id(struct passthrough *p, int fd)
 {
         const int fds[2] = {p->fuse_fd, fd};
-        int32_t id = tell_keeper(p, PASSTHROUGH_OPEN, 0, fds, 2) < 0 ? -EPIPE : hear_keeper(p);
+        int32_t id = send_to_keeper(p, PASSTHROUGH_OPEN, 0, fds, 2) < 0 ? -EPIPE : read_keeper(p);
 
         p->refused += id < 0;
         /* All files of a mount are on one file system, so the error holds for all. */
@@ -118,7 +120,7 @@ static int32_t ask_for_id(struct passthrough *p, int fd)
 /* Without the keeper, ids stay until the connection ends. */
 static void give_back(struct passthrough *p, int32_t id)
 {
-        if (p->keeper_fd >= 0 && tell_keeper(p, PASSTHROUGH_CLOSE, id, &p->fuse_fd, 1) < 0)
+        if (p->keeper_fd >= 0 && send_to_keeper(p, PASSTHROUGH_CLOSE, id, &p->fuse_fd, 1) < 0)
                 fd_close(&p->keeper_fd);
 }
 
@@ -129,15 +131,15 @@ static void give_back(struct passthrough *p, int32_t id)
  * be moved either (README.md). */
 static bool is_fixed(struct mount *mount, struct node *node)
 {
-        const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = permit_rights(mount, node);
+        const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = access_rights(mount, node);
 
         return mount->settings.on_denied == DENIED_THROW && rights & 1u << RULES_READ && !(rights & changing) &&
-               node->name_count == 1 && !node->placed_at && !node_is_changed(node) && node->has_lower &&
+               node->name_count == 1 && !node->seeded_at && !node_is_changed(node) && node->has_lower &&
                !node->making && node_is_at_home(node);
 }
 
 /* A handle opened the ordinary way keeps the node ordinary until it is closed. */
-static bool may_begin(struct mount *mount, struct node *node, int flags, int fd)
+static bool may_start(struct mount *mount, struct node *node, int flags, int fd)
 {
         const struct passthrough *p = &mount->passthrough;
 
@@ -145,10 +147,10 @@ static bool may_begin(struct mount *mount, struct node *node, int flags, int fd)
                node->handles == 1 && S_ISREG(node->st.st_mode) && node->st.st_size >= SIZE_MIN && is_fixed(mount, node);
 }
 
-static int begin(struct mount *mount, struct node *node, int fd)
+static int start(struct mount *mount, struct node *node, int fd)
 {
         struct backing *backing = malloc(sizeof(*backing));
-        int32_t id = backing ? ask_for_id(&mount->passthrough, fd) : -ENOMEM;
+        int32_t id = backing ? request_id(&mount->passthrough, fd) : -ENOMEM;
 
         if (id < 0) {
                 free(backing);
@@ -186,7 +188,7 @@ static int follow(struct node *node, int flags, int fd)
 int passthrough_open(struct mount *mount, struct node *node, int flags, int fd)
 {
         int r = node->backing                       ? follow(node, flags, fd)
-                : may_begin(mount, node, flags, fd) ? begin(mount, node, fd)
+                : may_start(mount, node, flags, fd) ? start(mount, node, fd)
                                                     : 0;
 
         mount->passthrough.opened += r > 0;

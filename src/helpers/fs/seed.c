@@ -1,3 +1,5 @@
+/* Create the entries that the caller places over a mount.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "seed.h"
 
 #include "base/err.h"
@@ -133,16 +135,16 @@ static int make(struct mount *mount, const struct placing *what, struct node **r
         return 0;
 }
 
-/* Clear the place: the host's entry is hidden, an earlier placed one is dropped. */
+/* Clear the place: the host's entry is hidden, an earlier seed is dropped. */
 static void clear(struct mount *mount, struct name *name)
 {
         struct node *node = name->node;
 
         if (!node)
                 return;
-        if (node->placed_at == name)
-                node->placed_at = NULL;
-        name->placed = true; /* otherwise the name would go with its node */
+        if (node->seeded_at == name)
+                node->seeded_at = NULL;
+        name->is_seed = true; /* otherwise the name would go with its node */
         tree_drop(name);
         overlay_settle(mount, node);
 }
@@ -162,9 +164,9 @@ static int put(struct mount *mount, struct node *parent, const char *text, const
                 return -ENOMEM;
         }
         clear(mount, name);
-        name->placed = mount->placed = true;
+        name->is_seed = mount->has_seeds = true;
         tree_put(&mount->tree, name, node);
-        node->placed_at = name;
+        node->seeded_at = name;
         node->is_virtual = true;
         *ret = node;
         return 0;
@@ -208,7 +210,7 @@ static int make_way(struct mount *mount, const char **path, struct node **ret)
         return r;
 }
 
-int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *e)
+int seed_entry(struct mount *mount, const json_t *params, int fd, struct cloche_err *e)
 {
         struct placing what = {.fd = -EBADF};
         struct node *parent = mount->tree.root;
@@ -255,7 +257,7 @@ static int make_point(struct mount *mount, const json_t *point, size_t index, st
                         r = done == -ENOTDIR
                                     ? err_set(e, CLOCHE_E_MOUNT,
                                               "no mount can stand at %.200s in it: the host has there, or above, what "
-                                              "is no directory",
+                                              "is not a directory",
                                               what.path)
                                     : err_os(e, CLOCHE_E_MOUNT, -done, "make the place of a mount, %.200s", what.path);
         }

@@ -1,3 +1,5 @@
+/* The loop over the kernel's and the engine's requests.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "session.h"
 
 #include "base/clock.h"
@@ -191,7 +193,7 @@ static int take_request(struct session *s)
 }
 
 /* Poll for a while. Returns like take_request(). */
-static int take_soon(struct session *s)
+static int poll_request(struct session *s)
 {
         uint64_t now, last, until;
         int r;
@@ -225,7 +227,7 @@ static int take_round(struct session *s)
                 int r = take_request(s);
 
                 if (r == 0)
-                        r = take_soon(s);
+                        r = poll_request(s);
                 if (r <= 0)
                         return r;
         }

@@ -1,3 +1,5 @@
+/* Answers about a plan as JSON.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "answer.h"
 
 #include "helpers/fs/tree/denial-log.h"
@@ -34,7 +36,7 @@ static json_t *text_json(const char *text)
 {
         json_t *json = json_string(text);
 
-        return json ? json : json_string("(what is wrong with it names a path that is no UTF-8)");
+        return json ? json : json_string("(the reason contains a path that is not UTF-8)");
 }
 
 static json_t *reason_json(const struct plan *plan, uint32_t row, const char *code)
@@ -127,7 +129,7 @@ json_t *answer_plan(const struct plan *plan)
 }
 
 /* A renamed and modified entry has two rows but is reported once. */
-static bool is_told_before(const struct transaction *t, uint32_t row)
+static bool is_sent_before(const struct transaction *t, uint32_t row)
 {
         return row > 0 && t->plan->list->rows[row].type != CHANGE_DELETED &&
                strcmp(path_of(t->plan, row), path_of(t->plan, row - 1)) == 0 && is_synced(t, row - 1);
@@ -146,7 +148,7 @@ static void add_row(const struct transaction *t, uint32_t row, json_t *synced, j
         else if (!is_synced(t, row))
                 json_array_append_new(skipped,
                                       reason_json(plan, row, t->is_cancelled_now ? "cancelled" : "rolled_back"));
-        else if (!is_told_before(t, row))
+        else if (!is_sent_before(t, row))
                 json_array_append_new(synced, path_to_json(path_of(plan, row)));
         if (is_synced(t, row) && p->is_beside)
                 json_array_append_new(kept, json_pack("{s:o, s:o}", "path", path_to_json(path_of(plan, row)), "as",
@@ -189,7 +191,7 @@ json_t *answer_recovery(const struct recovery *recovery)
 
 /* -- progress ------------------------------------------------------------------------------------------------- */
 
-bool answer_is_told(const struct plan *plan, uint32_t row)
+bool answer_has_progress(const struct plan *plan, uint32_t row)
 {
         return plan->rows[row].verdict != VERDICT_SKIPPED;
 }

@@ -9,7 +9,7 @@ json_t *answer_apply(const struct transaction *t);
 json_t *answer_recovery(const struct recovery *recovery);
 
 /* True unless the row was skipped. */
-bool answer_is_told(const struct plan *plan, uint32_t row);
+bool answer_has_progress(const struct plan *plan, uint32_t row);
 json_t *answer_progress(const struct transaction *t, uint32_t row, size_t done, size_t total);
 
 #endif

@@ -1,3 +1,5 @@
+/* Copy new contents into the stage.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "contents.h"
 
 #include "base/fd.h"
@@ -14,7 +16,7 @@
 #define SMALL_SIZE 65536 /* read and written at once; larger files are searched for holes and shared blocks */
 #define ATTRIBUTES_MAX 65536
 
-bool contents_wanted(const struct plan *plan, uint32_t row)
+bool contents_must_stage(const struct plan *plan, uint32_t row)
 {
         const struct plan_row *p = &plan->rows[row];
 
@@ -244,7 +246,7 @@ int contents_stage(struct plan *plan, uint32_t row, const struct stage *stage, i
                 unlinkat(stage->dir_fd, slot, 0);
                 if (r == -ESTALE)
                         plan_fail(plan, row, "contents",
-                                  "its contents are missing, or of another size than the change says");
+                                  "its contents are missing, or their size differs from the change's");
                 else
                         plan_fail_errno(plan, row, -r, "make its contents");
                 return -1;

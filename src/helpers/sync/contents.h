@@ -5,7 +5,7 @@
 #include "plan.h"
 
 /* True if the row brings contents that are not staged yet. */
-bool contents_wanted(const struct plan *plan, uint32_t row);
+bool contents_must_stage(const struct plan *plan, uint32_t row);
 /* 0; or -1, and the row has failed with its reason. */
 int contents_stage(struct plan *plan, uint32_t row, const struct stage *stage, int contents_fd);
 

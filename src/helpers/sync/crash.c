@@ -1,3 +1,5 @@
+/* Kill the process at a chosen point, in tests only.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "crash.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* Write and read the journal. Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "journal.h"
 
 #include "base/err.h"
@@ -36,7 +37,7 @@ static uint64_t get(struct cursor *c, size_t size)
 }
 
 /* Reserve a record; its payload begins at HEAD_SIZE. NULL when out of memory. */
-static unsigned char *begin_record(struct buf *b, size_t size)
+static unsigned char *start_record(struct buf *b, size_t size)
 {
         unsigned char *at = (unsigned char *)buf_reserve(b, HEAD_SIZE + size);
 
@@ -59,7 +60,7 @@ static uint32_t end_record(unsigned char *record, size_t size, uint32_t crc)
 
 static int add_numbers(struct buf *b, uint64_t first, uint64_t second, uint32_t *crc)
 {
-        unsigned char *record = begin_record(b, 16);
+        unsigned char *record = start_record(b, 16);
         struct cursor c = {record ? record + HEAD_SIZE : NULL};
 
         if (!record)
@@ -73,7 +74,7 @@ static int add_numbers(struct buf *b, uint64_t first, uint64_t second, uint32_t 
 static int add_step(struct buf *b, const struct step *step, uint32_t *crc)
 {
         size_t path_size = strlen(step->path), size = STEP_FIXED_SIZE + path_size;
-        unsigned char *record = begin_record(b, size);
+        unsigned char *record = start_record(b, size);
         struct cursor c = {record ? record + HEAD_SIZE : NULL};
 
         if (!record)
@@ -257,7 +258,7 @@ int journal_read(const struct stage *stage, enum stage_state state, struct journ
         if (fd < 0 || fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_STATE, errno, "open the journal");
         if (!S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size > JOURNAL_BYTES_MAX)
-                return err_set(e, CLOCHE_E_STATE, "the journal is no file, or of more than %u bytes",
+                return err_set(e, CLOCHE_E_STATE, "the journal is not a file, or has more than %u bytes",
                                JOURNAL_BYTES_MAX);
         at = buf_reserve(&bytes, (size_t)st.st_size);
         if (!at)

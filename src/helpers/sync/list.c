@@ -1,3 +1,5 @@
+/* Parse and check the list of changes.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "list.h"
 
 #include "base/err.h"
@@ -52,15 +54,16 @@ const char *list_path_fault(const char *path)
         return fault;
 }
 
-static int read_path(const json_t *row, size_t index, const char *key, bool wanted, char **ret, struct cloche_err *e)
+static int read_path(const json_t *row, size_t index, const char *key, bool is_required, char **ret,
+                     struct cloche_err *e)
 {
         const json_t *value = json_object_get(row, key);
         const char *fault;
 
-        if (!wanted && value)
+        if (!is_required && value)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].%s: not in a change of this type and kind",
                                index, key);
-        if (!wanted)
+        if (!is_required)
                 return 0;
         *ret = path_from_json(value);
         if (!*ret)
@@ -71,11 +74,11 @@ static int read_path(const json_t *row, size_t index, const char *key, bool want
                      : 0;
 }
 
-static int read_target(const json_t *row, size_t index, bool wanted, char **ret, struct cloche_err *e)
+static int read_target(const json_t *row, size_t index, bool is_required, char **ret, struct cloche_err *e)
 {
         const json_t *value = json_object_get(row, "target");
 
-        if (!value && !wanted)
+        if (!value && !is_required)
                 return 0;
         *ret = path_from_json(value);
         if (!*ret || !**ret || strlen(*ret) > LIST_PATH_MAX)

@@ -51,7 +51,7 @@ static int restrict_files(const struct settings *settings, int has_directory, in
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int abi = 0, r = sync_settings_load(params, &sync->settings, e);
@@ -70,7 +70,7 @@ static int do_configure(void *argument, const json_t *params, struct server_repl
         return 0;
 }
 
-static int do_recover(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_recover(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         static const char *const members[] = {NULL};
         struct recovery recovery = {0};
@@ -117,14 +117,14 @@ static bool is_cancelled(void *argument)
         return server_is_cancelled(argument);
 }
 
-static void tell_progress(struct server *server, const struct transaction *t)
+static void send_progress(struct server *server, const struct transaction *t)
 {
         size_t total = 0, done = 0;
 
         for (uint32_t i = 0; i < t->plan->list->count; i++)
-                total += answer_is_told(t->plan, i);
+                total += answer_has_progress(t->plan, i);
         for (uint32_t i = 0; i < t->plan->list->count; i++)
-                if (answer_is_told(t->plan, i))
+                if (answer_has_progress(t->plan, i))
                         (void)server_notify(server, "progress", answer_progress(t, i, ++done, total));
 }
 
@@ -150,7 +150,7 @@ static int plan_and_apply(struct sync *sync, struct plan *plan, json_t **ret, st
         int r = transaction_run(&t, e);
 
         if (r == 0) {
-                tell_progress(&sync->server, &t);
+                send_progress(&sync->server, &t);
                 *ret = answer_apply(&t);
         }
         transaction_done(&t);
@@ -179,7 +179,7 @@ static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, s
         return r;
 }
 
-static int do_plan(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_plan(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int r = take_page(sync, "plan", params, e);
@@ -191,7 +191,7 @@ static int do_plan(void *argument, const json_t *params, struct server_reply *re
         return with_plan(sync, json_object_get(params, "decisions"), &ret->result, e, plan_only);
 }
 
-static int do_apply(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+static int handle_apply(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int r = take_page(sync, "apply", params, e);
@@ -204,10 +204,10 @@ static int do_apply(void *argument, const json_t *params, struct server_reply *r
 }
 
 static const struct server_method methods[] = {
-        {"configure", SERVER_OPENS, do_configure},
-        {"recover", SERVER_AFTER, do_recover},
-        {"plan", SERVER_AFTER, do_plan},
-        {"apply", SERVER_AFTER, do_apply},
+        {"configure", SERVER_OPENS, handle_configure},
+        {"recover", SERVER_AFTER, handle_recover},
+        {"plan", SERVER_AFTER, handle_plan},
+        {"apply", SERVER_AFTER, handle_apply},
         {NULL, SERVER_ALWAYS, NULL},
 };
 

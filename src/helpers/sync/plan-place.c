@@ -1,4 +1,5 @@
-/* Present and future locations of paths. */
+/* Present and future locations of paths.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include "base/fd.h"
@@ -109,7 +110,7 @@ static bool join(char at[LIST_PATH_MAX + 1], const char *part, size_t size)
 /* Descend by one part; d->path is the path so far. */
 static int descend(struct plan *plan, struct directory *d, const char *part, size_t size)
 {
-        uint32_t placed, gone;
+        uint32_t placed, leaving;
 
         if (!join(d->path, part, size) || !join(d->real, part, size) || (d->on_host && !join(d->host, part, size)))
                 return -ENAMETOOLONG;
@@ -132,8 +133,8 @@ static int descend(struct plan *plan, struct directory *d, const char *part, siz
         }
         if (!d->on_host)
                 return -ENOENT;
-        gone = plan_find(&plan->leaves, d->host);
-        return gone == ROW_NONE ? 0 : -ENOENT;
+        leaving = plan_find(&plan->leaves, d->host);
+        return leaving == ROW_NONE ? 0 : -ENOENT;
 }
 
 static int walk(struct plan *plan, struct directory *d, const char *path)
@@ -152,7 +153,7 @@ static int walk(struct plan *plan, struct directory *d, const char *path)
         return d->fd < 0 ? d->fd : fstat(d->fd, &d->st) < 0 ? -errno : 0;
 }
 
-void plan_forget_directory(struct plan *plan)
+void plan_drop_directory(struct plan *plan)
 {
         fd_close(&plan->directory.fd);
         plan->directory.is_known = false;
@@ -164,7 +165,7 @@ const struct directory *plan_find_directory(struct plan *plan, const char *path)
 
         if (d->is_known && strcmp(d->path, path) == 0)
                 return d;
-        plan_forget_directory(plan);
+        plan_drop_directory(plan);
         d->path[0] = d->real[0] = d->host[0] = '\0';
         d->on_host = true;
         d->by = ROW_NONE;

@@ -1,5 +1,6 @@
 /* The steps of a plan in the order of helpers/fs/tree/change.h: remember directories, take, put, set modes of
- * directories. */
+ * directories.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include <errno.h>

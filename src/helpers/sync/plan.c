@@ -1,3 +1,5 @@
+/* Decide each change by rules, conflicts and dependencies.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include "base/err.h"
@@ -67,7 +69,7 @@ int plan_init(struct plan *plan, const struct list *list, const struct rules *ru
         return 0;
 }
 
-static void forget_touched(struct plan *plan)
+static void drop_touched(struct plan *plan)
 {
         while (plan->touched_count)
                 free(plan->touched[--plan->touched_count]);
@@ -81,9 +83,9 @@ void plan_done(struct plan *plan)
                 free(plan->rows[i].found_host);
                 free(plan->rows[i].link_host);
         }
-        forget_touched(plan);
+        drop_touched(plan);
         if (plan->rows)
-                plan_forget_directory(plan);
+                plan_drop_directory(plan);
         free(plan->touched);
         free(plan->rows);
         free(plan->places.keys);
@@ -205,8 +207,8 @@ int plan_decide(struct plan *plan, const json_t *decisions, struct cloche_err *e
                 found = decide_path(plan, text, k, reason);
                 free(text);
                 if (!found)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions[%zu].path: there is no change of it",
-                                       i);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "decisions[%zu].path: there is no change of this path", i);
         }
         return 0;
 }
@@ -299,7 +301,7 @@ static enum on_conflict meet_conflict(struct plan *plan, uint32_t row, const str
         return policy;
 }
 
-static const char gone_already[] = "gone", done_already[] = "done";
+static const char already_removed[] = "gone", done_already[] = "done";
 
 /* -- entries that leave their place --------------------------------------------------------------------------- */
 
@@ -405,7 +407,7 @@ static void evaluate_leaving(struct plan *plan, uint32_t row)
         if (r == 0)
                 r = lower_stat(&plan->root, host, &p->taken);
         if ((r == -ENOENT || r == -ENOTDIR) && c->type == CHANGE_DELETED) {
-                skip(plan, row, gone_already, "the host has removed it already");
+                skip(plan, row, already_removed, "the host has removed it already");
                 return;
         }
         if (r == -ENOENT || r == -ENOTDIR) {
@@ -414,7 +416,7 @@ static void evaluate_leaving(struct plan *plan, uint32_t row)
                 return;
         }
         if (r < 0) {
-                fail_errno(plan, row, -r, "look at what leaves its place");
+                fail_errno(plan, row, -r, "read the attributes of the entry to be moved or removed");
                 return;
         }
         if ((c->kind != KIND_UNKNOWN && c->kind != change_kind_of(p->taken.st_mode)) ||
@@ -558,14 +560,14 @@ static bool is_made(const struct change *c, const struct there *there)
 static const char *find_fault(const struct change *c, const struct there *there)
 {
         const struct origin *origin = c->type == CHANGE_RENAMED ? &c->over_origin : &c->origin;
-        bool wants_free = c->type == CHANGE_CREATED || (c->type == CHANGE_RENAMED && !c->over);
+        bool must_be_free = c->type == CHANGE_CREATED || (c->type == CHANGE_RENAMED && !c->over);
         bool is_kind = !there->exists || c->kind == KIND_UNKNOWN || c->kind == change_kind_of(there->st.st_mode);
 
         if (!there->exists)
-                return wants_free || c->type == CHANGE_RENAMED || origin->state != ORIGIN_KNOWN
+                return must_be_free || c->type == CHANGE_RENAMED || origin->state != ORIGIN_KNOWN
                                ? NULL
                                : "the host has removed it";
-        if (wants_free && (c->type == CHANGE_RENAMED || origin->state == ORIGIN_NOTHING))
+        if (must_be_free && (c->type == CHANGE_RENAMED || origin->state == ORIGIN_NOTHING))
                 return "the host has made something of this name";
         return is_same(origin, &there->st) && is_kind ? NULL : "the host has changed it";
 }
@@ -658,11 +660,11 @@ static void find_link(struct plan *plan, uint32_t row)
 }
 
 /* Find the entry at the row's path as of its turn. */
-static int look_there(struct plan *plan, uint32_t row, const struct directory *d, const char *name, struct there *ret,
+static int stat_there(struct plan *plan, uint32_t row, const struct directory *d, const char *name, struct there *ret,
                       char host[LIST_PATH_MAX + 1])
 {
         const struct change *c = &plan->list->rows[row];
-        uint32_t placed = plan_find(&plan->places, c->path), gone;
+        uint32_t placed = plan_find(&plan->places, c->path), leaving;
 
         *ret = (struct there){0};
         if (c->type == CHANGE_MODIFIED && placed != ROW_NONE) {
@@ -676,10 +678,10 @@ static int look_there(struct plan *plan, uint32_t row, const struct directory *d
                 return 0;
         if (snprintf(host, LIST_PATH_MAX + 1, "%s%s%s", d->host, *d->host ? "/" : "", name) > LIST_PATH_MAX)
                 return -ENAMETOOLONG;
-        gone = plan_find(&plan->leaves, host);
-        if (gone != ROW_NONE && plan->rows[gone].code != gone_already)
-                plan_depend(plan, row, gone);
-        if (gone != ROW_NONE)
+        leaving = plan_find(&plan->leaves, host);
+        if (leaving != ROW_NONE && plan->rows[leaving].code != already_removed)
+                plan_depend(plan, row, leaving);
+        if (leaving != ROW_NONE)
                 return 0;
         ret->exists = fstatat(d->fd, name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
         return ret->exists || errno == ENOENT ? 0 : -errno;
@@ -734,9 +736,9 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         if (r == 0 && d->on_host && (makes_something(c) || c->kind == KIND_DIRECTORY))
                 r = plan_touch(plan, d->host);
         if (r == 0)
-                r = look_there(plan, row, d, name, &there, host);
+                r = stat_there(plan, row, d, name, &there, host);
         if (r < 0) {
-                fail_errno(plan, row, -r, "look at its place");
+                fail_errno(plan, row, -r, "read the attributes of the target");
                 return;
         }
         set_real(plan, row, d->real, name);
@@ -751,7 +753,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
 
 /* -- all rows ------------------------------------------------------------------------------------------------- */
 
-static void begin(struct plan *plan, uint32_t row)
+static void start_row(struct plan *plan, uint32_t row)
 {
         const struct change *c = &plan->list->rows[row];
         struct plan_row *p = &plan->rows[row];
@@ -889,7 +891,7 @@ static void skip_what_is_done(struct plan *plan)
                         return;
         for (uint32_t i = 0; i < plan->list->count; i++)
                 if (plan->rows[i].verdict == VERDICT_DO && !plan->list->rows[i].is_virtual) {
-                        skip(plan, i, plan->list->rows[i].type == CHANGE_DELETED ? gone_already : done_already,
+                        skip(plan, i, plan->list->rows[i].type == CHANGE_DELETED ? already_removed : done_already,
                              "the host has it so already");
                         plan->rows[i].settled = true;
                 }
@@ -898,10 +900,10 @@ static void skip_what_is_done(struct plan *plan)
 int plan_evaluate(struct plan *plan, struct cloche_err *e)
 {
         plan->edge_count = 0;
-        plan_forget_directory(plan);
-        forget_touched(plan);
+        plan_drop_directory(plan);
+        drop_touched(plan);
         for (uint32_t i = 0; i < plan->list->count; i++)
-                begin(plan, i);
+                start_row(plan, i);
         skip_what_is_done(plan);
         for (uint32_t i = 0; i < plan->list->count; i++)
                 if (plan->rows[i].verdict == VERDICT_DO && left_path(&plan->list->rows[i]))

@@ -114,7 +114,7 @@ int plan_build_steps(const struct plan *plan, struct steps *ret);
 /* -- between plan*.c -- */
 uint32_t plan_find(const struct key_list *list, const char *path);
 const struct directory *plan_find_directory(struct plan *plan, const char *path);
-void plan_forget_directory(struct plan *plan);
+void plan_drop_directory(struct plan *plan);
 /* Record a directory of the host whose entries will change, after an access check. 0 or -errno. */
 int plan_touch(struct plan *plan, const char *host);
 void plan_depend(struct plan *plan, uint32_t of, uint32_t on);

@@ -1,3 +1,5 @@
+/* Parse the configuration of a sync.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "settings.h"
 
 #include "base/err.h"

@@ -1,3 +1,5 @@
+/* The stage directory: create, find, remove.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "stage.h"
 
 #include "base/err.h"
@@ -60,7 +62,7 @@ static int lock(struct stage *stage, unsigned patience_ms, struct cloche_err *e)
         int r;
 
         if (fstat(stage->dir_fd, &ours) < 0)
-                return err_os(e, CLOCHE_E_STATE, errno, "look at " STAGE_NAME);
+                return err_os(e, CLOCHE_E_STATE, errno, "read the attributes of " STAGE_NAME);
         r = check_ours(&ours, e);
         if (r < 0)
                 return r;

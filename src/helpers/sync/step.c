@@ -1,3 +1,5 @@
+/* Do, undo and check single steps.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "step.h"
 
 #include "base/fd.h"
@@ -112,7 +114,7 @@ static void step_slot(const struct step *step, char ret[STAGE_SLOT_SIZE])
         stage_slot(ret, step->op == STEP_TAKE || step->flags & STEP_FROM_OLD ? 'o' : 'n', step->number);
 }
 
-static int look(int dir_fd, const char *name, struct stat *ret)
+static int stat_entry(int dir_fd, const char *name, struct stat *ret)
 {
         return fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
@@ -180,7 +182,7 @@ static bool is_slot_expected(const struct steps_run *run, const struct step *ste
         bool is_removed = step->op == STEP_SWAP || !(step->flags & STEP_FROM_OLD);
         struct stat st;
 
-        if (look(run->stage->dir_fd, slot, &st) < 0 || !is_expected(step, &st))
+        if (stat_entry(run->stage->dir_fd, slot, &st) < 0 || !is_expected(step, &st))
                 return false;
         return !is_removed || !S_ISDIR(st.st_mode) || is_empty(run->stage->dir_fd, slot);
 }
@@ -189,7 +191,7 @@ static bool has_inode(int dir_fd, const char *name, uint64_t ino)
 {
         struct stat st;
 
-        return look(dir_fd, name, &st) == 0 && st.st_ino == ino;
+        return stat_entry(dir_fd, name, &st) == 0 && st.st_ino == ino;
 }
 
 /* -- taking --------------------------------------------------------------------------------------------------- */
@@ -214,7 +216,7 @@ static int do_take(const struct steps_run *run, const struct step *step)
 
         if (parent_fd < 0)
                 return parent_fd;
-        r = look(parent_fd, name, &st);
+        r = stat_entry(parent_fd, name, &st);
         if (r < 0 || !is_expected(step, &st))
                 return r < 0 && r != -ENOENT ? r : STEP_CONFLICT;
         step_slot(step, slot);
@@ -235,9 +237,9 @@ static int is_taken(const struct steps_run *run, const struct step *step)
 
         step_slot(step, slot);
         stage_slot(put, 'p', step->number);
-        r = look(run->stage->dir_fd, slot, &st);
+        r = stat_entry(run->stage->dir_fd, slot, &st);
         if (r == -ENOENT)
-                r = look(run->stage->dir_fd, put, &st);
+                r = stat_entry(run->stage->dir_fd, put, &st);
         return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
@@ -248,7 +250,7 @@ static int undo_take(const struct steps_run *run, const struct step *step)
         int r;
 
         step_slot(step, slot);
-        r = look(run->stage->dir_fd, slot, &st);
+        r = stat_entry(run->stage->dir_fd, slot, &st);
         return r == -ENOENT ? 0 : r < 0 ? r : take_back(run, step, slot);
 }
 
@@ -281,12 +283,12 @@ static int is_put(const struct steps_run *run, const struct step *step)
 
         step_slot(step, slot);
         stage_slot(mark, 'p', step->number);
-        r = look(run->stage->dir_fd, slot, &st);
+        r = stat_entry(run->stage->dir_fd, slot, &st);
         if (r == 0)
                 return 0;
         if (r != -ENOENT)
                 return r;
-        return step->flags & STEP_FROM_OLD ? look(run->stage->dir_fd, mark, &st) == 0 : 1;
+        return step->flags & STEP_FROM_OLD ? stat_entry(run->stage->dir_fd, mark, &st) == 0 : 1;
 }
 
 /* Take our entry out if it is still there; a directory in which the host has created something stays. */
@@ -300,7 +302,7 @@ static int take_ours(const struct steps_run *run, const struct step *step, const
                 return 0;
         if (renameat2(parent_fd, name, run->stage->dir_fd, slot, RENAME_NOREPLACE) < 0)
                 return errno == ENOENT ? 0 : -errno;
-        if (look(run->stage->dir_fd, slot, &st) < 0)
+        if (stat_entry(run->stage->dir_fd, slot, &st) < 0)
                 return -errno;
         if (st.st_ino == step->moved &&
             (step->flags & STEP_FROM_OLD || !S_ISDIR(st.st_mode) || is_empty(run->stage->dir_fd, slot)))
@@ -316,7 +318,7 @@ static int undo_put(const struct steps_run *run, const struct step *step)
 
         step_slot(step, slot);
         stage_slot(mark, 'p', step->number);
-        r = look(run->stage->dir_fd, slot, &st);
+        r = stat_entry(run->stage->dir_fd, slot, &st);
         if (r == -ENOENT)
                 r = take_ours(run, step, slot);
         if (r < 0)
@@ -351,7 +353,7 @@ static int do_swap(const struct steps_run *run, const struct step *step)
 
         if (parent_fd < 0)
                 return parent_fd;
-        r = look(parent_fd, name, &st);
+        r = stat_entry(parent_fd, name, &st);
         if (r < 0 || !is_expected(step, &st))
                 return r < 0 && r != -ENOENT ? r : STEP_CONFLICT;
         step_slot(step, slot);
@@ -371,7 +373,7 @@ static int is_swapped(const struct steps_run *run, const struct step *step)
         int r;
 
         step_slot(step, slot);
-        r = look(run->stage->dir_fd, slot, &st);
+        r = stat_entry(run->stage->dir_fd, slot, &st);
         return r == -ENOENT ? 0 : r < 0 ? r : st.st_ino != step->moved;
 }
 
@@ -559,6 +561,6 @@ void step_keep_late(const struct steps_run *run, const struct step *step)
         if (step->op != STEP_SWAP && (step->op != STEP_TAKE || step->flags & STEP_FROM_OLD))
                 return;
         step_slot(step, slot);
-        if (look(run->stage->dir_fd, slot, &st) == 0 && !is_slot_expected(run, step, slot))
+        if (stat_entry(run->stage->dir_fd, slot, &st) == 0 && !is_slot_expected(run, step, slot))
                 keep_beside(run, slot, step->path);
 }

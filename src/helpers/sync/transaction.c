@@ -1,3 +1,5 @@
+/* Plan, stage, commit, resume and undo.
+ * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "transaction.h"
 
 #include "base/err.h"
@@ -55,7 +57,7 @@ static int undo_steps(const struct steps_run *run, const struct steps *steps)
 }
 
 /* Mark the journal `undo` before the first step is undone. */
-static int begin_undo(const struct steps_run *run, const struct steps *steps)
+static int start_undo(const struct steps_run *run, const struct steps *steps)
 {
         int r = stage_set_state(run->stage, STAGE_JOURNAL, STAGE_UNDO);
 
@@ -96,7 +98,7 @@ static void stage_all(struct transaction *t, const struct stage *stage, bool *re
         *ret_failed = false;
         for (int links = 0; links < 2; links++)
                 for (uint32_t i = 0; i < plan->list->count; i++) {
-                        if (!contents_wanted(plan, i) || (plan->list->rows[i].link != NULL) != links)
+                        if (!contents_must_stage(plan, i) || (plan->list->rows[i].link != NULL) != links)
                                 continue;
                         if (++since % CANCEL_INTERVAL == 0 && is_cancelled(t))
                                 return;
@@ -111,16 +113,16 @@ static void stage_all(struct transaction *t, const struct stage *stage, bool *re
 /* Plan and stage until everything planned is staged. 1: there is something to do; 0: nothing. */
 static int prepare(struct transaction *t, const struct stage *stage, struct cloche_err *e)
 {
-        bool again = true;
+        bool must_replan = true;
 
-        while (again) {
+        while (must_replan) {
                 int r = plan_evaluate(t->plan, e);
 
                 if (r < 0)
                         return r;
                 if (must_end(t))
                         return 0;
-                stage_all(t, stage, &again);
+                stage_all(t, stage, &must_replan);
         }
         if (must_end(t))
                 return 0;
@@ -179,7 +181,7 @@ static int run_round(struct transaction *t, const struct stage *stage, struct jo
                 t->is_committed = r == 0;
                 return r < 0 ? failed(e, r, "finish the sync") : 1;
         }
-        r = begin_undo(&run, &journal->steps);
+        r = start_undo(&run, &journal->steps);
         if (r < 0)
                 return failed(e, r, "undo the sync; recover tries again");
         t->is_rolled_back = true;
@@ -224,8 +226,9 @@ int transaction_run(struct transaction *t, struct cloche_err *e)
 {
         struct stage stage = {t->root_fd, -EBADF};
         struct stat before;
-        int r = fstatat(t->root_fd, "", &before, AT_EMPTY_PATH) < 0 ? failed(e, -errno, "look at the directory")
-                                                                    : stage_open(&stage, true, STAGE_PATIENCE_MS, e);
+        int r = fstatat(t->root_fd, "", &before, AT_EMPTY_PATH) < 0
+                        ? failed(e, -errno, "read the attributes of the directory")
+                        : stage_open(&stage, true, STAGE_PATIENCE_MS, e);
 
         if (r < 0)
                 return r;
@@ -295,7 +298,7 @@ static int finish_or_undo(const struct steps_run *run, struct recovery *ret, str
                 return r < 0 ? failed(e, r, "finish the sync that was interrupted") : 0;
         }
         ret->state = RECOVERY_UNDONE;
-        r = begin_undo(run, &ret->journal.steps);
+        r = start_undo(run, &ret->journal.steps);
         return r < 0 ? failed(e, r, "undo the sync that was interrupted") : 0;
 }
 

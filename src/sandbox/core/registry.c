@@ -69,7 +69,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         context_prewarm_tidy(s, now_ns);
-        if (s->network_is_lost) /* its gate was killed, perhaps for memory */
+        if (s->network_is_lost) /* its egress program was killed, perhaps for memory */
                 sandbox_connections_restart(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
             now_ns >= s->save_retry_ns)

@@ -216,7 +216,7 @@ static int by_port(const void *a, const void *b)
 /* True for the ports of the box's network, which are too low for guests to bind. */
 static int is_ours(const struct init_port *row)
 {
-        return row->is_loopback && (row->port == NET_GATE_PORT || row->port == NET_NAMES_PORT);
+        return row->is_loopback && (row->port == NET_EGRESS_PORT || row->port == NET_NAMES_PORT);
 }
 
 /* Sort the rows and merge those of one port: it is open to all if one of its sockets is. */

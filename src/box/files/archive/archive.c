@@ -115,12 +115,12 @@ int archive_check_sum(struct archive *archive, int fd, const char *path, uint64_
         static char part[BLOCK_BYTES];
         uint64_t bytes = 0;
         gzFile file;
-        int own_fd, n;
+        int fds_get, n;
 
         if (archive_filter_code(archive, 0) != ARCHIVE_FILTER_GZIP)
                 return 0;
-        own_fd = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        file = own_fd < 0 ? NULL : gzdopen(own_fd, "rb");
+        fds_get = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        file = fds_get < 0 ? NULL : gzdopen(fds_get, "rb");
         if (!file)
                 return files_os(e, errno, "read %s", path);
         while ((n = gzread(file, part, sizeof(part))) > 0 && bytes <= bytes_max)

@@ -107,13 +107,13 @@ int names_read(int dir_fd, const struct names_wanted *wanted, struct names *ret)
         size_t enough = wanted->limit ? wanted->limit * 2 + LEADING_MAX : 0;
         struct names names = {0};
         struct dirent *entry;
-        int own_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-        DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
+        int fds_get = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = fds_get < 0 ? NULL : fdopendir(fds_get);
 
         if (!dir) {
                 r = -errno;
-                if (own_fd >= 0)
-                        close(own_fd);
+                if (fds_get >= 0)
+                        close(fds_get);
                 return r;
         }
         while (r == 0 && (errno = 0, entry = readdir(dir))) {

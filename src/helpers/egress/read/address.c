@@ -1,3 +1,4 @@
+/* Special address ranges, and addresses as text. Runs in: cloche-egress and the engine; pure. */
 #include "address.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* Server names in the TLS client hello. Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "client-hello.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* Hosts in HTTP/1.x requests. Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "http.h"
 
 #include "address.h"
@@ -33,7 +34,7 @@ static int has_version(const char *line, size_t size)
 
 /* Be generous, because anything recognized as HTTP must pass the strict parser: a word, a blank,
  * and "HTTP/" somewhere on that line. */
-enum http_looks http_looks(const char *bytes, size_t size, int is_all)
+enum http_guess http_guess(const char *bytes, size_t size, int is_all)
 {
         size_t at = 0, word;
 
@@ -42,17 +43,17 @@ enum http_looks http_looks(const char *bytes, size_t size, int is_all)
         for (word = at; at < size && is_token_byte(bytes[at]); at++)
                 ;
         if (at - word > METHOD_MAX)
-                return HTTP_LOOKS_OTHER;
+                return HTTP_GUESS_OTHER;
         if (at == size)
-                return is_all ? HTTP_LOOKS_OTHER : size < HTTP_HEAD_MAX ? HTTP_LOOKS_OPEN : HTTP_LOOKS_HTTP;
+                return is_all ? HTTP_GUESS_OTHER : size < HTTP_HEAD_MAX ? HTTP_GUESS_OPEN : HTTP_GUESS_HTTP;
         if (at == word || (bytes[at] != ' ' && bytes[at] != '\t'))
-                return HTTP_LOOKS_OTHER;
+                return HTTP_GUESS_OTHER;
         for (; at < size && bytes[at] != '\n'; at++)
                 if ((unsigned char)bytes[at] < ' ' && !is_blank(bytes[at]))
-                        return HTTP_LOOKS_OTHER;
+                        return HTTP_GUESS_OTHER;
         if (at == size && !is_all)
-                return size < HTTP_HEAD_MAX ? HTTP_LOOKS_OPEN : HTTP_LOOKS_HTTP;
-        return has_version(bytes + word, at - word) ? HTTP_LOOKS_HTTP : HTTP_LOOKS_OTHER;
+                return size < HTTP_HEAD_MAX ? HTTP_GUESS_OPEN : HTTP_GUESS_HTTP;
+        return has_version(bytes + word, at - word) ? HTTP_GUESS_HTTP : HTTP_GUESS_OTHER;
 }
 
 /* -- hosts ------------------------------------------------------------------------------------------------------- */
@@ -145,7 +146,7 @@ static int on_head(http_parser *parser)
 
 /* Lines end with CR LF, and neither byte stands elsewhere. No line is folded, and the first has two
  * blanks. After this check no two servers disagree about line ends. */
-static const char *look_at_lines(const char *bytes, size_t size)
+static const char *check_lines(const char *bytes, size_t size)
 {
         size_t blanks = 0, line = 0;
 
@@ -174,7 +175,7 @@ static const char *parse(const char *bytes, size_t size, http_parser *parser, st
                 .on_header_value = on_value,
                 .on_headers_complete = on_head,
         };
-        const char *wrong = look_at_lines(bytes, size);
+        const char *wrong = check_lines(bytes, size);
 
         if (wrong)
                 return wrong;
@@ -205,24 +206,24 @@ static const char *read_framing(struct http *http, const http_parser *parser, co
         }
         if (head->length.at) {
                 if (strspn(head->length.at, "0123456789") < head->length.size || head->length.size == 0)
-                        return "a Content-Length that is no number";
+                        return "a Content-Length that is not a number";
                 http->body_left = parser->content_length;
                 http->state = http->body_left > 0 ? HTTP_IN_BODY : HTTP_AT_HEAD;
         }
         return NULL;
 }
 
-static const char *ask(const struct http_face *face, const struct http_host *host, int is_tunnel)
+static const char *check_host(const struct http_face *face, const struct http_host *host, int is_tunnel)
 {
         const char *why = NULL;
 
-        if (face->ask(face->data, host, is_tunnel, &why) == 0)
+        if (face->check_host(face->data, host, is_tunnel, &why) == 0)
                 return NULL;
         return why ? why : "it is not allowed"; /* refused without a reason */
 }
 
 /* http://host:port/…: the server uses this host. */
-static const char *ask_target(const struct head *head, const struct http_face *face)
+static const char *check_target(const struct head *head, const struct http_face *face)
 {
         struct http_parser_url url;
         struct http_host host;
@@ -231,33 +232,33 @@ static const char *ask_target(const struct head *head, const struct http_face *f
         http_parser_url_init(&url);
         if (http_parser_parse_url(head->url.at, head->url.size, 0, &url) != 0 || (url.field_set & 1 << UF_USERINFO) ||
             !(url.field_set & 1 << UF_HOST))
-                return "a request's target that is no URL";
+                return "a request's target that is not a URL";
         if (url.field_data[UF_SCHEMA].len != 4 || strncasecmp(head->url.at, "http", 4) != 0)
                 return "a request's target with another scheme than http";
         authority = head->url.at + url.field_data[UF_HOST].off;
         if (http_host_parse(authority, url.field_data[UF_HOST].len, &host) < 0)
                 return "a request's target without a host's name or address";
         host.port = url.field_set & 1 << UF_PORT ? url.port : 80;
-        return ask(face, &host, 0);
+        return check_host(face, &host, 0);
 }
 
-static const char *ask_tunnel(struct http *http, const struct head *head, const struct http_face *face)
+static const char *check_tunnel(struct http *http, const struct head *head, const struct http_face *face)
 {
         if (http_host_parse(head->url.at, head->url.size, &http->target) < 0 || http->target.port == 0)
                 return "CONNECT without a host and a port";
         http->is_tunnel = 1;
-        return ask(face, &http->target, 1);
+        return check_host(face, &http->target, 1);
 }
 
-static const char *ask_host(const http_parser *parser, const struct head *head, const struct http_face *face)
+static const char *check_host_line(const http_parser *parser, const struct head *head, const struct http_face *face)
 {
         struct http_host host;
 
         if (!head->host.at)
                 return parser->http_minor == 0 ? NULL : "a request without Host";
         if (http_host_parse(head->host.at, head->host.size, &host) < 0)
-                return "a Host that is no host's name or address";
-        return ask(face, &host, 0);
+                return "a Host that is neither a name nor an address";
+        return check_host(face, &host, 0);
 }
 
 /* Bytes after a switch are not inspected. So the server must agree first, and its answer must
@@ -285,11 +286,11 @@ static const char *read_head(struct http *http, const char *bytes, size_t size, 
         if (!wrong)
                 wrong = read_framing(http, &parser, &head);
         if (!wrong && parser.method == HTTP_CONNECT)
-                wrong = ask_tunnel(http, &head, face);
+                wrong = check_tunnel(http, &head, face);
         else if (!wrong) {
-                wrong = ask_host(&parser, &head, face);
+                wrong = check_host_line(&parser, &head, face);
                 if (!wrong && head.url.at[0] != '/' && !(head.url.size == 1 && head.url.at[0] == '*'))
-                        wrong = ask_target(&head, face);
+                        wrong = check_target(&head, face);
         }
         if (!wrong)
                 wrong = read_switch(http, &parser, &head);
@@ -470,7 +471,7 @@ ssize_t http_read(struct http *http, const char *bytes, size_t size, const struc
         return (ssize_t)at;
 }
 
-int gate_http_answer(struct http *http, const char *bytes, size_t size)
+int egress_http_answer(struct http *http, const char *bytes, size_t size)
 {
         static const char beginning[] = "HTTP/1.";
         size_t known = size < sizeof(beginning) - 1 ? size : sizeof(beginning) - 1;

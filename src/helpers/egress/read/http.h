@@ -12,9 +12,9 @@
 
 #define HTTP_HEAD_MAX 32768
 
-enum http_looks { HTTP_LOOKS_OTHER, HTTP_LOOKS_OPEN, HTTP_LOOKS_HTTP };
+enum http_guess { HTTP_GUESS_OTHER, HTTP_GUESS_OPEN, HTTP_GUESS_HTTP };
 /* Classify a connection's first bytes; OPEN: more are needed. is_all: none will follow. */
-enum http_looks http_looks(const char *bytes, size_t size, int is_all);
+enum http_guess http_guess(const char *bytes, size_t size, int is_all);
 
 /* The destination of a request. */
 struct http_host {
@@ -26,7 +26,7 @@ struct http_host {
 
 struct http_face {
         /* 0, or negative with *ret_why: not allowed. is_tunnel: CONNECT. */
-        int (*ask)(void *data, const struct http_host *host, int is_tunnel, const char **ret_why);
+        int (*check_host)(void *data, const struct http_host *host, int is_tunnel, const char **ret_why);
         void *data;
 };
 
@@ -48,7 +48,7 @@ ssize_t http_read(struct http *http, const char *bytes, size_t size, const struc
 
 /* In HTTP_IS_SWITCHING nothing passes until the server has answered. bytes: the start of its
  * answer. 1: switched; 0: refused, requests continue; -1: more bytes are needed. */
-int gate_http_answer(struct http *http, const char *bytes, size_t size);
+int egress_http_answer(struct http *http, const char *bytes, size_t size);
 
 /* HOST or HOST:PORT. 0 or -1. */
 int http_host_parse(const char *text, size_t size, struct http_host *ret);

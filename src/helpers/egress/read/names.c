@@ -1,3 +1,5 @@
+/* The table of names and their addresses in a box.
+ * Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "names.h"
 
 #include <errno.h>
@@ -17,7 +19,7 @@ void names_init(struct names *names, uint32_t seed)
         names->seed = seed;
 }
 
-void gate_names_done(struct names *names)
+void egress_names_done(struct names *names)
 {
         for (uint32_t i = 0; i < names->count; i++)
                 free(names->rows[i].name);
@@ -49,11 +51,11 @@ static uint32_t find(const struct names *names, const char *name)
 
 static void unlink_row(struct names *names, uint32_t index)
 {
-        uint32_t *place = &names->heads[hash(names, names->rows[index].name)];
+        uint32_t *link = &names->heads[hash(names, names->rows[index].name)];
 
-        while (*place != index)
-                place = &names->rows[*place].next;
-        *place = names->rows[index].next;
+        while (*link != index)
+                link = &names->rows[*link].next;
+        *link = names->rows[index].next;
 }
 
 /* The row to evict, or 0. */
@@ -64,14 +66,14 @@ static uint32_t find_oldest(const struct names *names, uint64_t now_ns)
         for (uint32_t i = 1; i < names->count; i++) {
                 const struct name_row *row = &names->rows[i];
 
-                if (row->connections == 0 && now_ns - row->asked_ns >= NAMES_REST_NS &&
-                    (!oldest || row->asked_ns < names->rows[oldest].asked_ns))
+                if (row->connections == 0 && now_ns - row->requested_ns >= NAMES_REST_NS &&
+                    (!oldest || row->requested_ns < names->rows[oldest].requested_ns))
                         oldest = i;
         }
         return oldest;
 }
 
-static uint32_t take_place(struct names *names, uint64_t now_ns)
+static uint32_t take_row(struct names *names, uint64_t now_ns)
 {
         uint32_t index;
 
@@ -93,7 +95,7 @@ int names_address(struct names *names, const char *name, uint64_t now_ns, uint32
 
         if (!index) {
                 copy = strdup(name);
-                index = copy ? take_place(names, now_ns) : 0;
+                index = copy ? take_row(names, now_ns) : 0;
                 if (!copy)
                         return -ENOMEM;
                 if (!index) {
@@ -105,7 +107,7 @@ int names_address(struct names *names, const char *name, uint64_t now_ns, uint32
                 names->rows[index].next = *head;
                 *head = index;
         }
-        names->rows[index].asked_ns = now_ns;
+        names->rows[index].requested_ns = now_ns;
         *ret = address_of(names, index);
         return 0;
 }

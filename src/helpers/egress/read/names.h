@@ -16,7 +16,7 @@ struct name_row {
         char *name;                /* NULL: free */
         uint32_t generation, next; /* next row of the same hash: index, or 0 */
         uint32_t connections;
-        uint64_t asked_ns;
+        uint64_t requested_ns;
 };
 
 struct names {
@@ -27,7 +27,7 @@ struct names {
 
 /* seed: random; otherwise a guest could choose colliding names. */
 void names_init(struct names *names, uint32_t seed);
-void gate_names_done(struct names *names);
+void egress_names_done(struct names *names);
 
 static inline int names_is_pool(uint32_t address)
 {

@@ -1,3 +1,4 @@
+/* Parse and evaluate the rules for connections. Runs in: cloche-egress and the engine; pure. */
 #include "policy.h"
 
 #include "address.h"

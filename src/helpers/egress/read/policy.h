@@ -1,5 +1,5 @@
 /* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed strictly
- * and evaluated. Pure; runs in the gate and in the engine, which checks a policy before it sends
+ * and evaluated. Pure; runs in the egress program and in the engine, which checks a policy before it sends
  * it. Addresses are in host order, names in host_name() form. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_POLICY_H
 #define CLOCHE_HELPERS_EGRESS_READ_POLICY_H

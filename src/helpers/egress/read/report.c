@@ -1,3 +1,5 @@
+/* Merge repeated decisions and limit their rate.
+ * Runs in: cloche-egress, on bytes of the guest; pure. */
 #include "report.h"
 
 #include <string.h>
@@ -6,9 +8,9 @@
 #define BUDGET_MAX 500
 #define IDLE_TICKS 5
 
-void report_init(struct report *report, void (*tell)(void *data, json_t *decision), void *data)
+void report_init(struct report *report, void (*send)(void *data, json_t *decision), void *data)
 {
-        *report = (struct report){.tell = tell, .data = data, .budget = BUDGET_MAX};
+        *report = (struct report){.send = send, .data = data, .budget = BUDGET_MAX};
 }
 
 static void set_text(json_t *object, const char *name, const char *value)
@@ -19,16 +21,16 @@ static void set_text(json_t *object, const char *name, const char *value)
 
 static json_t *describe(const struct decision *decision)
 {
-        json_t *said = json_pack("{s:i, s:s, s:s}", "port", (int)decision->port, "verdict",
+        json_t *json = json_pack("{s:i, s:s, s:s}", "port", (int)decision->port, "verdict",
                                  decision->allowed ? "allowed" : "denied", "kind", decision->kind);
 
-        if (!said)
+        if (!json)
                 return NULL;
-        set_text(said, "host", decision->host);
-        set_text(said, "address", decision->address);
-        set_text(said, "rule", decision->rule);
-        set_text(said, "why", decision->why);
-        return said;
+        set_text(json, "host", decision->host);
+        set_text(json, "address", decision->address);
+        set_text(json, "rule", decision->rule);
+        set_text(json, "why", decision->why);
+        return json;
 }
 
 static uint64_t add_hash(uint64_t hash, const char *text)
@@ -46,24 +48,24 @@ static uint64_t hash_of(const struct decision *decision)
                (uint64_t)decision->allowed;
 }
 
-static void tell(struct report *report, struct report_row *row)
+static void send(struct report *report, struct report_row *row)
 {
-        json_t *copy = report->budget > 0 ? json_copy(row->said) : NULL;
+        json_t *copy = report->budget > 0 ? json_copy(row->json) : NULL;
 
         if (copy) {
                 report->budget--;
                 json_object_set_new(copy, "count", json_integer(row->count));
-                report->tell(report->data, copy);
+                report->send(report->data, copy);
         } else
                 report->lost += row->count;
         row->count = 0;
         row->idle = 0;
 }
 
-static void forget(struct report_row *row)
+static void clear_row(struct report_row *row)
 {
-        json_decref(row->said);
-        *row = (struct report_row){.said = NULL};
+        json_decref(row->json);
+        *row = (struct report_row){.json = NULL};
 }
 
 /* Return the row for a decision. A different decision in that row is reported early and evicted.
@@ -72,10 +74,10 @@ static struct report_row *find_row(struct report *report, uint64_t hash)
 {
         struct report_row *row = &report->rows[hash % REPORT_ROWS];
 
-        if (row->said && row->hash != hash) {
+        if (row->json && row->hash != hash) {
                 if (row->count > 0)
-                        tell(report, row);
-                forget(row);
+                        send(report, row);
+                clear_row(row);
         }
         return row;
 }
@@ -86,12 +88,12 @@ void report_decision(struct report *report, const struct decision *decision)
         struct report_row *row = find_row(report, hash);
 
         row->count++;
-        if (row->said)
+        if (row->json)
                 return;
         row->hash = hash;
-        row->said = describe(decision);
-        if (row->said)
-                tell(report, row);
+        row->json = describe(decision);
+        if (row->json)
+                send(report, row);
         else
                 report->lost++;
 }
@@ -102,16 +104,16 @@ void report_tick(struct report *report)
         for (size_t i = 0; i < REPORT_ROWS; i++) {
                 struct report_row *row = &report->rows[i];
 
-                if (row->said && row->count > 0)
-                        tell(report, row);
-                else if (row->said && ++row->idle > IDLE_TICKS)
-                        forget(row);
+                if (row->json && row->count > 0)
+                        send(report, row);
+                else if (row->json && ++row->idle > IDLE_TICKS)
+                        clear_row(row);
         }
 }
 
 void report_done(struct report *report)
 {
         for (size_t i = 0; i < REPORT_ROWS; i++)
-                if (report->rows[i].said)
-                        forget(&report->rows[i]);
+                if (report->rows[i].json)
+                        clear_row(&report->rows[i]);
 }

@@ -20,19 +20,19 @@ struct report_row {
         uint64_t hash;
         uint32_t count; /* since the last report */
         uint32_t idle;  /* ticks without a decision */
-        json_t *said;   /* NULL: free */
+        json_t *json;   /* NULL: free */
 };
 
 struct report {
         /* Steals decision. */
-        void (*tell)(void *data, json_t *decision);
+        void (*send)(void *data, json_t *decision);
         void *data;
         struct report_row rows[REPORT_ROWS];
         unsigned budget;
         uint64_t lost;
 };
 
-void report_init(struct report *report, void (*tell)(void *data, json_t *decision), void *data);
+void report_init(struct report *report, void (*send)(void *data, json_t *decision), void *data);
 void report_decision(struct report *report, const struct decision *decision);
 /* Once a second. */
 void report_tick(struct report *report);

@@ -1,3 +1,5 @@
+/* Match segments with groups and classes.
+ * Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "glob-group.h"
 #include "glob.h"
 

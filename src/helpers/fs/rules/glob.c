@@ -1,3 +1,4 @@
+/* Match a path with a glob. Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "glob.h"
 #include "glob-group.h"
 

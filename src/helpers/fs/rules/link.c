@@ -1,3 +1,5 @@
+/* Decide if a symbolic link leads out of its directory.
+ * Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "link.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Parse the rules and decide rights for a path.
+ * Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "rules.h"
 
 #include "base/err.h"
@@ -16,7 +18,7 @@ struct rule {
         struct glob *glob, *below; /* below: for an exclude, everything in it */
         char *pattern;
         double priority;
-        size_t place; /* index among the given rules */
+        size_t seed_entry; /* index among the given rules */
         unsigned allow, deny;
 };
 
@@ -117,7 +119,7 @@ static struct rule *add(struct rules *rules)
 {
         struct rule *row = &rules->rows[rules->count];
 
-        row->place = rules->count++;
+        row->seed_entry = rules->count++;
         return row;
 }
 
@@ -183,7 +185,7 @@ static int by_priority(const void *a, const void *b)
 
         if (left->priority != right->priority)
                 return left->priority > right->priority ? -1 : 1;
-        return left->place < right->place ? -1 : left->place > right->place;
+        return left->seed_entry < right->seed_entry ? -1 : left->seed_entry > right->seed_entry;
 }
 
 static int read_all(const json_t *permissions, struct rules *rules, struct cloche_err *e)

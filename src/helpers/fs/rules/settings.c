@@ -1,3 +1,5 @@
+/* Parse the configuration of a mount.
+ * Runs in: cloche-fs, cloche-sync, cloche-files and the engine; pure. */
 #include "settings.h"
 
 #include "base/err.h"

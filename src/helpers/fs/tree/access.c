@@ -1,3 +1,5 @@
+/* Verdicts of the rules on nodes and names, with denials recorded.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "access.h"
 
 #include <string.h>
@@ -31,7 +33,7 @@ static unsigned compute(struct mount *mount, const struct node *node)
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                if (!name->placed)
+                if (!name->is_seed)
                         rights &= decide(mount, path, NULL);
         }
         if (node == mount->tree.root)
@@ -42,11 +44,11 @@ static unsigned compute(struct mount *mount, const struct node *node)
         return rights;
 }
 
-unsigned permit_rights(struct mount *mount, struct node *node)
+unsigned access_rights(struct mount *mount, struct node *node)
 {
-        if (node->placed_at)
+        if (node->seeded_at)
                 return ~0u;
-        if (mount->settings.all_alike && !(node->names && node->names->placed))
+        if (mount->settings.all_alike && !(node->names && node->names->is_seed))
                 return decide(mount, "", NULL);
         if (node->rights_epoch != mount->tree.epoch && (node->names || node == mount->tree.root)) {
                 node->rights = compute(mount, node);
@@ -55,47 +57,47 @@ unsigned permit_rights(struct mount *mount, struct node *node)
         return node->rights;
 }
 
-bool permit_allows(struct mount *mount, struct node *node, enum rules_action action)
+bool access_allows(struct mount *mount, struct node *node, enum rules_action action)
 {
-        return permit_rights(mount, node) & 1u << action;
+        return access_rights(mount, node) & 1u << action;
 }
 
-bool permit_veils(struct mount *mount, struct node *node)
+bool access_veils(struct mount *mount, struct node *node)
 {
-        return (permit_rights(mount, node) & READING) == 0;
+        return (access_rights(mount, node) & READING) == 0;
 }
 
-bool permit_veils_name(struct mount *mount, const struct node *parent, const char *name)
+bool access_veils_name(struct mount *mount, const struct node *parent, const char *name)
 {
         const struct name *entry = tree_find(&mount->tree, parent, name);
         unsigned rights =
                 decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
 
         if (entry && entry->node)
-                return permit_veils(mount, entry->node);
+                return access_veils(mount, entry->node);
         if (mount->tree.moved && parent->has_lower)
                 rights &= decide(mount, node_child_lower_path(parent, name, mount->lower_path), NULL);
         return (rights & READING) == 0;
 }
 
-enum permit permit_refusal(const struct mount *mount, enum rules_action action)
+enum access_verdict access_refusal(const struct mount *mount, enum rules_action action)
 {
         /* A read cannot be pretended. */
         if (action == RULES_READ || action == RULES_LIST || mount->settings.on_denied == DENIED_THROW)
-                return PERMIT_NO;
-        return mount->settings.on_denied == DENIED_IGNORE ? PERMIT_DROP : PERMIT_VIRTUAL;
+                return ACCESS_NO;
+        return mount->settings.on_denied == DENIED_IGNORE ? ACCESS_DROP : ACCESS_VIRTUAL;
 }
 
-enum permit permit_worse(enum permit a, enum permit b)
+enum access_verdict access_worse(enum access_verdict a, enum access_verdict b)
 {
-        static const int order[] = {[PERMIT_YES] = 0, [PERMIT_VIRTUAL] = 1, [PERMIT_DROP] = 2, [PERMIT_NO] = 3};
+        static const int order[] = {[ACCESS_YES] = 0, [ACCESS_VIRTUAL] = 1, [ACCESS_DROP] = 2, [ACCESS_NO] = 3};
 
         return order[a] > order[b] ? a : b;
 }
 
 static void record(struct mount *mount, const char *path, enum rules_action action, size_t rule)
 {
-        ledger_deny(&mount->ledger, path, action, rules_pattern(mount->settings.rules, rule));
+        denial_log_deny(&mount->denial_log, path, action, rules_pattern(mount->settings.rules, rule));
 }
 
 /* Record the refusing path of the node and its rule. */
@@ -106,7 +108,7 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                if (path && !name->placed && !(decide(mount, path, &rule) & 1u << action)) {
+                if (path && !name->is_seed && !(decide(mount, path, &rule) & 1u << action)) {
                         record(mount, path, action, rule);
                         return;
                 }
@@ -123,30 +125,31 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
         }
 }
 
-enum permit permit_node(struct mount *mount, struct node *node, enum rules_action action)
+enum access_verdict access_check_node(struct mount *mount, struct node *node, enum rules_action action)
 {
-        if (permit_allows(mount, node, action))
-                return PERMIT_YES;
+        if (access_allows(mount, node, action))
+                return ACCESS_YES;
         record_node(mount, node, action);
-        return permit_refusal(mount, action);
+        return access_refusal(mount, action);
 }
 
-bool permit_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
+bool access_check_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
 {
         return decide(mount, path, ret_rule) & 1u << action;
 }
 
-enum permit permit_name(struct mount *mount, const struct node *parent, const char *name, enum rules_action action)
+enum access_verdict access_check_name(struct mount *mount, const struct node *parent, const char *name,
+                                      enum rules_action action)
 {
         const char *path = node_child_path(parent, name, mount->path);
         const struct name *entry = tree_find(&mount->tree, parent, name);
         size_t rule;
 
-        if (entry && entry->placed)
-                return PERMIT_VIRTUAL; /* placed by the caller, and so are its replacements */
-        if (permit_path(mount, path, action, &rule))
-                return PERMIT_YES;
+        if (entry && entry->is_seed)
+                return ACCESS_VIRTUAL; /* placed by the caller, and so are its replacements */
+        if (access_check_path(mount, path, action, &rule))
+                return ACCESS_YES;
         if (path)
                 record(mount, path, action, rule);
-        return permit_refusal(mount, action);
+        return access_refusal(mount, action);
 }

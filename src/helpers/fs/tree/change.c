@@ -1,3 +1,5 @@
+/* List the guest's changes from the tree.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "change.h"
 
 #include "access.h"
@@ -88,35 +90,35 @@ static bool is_syncable(const struct node *node)
 }
 
 /* True if it left the tree for good; a moved node still has a name. */
-static bool is_deleted(const struct node *gone)
+static bool is_deleted(const struct node *removed)
 {
-        return gone && gone->name_count == 0;
+        return removed && removed->name_count == 0;
 }
 
 /* True if the present node replaces the host's: one change, not two. */
 static bool takes_its_place(const struct name *name)
 {
-        return is_deleted(name->gone) && name->node && name->node->kind == name->gone->kind &&
-               (!name->made_virtual || name->gone_virtual);
+        return is_deleted(name->removed) && name->node && name->node->kind == name->removed->kind &&
+               (!name->made_virtual || name->removed_virtually);
 }
 
 /* The host's former entry here, unless another row reports it. */
 static const struct lower_identity *host_had(const struct name *name)
 {
-        if (is_deleted(name->gone) && (takes_its_place(name) || !is_syncable(name->gone)))
-                return &name->gone->copied;
+        if (is_deleted(name->removed) && (takes_its_place(name) || !is_syncable(name->removed)))
+                return &name->removed->copied;
         return name->covered;
 }
 
-/* True if it is placed and unchanged since. */
-static bool is_as_placed(const struct name *name)
+/* True if it is a seed and unchanged since. */
+static bool is_unchanged_seed(const struct name *name)
 {
         const struct node *node = name->node;
 
-        return node->placed_at == name && !node->written && !node->set && node->name_count == 1;
+        return node->seeded_at == name && !node->written && !node->set && node->name_count == 1;
 }
 
-/* True if the name stays in the guest because a placed directory above it may not be created on the
+/* True if the name stays in the guest because a seeded directory above it may not be created on the
  * host. Otherwise those directories are marked for the sync: they follow with their first synced
  * entry. */
 static bool is_in_place_of_its_own(struct mount *mount, const struct name *name, uint64_t number)
@@ -124,25 +126,26 @@ static bool is_in_place_of_its_own(struct mount *mount, const struct name *name,
         const struct name *above;
 
         for (above = name->parent->names; above; above = above->parent->names)
-                if (above->placed && !permit_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
+                if (above->is_seed &&
+                    !access_check_path(mount, name_path(above, mount->other_path), RULES_CREATE, NULL))
                         return true;
         for (above = name->parent->names; above; above = above->parent->names)
-                if (above->placed)
+                if (above->is_seed)
                         above->node->listed = number;
         return false;
 }
 
-static int add_gone(struct mount *mount, struct changes *changes, const struct name *name)
+static int add_removed(struct mount *mount, struct changes *changes, const struct name *name)
 {
-        const struct node *gone = name->gone;
+        const struct node *removed = name->removed;
         struct change *row;
 
-        if (!is_deleted(gone) || !is_syncable(gone) || takes_its_place(name))
+        if (!is_deleted(removed) || !is_syncable(removed) || takes_its_place(name))
                 return 0;
-        row = add(changes, CHANGE_DELETED, node_lower_path(gone, mount->path), gone, name->gone_virtual);
+        row = add(changes, CHANGE_DELETED, node_lower_path(removed, mount->path), removed, name->removed_virtually);
         if (!row)
                 return -1;
-        set_origin(row, &gone->copied);
+        set_origin(row, &removed->copied);
         return 0;
 }
 
@@ -178,11 +181,11 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
 {
         const struct node *node = name->node;
         bool replaces = name->left_out || takes_its_place(name);
-        bool is_virtual = name_is_in_virtual(name) || node->placed_at;
+        bool is_virtual = name_is_in_virtual(name) || node->seeded_at;
         bool made = !node->has_lower, home = name_is_home(name, node);
         struct change *row;
 
-        if (!is_virtual && mount->placed)
+        if (!is_virtual && mount->has_seeds)
                 is_virtual = is_in_place_of_its_own(mount, name, number);
         /* For several names, the name given first has the contents; the others are links to it. */
         if (!home && name->same_next)
@@ -201,25 +204,25 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
 
 static int add_name(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
-        if (add_gone(mount, changes, name) < 0)
+        if (add_removed(mount, changes, name) < 0)
                 return -1;
-        if (!name->node || !node_is_changed(name->node) || is_as_placed(name))
+        if (!name->node || !node_is_changed(name->node) || is_unchanged_seed(name))
                 return 0;
         if (!is_syncable(name->node)) {
                 const char *path = name_path(name, mount->path);
 
-                ledger_warn(&mount->ledger, path ? path : "", "a pipe or socket is for the guest alone");
+                denial_log_warn(&mount->denial_log, path ? path : "", "a pipe or socket is for the guest alone");
                 return 0;
         }
         return add_here(mount, changes, name, number);
 }
 
-/* Add rows for placed names: a directory with synced contents, and entries that the guest removed. */
-static int add_placed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
+/* Add rows for seeds: a directory with synced contents, and entries that the guest removed. */
+static int add_seed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         static const struct node nothing = {.kind = S_IFREG};
 
-        if (name->node && name->node->placed_at == name && name->node->listed == number)
+        if (name->node && name->node->seeded_at == name && name->node->listed == number)
                 return add(changes, CHANGE_CREATED, name_path(name, mount->path), name->node, false) ? 0 : -1;
         if (name->node || (name->parent != mount->tree.root && !name->parent->names))
                 return 0;
@@ -233,9 +236,9 @@ static int collect(struct mount *mount, struct changes *changes, uint64_t number
                 for (const struct name *name = mount->tree.table[i]; name; name = name->hash_next)
                         if (add_name(mount, changes, name, number) < 0)
                                 return -1;
-        for (size_t i = 0; mount->placed && i < mount->tree.table_size; i++)
+        for (size_t i = 0; mount->has_seeds && i < mount->tree.table_size; i++)
                 for (const struct name *name = mount->tree.table[i]; name; name = name->hash_next)
-                        if (name->placed && add_placed(mount, changes, name, number) < 0)
+                        if (name->is_seed && add_seed(mount, changes, name, number) < 0)
                                 return -1;
         return 0;
 }

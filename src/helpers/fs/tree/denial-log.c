@@ -1,3 +1,5 @@
+/* Count denials and warnings, bounded, and notify of new ones.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "denial-log.h"
 
 #include "base/clock.h"
@@ -6,37 +8,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_EVERY_NS 10000000u  /* a hundred per second */
-#define TELL_AHEAD_NS 500000000u /* fifty at once */
+#define NOTIFY_EVERY_NS 10000000u  /* a hundred per second */
+#define NOTIFY_AHEAD_NS 500000000u /* fifty at once */
 #define PATH_BYTES_MAX (4u << 20)
 
 /* NULL: no room. */
-static char *keep_path(struct ledger *ledger, const char *path, size_t count, size_t max)
+static char *keep_path(struct denial_log *log, const char *path, size_t count, size_t max)
 {
         size_t size = strlen(path);
-        char *copy = count < max && size <= PATH_BYTES_MAX - ledger->path_bytes ? strdup(path) : NULL;
+        char *copy = count < max && size <= PATH_BYTES_MAX - log->path_bytes ? strdup(path) : NULL;
 
-        ledger->path_bytes += copy ? size : 0;
+        log->path_bytes += copy ? size : 0;
         return copy;
 }
 
-int ledger_init(struct ledger *ledger, size_t denials, size_t warnings)
+int denial_log_init(struct denial_log *log, size_t denials, size_t warnings)
 {
-        *ledger = (struct ledger){.denial_max = denials, .warning_max = warnings};
-        ledger->denials = calloc(denials + 1, sizeof(*ledger->denials));
-        ledger->warnings = calloc(warnings + 1, sizeof(*ledger->warnings));
-        return ledger->denials && ledger->warnings ? 0 : -1;
+        *log = (struct denial_log){.denial_max = denials, .warning_max = warnings};
+        log->denials = calloc(denials + 1, sizeof(*log->denials));
+        log->warnings = calloc(warnings + 1, sizeof(*log->warnings));
+        return log->denials && log->warnings ? 0 : -1;
 }
 
-void ledger_done(struct ledger *ledger)
+void denial_log_done(struct denial_log *log)
 {
-        for (size_t i = 0; i < ledger->denial_count; i++)
-                free(ledger->denials[i].path);
-        for (size_t i = 0; i < ledger->warning_count; i++)
-                free(ledger->warnings[i].path);
-        free(ledger->denials);
-        free(ledger->warnings);
-        *ledger = (struct ledger){0};
+        for (size_t i = 0; i < log->denial_count; i++)
+                free(log->denials[i].path);
+        for (size_t i = 0; i < log->warning_count; i++)
+                free(log->warnings[i].path);
+        free(log->denials);
+        free(log->warnings);
+        *log = (struct denial_log){0};
 }
 
 static uint64_t hash_of(const char *path, enum rules_action action)
@@ -56,11 +58,11 @@ static int64_t wall_ms(void)
         return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static struct denial *find(struct ledger *ledger, uint64_t hash, const char *path, enum rules_action action,
+static struct denial *find(struct denial_log *log, uint64_t hash, const char *path, enum rules_action action,
                            const char *rule)
 {
-        for (size_t i = 0; i < ledger->denial_count; i++) {
-                struct denial *d = &ledger->denials[i];
+        for (size_t i = 0; i < log->denial_count; i++) {
+                struct denial *d = &log->denials[i];
 
                 if (d->hash == hash && d->action == action && d->rule == rule && strcmp(d->path, path) == 0)
                         return d;
@@ -70,33 +72,33 @@ static struct denial *find(struct ledger *ledger, uint64_t hash, const char *pat
 
 /* Notify the first denial of its kind and then each doubling, so that a guest cannot flood the
  * socket with denials. */
-static void tell(struct ledger *ledger, const struct denial *denial)
+static void notify(struct denial_log *log, const struct denial *denial)
 {
         uint64_t now = clock_now_ns();
 
-        if (!ledger->tell || (denial->count & (denial->count - 1)))
+        if (!log->on_denial || (denial->count & (denial->count - 1)))
                 return;
-        if (ledger->told_ns < now)
-                ledger->told_ns = now;
-        if (ledger->told_ns - now > TELL_AHEAD_NS)
+        if (log->notified_ns < now)
+                log->notified_ns = now;
+        if (log->notified_ns - now > NOTIFY_AHEAD_NS)
                 return;
-        ledger->told_ns += TELL_EVERY_NS;
-        ledger->tell(ledger->argument, denial);
+        log->notified_ns += NOTIFY_EVERY_NS;
+        log->on_denial(log->argument, denial);
 }
 
-void ledger_deny(struct ledger *ledger, const char *path, enum rules_action action, const char *rule)
+void denial_log_deny(struct denial_log *log, const char *path, enum rules_action action, const char *rule)
 {
         uint64_t hash = hash_of(path, action);
-        struct denial *denial = find(ledger, hash, path, action, rule);
+        struct denial *denial = find(log, hash, path, action, rule);
 
         if (!denial) {
-                char *copy = keep_path(ledger, path, ledger->denial_count, ledger->denial_max);
+                char *copy = keep_path(log, path, log->denial_count, log->denial_max);
 
                 if (!copy) {
-                        ledger->denials_dropped++;
+                        log->denials_dropped++;
                         return;
                 }
-                denial = &ledger->denials[ledger->denial_count++];
+                denial = &log->denials[log->denial_count++];
                 *denial = (struct denial){.path = copy,
                                           .action = action,
                                           .rule = rule,
@@ -105,22 +107,22 @@ void ledger_deny(struct ledger *ledger, const char *path, enum rules_action acti
         }
         denial->count++;
         denial->last_ms = wall_ms();
-        tell(ledger, denial);
+        notify(log, denial);
 }
 
-void ledger_warn(struct ledger *ledger, const char *path, const char *message)
+void denial_log_warn(struct denial_log *log, const char *path, const char *message)
 {
         char *copy;
 
-        for (size_t i = 0; i < ledger->warning_count; i++)
-                if (ledger->warnings[i].message == message && strcmp(ledger->warnings[i].path, path) == 0)
+        for (size_t i = 0; i < log->warning_count; i++)
+                if (log->warnings[i].message == message && strcmp(log->warnings[i].path, path) == 0)
                         return;
-        copy = keep_path(ledger, path, ledger->warning_count, ledger->warning_max);
+        copy = keep_path(log, path, log->warning_count, log->warning_max);
         if (!copy) {
-                ledger->warnings_dropped++;
+                log->warnings_dropped++;
                 return;
         }
-        ledger->warnings[ledger->warning_count++] = (struct warning){copy, message};
+        log->warnings[log->warning_count++] = (struct warning){copy, message};
 }
 
 /* -- as JSON -------------------------------------------------------------------------------------------------- */
@@ -152,28 +154,28 @@ char *path_from_json(const json_t *value)
         return strndup(bytes.data ? bytes.data : "", bytes.size);
 }
 
-json_t *ledger_denial_json(const struct denial *d)
+json_t *denial_log_denial_json(const struct denial *d)
 {
         return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I}", "path", path_to_json(d->path), "operation",
                          rules_action_name(d->action), "rule", d->rule, "count", (json_int_t)d->count, "timestamp",
                          (json_int_t)d->first_ms, "last", (json_int_t)d->last_ms);
 }
 
-json_t *ledger_denials_json(const struct ledger *ledger)
+json_t *denial_log_denials_json(const struct denial_log *log)
 {
         json_t *list = json_array();
 
-        for (size_t i = 0; i < ledger->denial_count; i++)
-                json_array_append_new(list, ledger_denial_json(&ledger->denials[i]));
+        for (size_t i = 0; i < log->denial_count; i++)
+                json_array_append_new(list, denial_log_denial_json(&log->denials[i]));
         return list;
 }
 
-json_t *ledger_warnings_json(const struct ledger *ledger)
+json_t *denial_log_warnings_json(const struct denial_log *log)
 {
         json_t *list = json_array();
 
-        for (size_t i = 0; i < ledger->warning_count; i++)
-                json_array_append_new(list, json_pack("{s:o, s:s}", "path", path_to_json(ledger->warnings[i].path),
-                                                      "message", ledger->warnings[i].message));
+        for (size_t i = 0; i < log->warning_count; i++)
+                json_array_append_new(list, json_pack("{s:o, s:s}", "path", path_to_json(log->warnings[i].path),
+                                                      "message", log->warnings[i].message));
         return list;
 }

@@ -20,27 +20,27 @@ struct warning {
         const char *message; /* static */
 };
 
-struct ledger {
+struct denial_log {
         struct denial *denials;
         struct warning *warnings;
         size_t denial_count, denial_max, warning_count, warning_max;
         uint64_t denials_dropped, warnings_dropped;
         size_t path_bytes; /* bounded, so that long paths cannot fill the answer */
         /* Called for a new denial; NULL: no listener. */
-        void (*tell)(void *argument, const struct denial *denial);
+        void (*on_denial)(void *argument, const struct denial *denial);
         void *argument;
-        uint64_t told_ns; /* time up to which notifications are paid for; bounds their rate */
+        uint64_t notified_ns; /* time up to which notifications are paid for; bounds their rate */
 };
 
-int ledger_init(struct ledger *ledger, size_t denials, size_t warnings);
-void ledger_done(struct ledger *ledger);
-void ledger_deny(struct ledger *ledger, const char *path, enum rules_action action, const char *rule);
-void ledger_warn(struct ledger *ledger, const char *path, const char *message);
+int denial_log_init(struct denial_log *log, size_t denials, size_t warnings);
+void denial_log_done(struct denial_log *log);
+void denial_log_deny(struct denial_log *log, const char *path, enum rules_action action, const char *rule);
+void denial_log_warn(struct denial_log *log, const char *path, const char *message);
 
 /* NULL when out of memory. */
-json_t *ledger_denial_json(const struct denial *denial);
-json_t *ledger_denials_json(const struct ledger *ledger);
-json_t *ledger_warnings_json(const struct ledger *ledger);
+json_t *denial_log_denial_json(const struct denial *denial);
+json_t *denial_log_denials_json(const struct denial_log *log);
+json_t *denial_log_warnings_json(const struct denial_log *log);
 
 /* A path as JSON: a string, or {"$": "bytes", "b64": …} if it is not UTF-8 (spec/values.md). */
 json_t *path_to_json(const char *path);

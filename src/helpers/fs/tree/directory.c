@@ -1,3 +1,5 @@
+/* Cache descriptors of the host's directories.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "directory.h"
 
 #include "base/clock.h"

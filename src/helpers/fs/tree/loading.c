@@ -1,3 +1,5 @@
+/* Choose the host's files that the guest sees.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "loading.h"
 
 #include "base/err.h"
@@ -123,7 +125,7 @@ void loading_free(struct loading *loading)
         free(loading);
 }
 
-bool loading_looks(const struct loading *loading)
+bool loading_needs_stat(const struct loading *loading)
 {
         return loading->settings->max_file_bytes || loading->settings->loading == LOADING_EXPLICIT;
 }

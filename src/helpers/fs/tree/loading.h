@@ -10,7 +10,7 @@ int loading_new(const struct settings *settings, struct loading **ret, struct cl
 void loading_free(struct loading *loading); /* accepts NULL */
 
 /* True if each of the host's entries needs a stat before it is shown. */
-bool loading_looks(const struct loading *loading);
+bool loading_needs_stat(const struct loading *loading);
 
 /* path: on the host. *ret_why: a warning to record (static), or NULL. */
 bool loading_admits(const struct loading *loading, const char *path, const struct stat *st, const char **ret_why);

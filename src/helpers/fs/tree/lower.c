@@ -1,3 +1,5 @@
+/* Read the host's directory beneath its root only.
+ * Runs in: cloche-fs and cloche-sync, confined to the directory; reads paths of the guest. */
 #include "lower.h"
 
 #include "base/fd.h"

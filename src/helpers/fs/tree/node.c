@@ -1,3 +1,5 @@
+/* Nodes and names in tables, with reference counts.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "node.h"
 
 #include <assert.h>
@@ -256,11 +258,11 @@ static void free_node(struct tree *tree, struct node *node)
 }
 
 /* The hidden entry is back in its place, so nothing needs to be recorded. */
-static void forget_gone(struct tree *tree, struct name *name)
+static void drop_removed(struct tree *tree, struct name *name)
 {
-        name->gone->pins--;
-        name->gone = NULL;
-        name->gone_virtual = false;
+        name->removed->pins--;
+        name->removed = NULL;
+        name->removed_virtually = false;
         tree->changed_count--;
 }
 
@@ -272,8 +274,8 @@ void tree_put(struct tree *tree, struct name *name, struct node *node)
         node->names = name;
         node->name_count++;
         node->rights_epoch = 0;
-        if (name->gone == node)
-                forget_gone(tree, name);
+        if (name->removed == node)
+                drop_removed(tree, name);
 }
 
 static void unlink_name(struct name *name)
@@ -294,10 +296,10 @@ void tree_take(struct tree *tree, struct name *name)
 {
         struct node *node = name->node;
 
-        if (name_is_home(name, node) && !name->gone) {
+        if (name_is_home(name, node) && !name->removed) {
                 if (!node->own)
                         lower_identify(&node->st, &node->copied);
-                name->gone = node;
+                name->removed = node;
                 node->pins++;
                 tree->changed_count++;
                 tree->moved = true;
@@ -312,7 +314,7 @@ void tree_drop(struct name *name)
 
 void tree_settle_name(struct tree *tree, struct name *name)
 {
-        if (!name->node && !name->gone && !name->left_out && !name->placed)
+        if (!name->node && !name->removed && !name->left_out && !name->is_seed)
                 free_name(tree, name);
 }
 
@@ -362,10 +364,10 @@ void tree_done(struct tree *tree)
         /* Nodes are found by their present or former names; a nameless one is held by an open file only. */
         for (size_t i = 0; tree->table && i < tree->table_size; i++)
                 for (struct name *name = tree->table[i]; name; name = name->hash_next) {
-                        if (name->gone)
-                                name->gone->pins--;
-                        if (name->gone && name->gone->name_count == 0 && name->gone->pins == 0)
-                                free_node(tree, name->gone);
+                        if (name->removed)
+                                name->removed->pins--;
+                        if (name->removed && name->removed->name_count == 0 && name->removed->pins == 0)
+                                free_node(tree, name->removed);
                         if (name->node && name->node->name_count-- == 1 && name->node->pins == 0)
                                 free_node(tree, name->node);
                 }
@@ -387,7 +389,7 @@ struct path {
         char *start, *at; /* filled from the end */
 };
 
-static struct path path_begin(char *buffer)
+static struct path path_start(char *buffer)
 {
         buffer[NODE_PATH_MAX - 1] = '\0';
         return (struct path){buffer, buffer + NODE_PATH_MAX - 1};
@@ -424,7 +426,7 @@ static bool add_lower(struct path *path, const struct node *node)
 
 const char *name_path(const struct name *name, char *ret)
 {
-        struct path path = path_begin(ret);
+        struct path path = path_start(ret);
 
         return add_names(&path, name) ? path.at : NULL;
 }
@@ -436,21 +438,21 @@ const char *node_path(const struct node *node, char *ret)
 
 const char *node_lower_path(const struct node *node, char *ret)
 {
-        struct path path = path_begin(ret);
+        struct path path = path_start(ret);
 
         return add_lower(&path, node) ? path.at : NULL;
 }
 
 const char *node_child_path(const struct node *parent, const char *name, char *ret)
 {
-        struct path path = path_begin(ret);
+        struct path path = path_start(ret);
 
         return path_add(&path, name, strlen(name)) && add_names(&path, parent->names) ? path.at : NULL;
 }
 
 const char *node_child_lower_path(const struct node *parent, const char *name, char *ret)
 {
-        struct path path = path_begin(ret);
+        struct path path = path_start(ret);
 
         return path_add(&path, name, strlen(name)) && add_lower(&path, parent) ? path.at : NULL;
 }

@@ -3,7 +3,7 @@
  * changed are held in memory; others are looked up again.
  *
  * The table holds a name that has a node, or that hides the host's entry: removed or moved away by
- * the guest (gone holds the former node), left out, or covered by a placed entry. Pure except for
+ * the guest (removed holds the former node), left out, or covered by a seed. Pure except for
  * memory: no system calls. */
 #ifndef CLOCHE_HELPERS_FS_TREE_NODE_H
 #define CLOCHE_HELPERS_FS_TREE_NODE_H
@@ -23,13 +23,13 @@ struct name {
         struct name *same_next;               /* in the node's list of names */
         struct node *parent;
         struct node *node;              /* NULL: no entry */
-        struct node *gone;              /* held; NULL: the guest does not hide the host's entry, if any */
+        struct node *removed;           /* held; NULL: the guest does not hide the host's entry, if any */
         struct lower_identity *covered; /* the left-out host entry at the time the guest covered it */
         uint64_t hash;
         bool left_out;     /* the host's entry exists and is not shown */
-        bool placed;       /* the caller placed an entry here; the host's is never shown */
+        bool is_seed;      /* the caller placed an entry here; the host's is never shown */
         bool made_virtual; /* node came here without the right to */
-        bool gone_virtual;
+        bool removed_virtually;
         uint16_t size;
         char bytes[]; /* terminated */
 };
@@ -82,11 +82,11 @@ struct node {
         bool is_virtual, stale, loaded;
         bool nameless;          /* created without a name (O_TMPFILE) and still unnamed */
         bool stored;            /* small contents are in the kernel's cache */
-        struct name *placed_at; /* name under which the caller placed it; NULL: not placed */
+        struct name *seeded_at; /* name under which the caller placed it as a seed; NULL: no seed */
         struct attributes attributes;
         uint64_t content; /* in upper; 0: none */
         char *target;     /* of a symbolic link by the guest */
-        uint64_t listed;  /* change list in which this placed directory is synced with its contents */
+        uint64_t listed;  /* change list in which this seeded directory is synced with its contents */
         struct xattr *xattrs;
 
         struct name *entries; /* of a directory */
@@ -128,7 +128,7 @@ struct name *tree_find(const struct tree *tree, const struct node *parent, const
 /* tree_settle_name() drops a name without a node that hides nothing. NULL when out of memory. */
 struct name *tree_make_name(struct tree *tree, struct node *parent, const char *name);
 void tree_put(struct tree *tree, struct name *name, struct node *node);
-/* Take the node from its name. If the host has it there, the name records it as gone, with its identity. */
+/* Take the node from its name. If the host has it there, the name records it as removed, with its identity. */
 void tree_take(struct tree *tree, struct name *name);
 /* Take the node after the host removed it: nothing is recorded. */
 void tree_drop(struct name *name);

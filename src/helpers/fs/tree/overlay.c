@@ -1,3 +1,5 @@
+/* Operations on the merged tree.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "overlay.h"
 
 #include "access.h"
@@ -16,7 +18,8 @@
 /* -- lookup --------------------------------------------------------------------------------------------------- */
 
 /* Stat the host's entry if the guest may see it. */
-static int look(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct stat *ret)
+static int stat_lower(struct mount *mount, struct node *parent, const char *name, const struct stat *known,
+                      struct stat *ret)
 {
         const char *path, *why;
         int r = 0;
@@ -29,20 +32,20 @@ static int look(struct mount *mount, struct node *parent, const char *name, cons
                 r = directory_stat(&mount->directories, parent, name, ret);
         if (r == 0 && !known && !directory_spells(&mount->directories, parent, name, ret))
                 r = -ENOENT;
-        if (r == 0 && !loading_looks(mount->loading))
+        if (r == 0 && !loading_needs_stat(mount->loading))
                 return 0;
         path = node_child_lower_path(parent, name, mount->lower_path);
         if (!path)
                 return -ENAMETOOLONG;
         if (r == -EXDEV)
-                ledger_warn(&mount->ledger, path, "another file system is mounted there");
+                denial_log_warn(&mount->denial_log, path, "another file system is mounted there");
         /* The host has put something else in the way: the path does not resolve. */
         if (r == -ELOOP || r == -ENOTDIR || r == -EXDEV)
                 r = -ENOENT;
         if (r == 0 && !loading_admits(mount->loading, path, ret, &why)) {
                 r = -ENOENT;
                 if (why)
-                        ledger_warn(&mount->ledger, path, why);
+                        denial_log_warn(&mount->denial_log, path, why);
         }
         return r;
 }
@@ -55,7 +58,7 @@ bool overlay_hides(struct mount *mount, const struct node *parent, const char *t
 
         if (name)
                 return name->left_out;
-        if (!parent->has_lower || !loading_looks(mount->loading))
+        if (!parent->has_lower || !loading_needs_stat(mount->loading))
                 return false;
         path = node_child_lower_path(parent, text, mount->lower_path);
         return path && lower_stat(&mount->lower, path, &st) == 0;
@@ -114,7 +117,7 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
                 if (!name->node || node_is_changed(name->node))
                         return name->node ? 0 : -ENOENT;
         }
-        r = look(mount, parent, text, known, &st);
+        r = stat_lower(mount, parent, text, known, &st);
         /* The replacement of a file that the kernel reads directly gets its own node: one node
          * cannot have two files read at once. */
         if (name && name->node &&
@@ -181,7 +184,7 @@ void overlay_stat(struct mount *mount, struct node *node, struct stat *ret)
         if (node->kind == S_IFDIR)
                 ret->st_nlink = 1; /* not counted; find(1) and others understand 1 */
         ret->st_blocks = (ret->st_size + 511) / 512;
-        if (!permit_veils(mount, node))
+        if (!access_veils(mount, node))
                 return;
         ret->st_mode = node->kind | (node->kind == S_IFDIR ? 0700 : 0600);
         ret->st_size = ret->st_blocks = 0;
@@ -288,7 +291,7 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         int r;
 
         if (node->content) {
-                node->written = true; /* placed contents were not written until now */
+                node->written = true; /* contents of a seed were not written until now */
                 return 0;
         }
         r = overlay_own(mount, node);
@@ -460,7 +463,7 @@ static int leave_out(struct eager *eager, const char *text, const char *why)
         if (!name)
                 return -ENOMEM;
         name->left_out = true;
-        ledger_warn(&mount->ledger, eager->path, why);
+        denial_log_warn(&mount->denial_log, eager->path, why);
         return 0;
 }
 
@@ -487,7 +490,7 @@ static int load_entry(struct eager *eager, const char *text)
                 st.st_mode = 0; /* removed just now */
         if (!loading_admits(eager->mount->loading, eager->path, &st, &why)) {
                 if (why)
-                        ledger_warn(&eager->mount->ledger, eager->path, why);
+                        denial_log_warn(&eager->mount->denial_log, eager->path, why);
         } else if (S_ISREG(st.st_mode)) {
                 if ((uint64_t)st.st_size > eager->mount->settings.max_total_bytes - eager->total)
                         r = leave_out(eager, text, "over maxTotalSize with those before it");

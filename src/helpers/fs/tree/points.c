@@ -1,3 +1,5 @@
+/* Points for mounts inside of this mount.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "points.h"
 
 #include <string.h>

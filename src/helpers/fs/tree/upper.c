@@ -1,3 +1,5 @@
+/* Numbered files with the guest's contents.
+ * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "upper.h"
 
 #include "base/fd.h"

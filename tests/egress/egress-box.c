@@ -1,6 +1,6 @@
-/* gate-box GATE CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's,
- * and cloche-gate for it, in the network the caller is in. Prints the pid of a process in that
- * namespace, where RESOLV_CONF is /etc/resolv.conf, and becomes the gate. Needs root. */
+/* egress-box EGRESS CONTROL_FD RESOLV_CONF: a network namespace as the keeper prepares a sandbox's,
+ * and cloche-egress for it, in the network the caller is in. Prints the pid of a process in that
+ * namespace, where RESOLV_CONF is /etc/resolv.conf, and becomes the egress program. Needs root. */
 #include "base/fd.h"
 #include "jail/net.h"
 
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define GATE_UID 0x78000001u
+#define EGRESS_UID 0x78000001u
 
 static int fail(const char *what)
 {
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         pid_t pid;
 
         if (argc != 4 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return fail("usage: gate-box GATE CONTROL_FD RESOLV_CONF");
+                return fail("usage: egress-box EGRESS CONTROL_FD RESOLV_CONF");
         pid = fork();
         if (pid == 0)
                 return stay_inside(pair[1], argv[3]);
@@ -67,10 +67,10 @@ int main(int argc, char **argv)
         }
         printf("%d\n", (int)pid);
         fflush(stdout);
-        if (setgroups(0, NULL) < 0 || setresgid(GATE_UID, GATE_UID, GATE_UID) < 0 ||
-            setresuid(GATE_UID, GATE_UID, GATE_UID) < 0)
+        if (setgroups(0, NULL) < 0 || setresgid(EGRESS_UID, EGRESS_UID, EGRESS_UID) < 0 ||
+            setresuid(EGRESS_UID, EGRESS_UID, EGRESS_UID) < 0)
                 return fail("give up root");
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        execl(argv[1], "cloche-gate", argv[2], numbers[0], numbers[1], numbers[2], (char *)NULL);
+        execl(argv[1], "cloche-egress", argv[2], numbers[0], numbers[1], numbers[2], (char *)NULL);
         return fail(argv[1]);
 }

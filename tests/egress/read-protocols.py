@@ -2,7 +2,7 @@
 request of HTTP, and all the ways to hide one."""
 import re
 
-from gate import World
+from egress import World
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "second.test": ["93.184.216.34"], "evil.test": ["93.184.216.34"], "proxy.test": ["93.184.216.34"]}
@@ -92,7 +92,7 @@ def test_two_readings():
         ask(box, request, pause=0, bound=1)
     seen = requests(world)
     assert not [path for path in seen if "hid" in path], seen
-    assert "/good" in ask(box, GOOD), "and the gate is well"
+    assert "/good" in ask(box, GOOD), "and the egress program is well"
 
 
 def test_absolute_targets():

@@ -7,26 +7,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct asked {
+struct requested {
         uint32_t sum;
 };
 
 static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)
 {
-        struct asked *asked = data;
+        struct requested *requested = data;
 
         if (host->is_name != (host->name[0] != '\0') || host->port > 65535)
                 abort();
         for (const char *c = host->name; *c; c++)
-                asked->sum = asked->sum * 31 + (unsigned char)*c;
-        asked->sum = asked->sum * 31 + host->address + host->port + (uint32_t)is_tunnel + 1;
+                requested->sum = requested->sum * 31 + (unsigned char)*c;
+        requested->sum = requested->sum * 31 + host->address + host->port + (uint32_t)is_tunnel + 1;
         *ret_why = "no";
         return strstr(host->name, "evil") ? -1 : 0;
 }
 
-static ssize_t read_all(const char *text, size_t size, size_t piece, struct asked *asked)
+static ssize_t read_all(const char *text, size_t size, size_t piece, struct requested *requested)
 {
-        const struct http_face face = {.ask = on_host, .data = asked};
+        const struct http_face face = {.check_host = on_host, .data = requested};
         struct http http = {.state = HTTP_AT_HEAD};
         size_t from = 0, have = 0;
 
@@ -49,7 +49,7 @@ static ssize_t read_all(const char *text, size_t size, size_t piece, struct aske
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        struct asked whole = {0}, pieces = {0};
+        struct requested whole = {0}, pieces = {0};
         struct http_host host;
         const char *text;
         ssize_t n;
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         n = read_all(text, size - 1, size - 1, &whole);
         if (read_all(text, size - 1, data[0] + 1u, &pieces) != n || (n >= 0 && whole.sum != pieces.sum))
                 abort();
-        (void)http_looks(text, size - 1, data[0] & 1);
+        (void)http_guess(text, size - 1, data[0] & 1);
         (void)http_host_parse(text, size - 1, &host);
         return 0;
 }

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void ask(const struct policy *policy, const char *line)
+static void check_host(const struct policy *policy, const char *line)
 {
         char name[HOST_NAME_MAX_BYTES + 1];
         uint32_t address;
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json = json_loads(line, JSON_ALLOW_NUL, NULL);
         if (json && policy_load(json, &policy, &e) == 0) {
                 while ((line = strsep(&rest, "\n")))
-                        ask(policy, line);
+                        check_host(policy, line);
                 policy_free(policy);
         }
         json_decref(json);

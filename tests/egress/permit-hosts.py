@@ -1,5 +1,5 @@
 """Permitted connections work: names, TLS, HTTP of many kinds, other protocols, addresses by rule."""
-from gate import HOST, World
+from egress import HOST, World
 
 NAMES = {"allowed.test": ["93.184.216.34"], "deep.allowed.test": ["93.184.216.34"], "six.test": ["2606:2800:220:1::1"],
          "several.test": ["93.184.216.77", "93.184.216.34"], "inside.test": ["10.1.1.1"], "away.test": ["93.184.216.35"]}
@@ -92,7 +92,7 @@ def test_many_addresses_of_a_name():
 
 def test_own_addresses_by_rule():
     world = World(NAMES | {"me.test": [HOST], "loop.test": ["127.0.0.1"]})
-    from gate import Echo, Tcp
+    from egress import Echo, Tcp
     import threading
     server = Tcp(("0.0.0.0", 7), Echo)
     server.tell = lambda row: None

@@ -1,4 +1,5 @@
-/* cloche git, watch, events: requests that report events while they run. */
+/* cloche git, watch, events: requests that report events while they run.
+ * Runs in: the CLI, as its user. */
 #include "base/fd.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"
@@ -43,14 +44,14 @@ static int read_password(const char *path, char ret[PASSWORD_BYTES])
 
 static json_t *git_params(const struct cli_request *request, const char *password)
 {
-        const struct sandbox_words *said = &request->sandbox;
+        const struct sandbox_options *options = &request->sandbox;
         const char *const *words = request->positional;
         json_t *params = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*}", "sandbox", words[0], "url", words[1],
-                                   "dir", words[2], "branch", said->branch, "username", said->username, "password",
-                                   password, "session", said->session);
+                                   "dir", words[2], "branch", options->branch, "username", options->username,
+                                   "password", password, "session", options->session);
 
-        if (params && said->depth)
-                json_object_set_new(params, "depth", json_integer((json_int_t)said->depth));
+        if (params && options->depth)
+                json_object_set_new(params, "depth", json_integer((json_int_t)options->depth));
         if (params && request->run.limits.wall_ms)
                 json_object_set_new(params, "timeoutMs",
                                     json_integer(request->run.limits.wall_ms == CLOCHE_UNLIMITED
@@ -73,9 +74,9 @@ static int git(struct cli_request *request)
         if (code == 0 && request->json) {
                 sandbox_print_json(done);
         } else if (code == 0) {
-                say_name(stdout, sandbox_text(done, "dir"));
+                print_name(stdout, sandbox_text(done, "dir"));
                 printf("  %s  ", sandbox_text(done, "commit"));
-                say_name(stdout, sandbox_text(done, "branch"));
+                print_name(stdout, sandbox_text(done, "branch"));
                 putchar('\n');
         }
         json_decref(done);
@@ -92,10 +93,10 @@ static void print_change(const char *event, const json_t *about)
         }
         printf("%-7s ", sandbox_text(about, "type"));
         if (json_object_get(about, "from")) {
-                say_path(stdout, json_object_get(about, "from"));
+                print_path(stdout, json_object_get(about, "from"));
                 fputs(" -> ", stdout);
         }
-        say_path(stdout, json_object_get(about, "path"));
+        print_path(stdout, json_object_get(about, "path"));
         printf("%s\n", json_is_true(json_object_get(about, "isDirectory")) ? "/" : "");
 }
 
@@ -112,33 +113,33 @@ static void print_event(const char *event, const json_t *about)
                                      : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 
                 fputs("  ", stdout);
-                say_name(stdout, name);
+                print_name(stdout, name);
                 putchar(' ');
-                say_name(stdout, text ? text : json_string_value(value));
+                print_name(stdout, text ? text : json_string_value(value));
                 free(text);
         }
         putchar('\n');
 }
 
-struct teller {
+struct event_printer {
         int json;
         void (*print)(const char *event, const json_t *about);
 };
 
-static int tell(void *data, const struct daemon_told *told)
+static int on_event(void *data, const struct daemon_message *message)
 {
-        const struct teller *teller = data;
+        const struct event_printer *event_printer = data;
         struct cloche_err e = {0};
         json_t *about, *line;
 
-        if (daemon_text_form(told, &about, &e) < 0)
+        if (daemon_text_form(message, &about, &e) < 0)
                 return sandbox_fail(&e);
-        if (teller->json) {
-                line = json_pack("{s:s, s:O}", "event", told->event, "about", about);
+        if (event_printer->json) {
+                line = json_pack("{s:s, s:O}", "event", message->event, "about", about);
                 sandbox_print_json(line);
                 json_decref(line);
         } else {
-                teller->print(told->event, about);
+                event_printer->print(message->event, about);
         }
         json_decref(about);
         if (fflush(stdout) == 0 && !ferror(stdout))
@@ -148,8 +149,8 @@ static int tell(void *data, const struct daemon_told *told)
 
 static int watch(struct cli_request *request)
 {
-        struct teller teller = {request->json, print_change};
-        struct follow f = {.on_event = tell, .data = &teller};
+        struct event_printer event_printer = {request->json, print_change};
+        struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
         json_t *params = json_pack("{s:s, s:s}", "sandbox", request->positional[0], "path", request->positional[1]);
         int code = follow_once(request, &f, "file.watch", params, &ended);
@@ -160,8 +161,8 @@ static int watch(struct cli_request *request)
 
 static int events(struct cli_request *request)
 {
-        struct teller teller = {request->json, print_event};
-        struct follow f = {.on_event = tell, .data = &teller};
+        struct event_printer event_printer = {request->json, print_event};
+        struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
         int code = follow_once(request, &f, "sandbox.events", sandbox_params(request), &ended);
 
@@ -170,9 +171,9 @@ static int events(struct cli_request *request)
 }
 
 static const struct cli_option *const git_tables[] = {options_git, options_timeout, options_json, options_daemon, NULL};
-static const struct cli_option *const tell_tables[] = {options_json, options_daemon, NULL};
+static const struct cli_option *const event_tables[] = {options_json, options_daemon, NULL};
 
-const struct cli_command command_git = {
+const struct cli_handler command_git = {
         .tables = git_tables,
         .run = git,
         .expected = "a sandbox and a URL",
@@ -180,16 +181,16 @@ const struct cli_command command_git = {
         .positional_max = 3,
 };
 
-const struct cli_command command_watch = {
-        .tables = tell_tables,
+const struct cli_handler command_watch = {
+        .tables = event_tables,
         .run = watch,
         .expected = "a sandbox and a path",
         .positional_min = 2,
         .positional_max = 2,
 };
 
-const struct cli_command command_events = {
-        .tables = tell_tables,
+const struct cli_handler command_events = {
+        .tables = event_tables,
         .run = events,
         .expected = "a sandbox",
         .positional_min = 1,

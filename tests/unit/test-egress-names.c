@@ -9,7 +9,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static size_t ask(unsigned char *to, const char *labels, size_t labels_size, unsigned type)
+static size_t check_host(unsigned char *to, const char *labels, size_t labels_size, unsigned type)
 {
         static const unsigned char head[] = {0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
 
@@ -24,7 +24,7 @@ static void test_questions(void)
         unsigned char in[600], out[DNS_MESSAGE_MAX];
         struct dns_question q;
         uint32_t address = 0xc6120001;
-        size_t size = ask(in, "\3WWW\1a\4test\0", 12, 1), n;
+        size_t size = check_host(in, "\3WWW\1a\4test\0", 12, 1), n;
 
         CHECK(dns_read(in, size, &q) == DNS_OK && q.is_host && strcmp(q.name, "www.a.test") == 0 && q.type == 1,
               "a question: %s", q.name);
@@ -51,13 +51,13 @@ static void test_questions(void)
         in[2] = 1;
         in[5] = 2;
         CHECK(dns_read(in, size, &q) == DNS_MALFORMED, "two questions");
-        size = ask(in, "\3a.b\4test\0", 10, 1);
+        size = check_host(in, "\3a.b\4test\0", 10, 1);
         CHECK(dns_read(in, size, &q) == DNS_OK && !q.is_host, "a dot in a label makes no other name");
-        size = ask(in, "\3a\0b\4test\0", 10, 1);
+        size = check_host(in, "\3a\0b\4test\0", 10, 1);
         CHECK(dns_read(in, size, &q) == DNS_OK && !q.is_host, "nor a NUL");
-        size = ask(in, "\0", 1, 2);
+        size = check_host(in, "\0", 1, 2);
         CHECK(dns_read(in, size, &q) == DNS_OK && !q.is_host, "the root");
-        size = ask(in, "\xc0\x0c", 2, 1);
+        size = check_host(in, "\xc0\x0c", 2, 1);
         CHECK(dns_read(in, size, &q) == DNS_MALFORMED, "a pointer");
 }
 
@@ -92,7 +92,7 @@ static void test_addresses(void)
         names_release(names, first);
         CHECK(names_address(names, "b.test", 100 * SECOND, &again) == 0 && again != other && !names_find(names, first),
               "what was asked for again has a new one");
-        gate_names_done(names);
+        egress_names_done(names);
         free(names);
 }
 

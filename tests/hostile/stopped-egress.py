@@ -1,4 +1,4 @@
-"""The gate of a sandbox's network is stopped, while it serves or before it begins. That sandbox waits or does without; all others are served. (The test stops it from outside, in the role of code that found a way to do it.)"""
+"""The egress program of a sandbox's network is stopped, while it serves or before it begins. That sandbox waits or does without; all others are served. (The test stops it from outside, in the role of code that found a way to do it.)"""
 import os
 import signal
 import sys
@@ -6,7 +6,7 @@ import sys
 from cloche import SOURCE, command_line, equal, need_root, task_children, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
-import gate  # noqa: E402
+import egress  # noqa: E402
 from rpc import Daemon, Failed  # noqa: E402
 
 TIMEOUT = 120  # one waits for a deadline of 20 s
@@ -16,13 +16,13 @@ ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
 
 
 class Evil:
-    """A daemon, a caller with a stopped gate, and another caller, with a network too. All gates are
+    """A daemon, a caller with a stopped egress, and another caller, with a network too. All egress programs are
     continued at the end."""
 
     def __init__(self):
         need_root()
-        gate.World({"allowed.test": ["93.184.216.34"]})
-        gate.use_name_servers(gate.NAMES)
+        egress.World({"allowed.test": ["93.184.216.34"]})
+        egress.use_name_servers(egress.NAMES)
 
     def __enter__(self):
         self.daemon = Daemon()
@@ -39,8 +39,8 @@ class Evil:
                 pass
         self.daemon.__exit__(*error)
 
-    def gates(self):
-        return {pid for pid in task_children(self.keeper) if command_line(pid).startswith("cloche-gate")}
+    def egress_programs(self):
+        return {pid for pid in task_children(self.keeper) if command_line(pid).startswith("cloche-egress")}
 
     def stop(self, pid):
         self.stopped.append(pid)
@@ -53,11 +53,11 @@ class Evil:
         equal(self.victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
 
 
-def test_a_gate_that_serves():
+def test_an_egress_program_that_serves():
     with Evil() as it:
         it.evil.call("sandbox.create", sandbox="evil", network=NETWORK)
         equal(it.evil.call("exec", sandbox="evil", command=ASK)["stdout"], SAID)
-        it.stop(it.gates().pop())
+        it.stop(it.egress_programs().pop())
         number = it.evil.ask("exec", sandbox="evil", command=ASK)
         it.others_are_served("victim")
         assert not it.evil.is_answered(number, 0.2), it.evil.answers
@@ -67,14 +67,14 @@ def test_a_gate_that_serves():
         it.evil.call("sandbox.update", sandbox="evil", network={"allow": []})
         pid = it.stopped[0]
         it.evil.call("sandbox.delete", sandbox="evil")
-        wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the gate of a sandbox that was deleted")
+        wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the egress program of a sandbox that was deleted")
         it.others_are_served("next")
 
 
-def test_a_gate_that_goes_on():
+def test_an_egress_program_that_goes_on():
     with Evil() as it:
         it.evil.call("sandbox.create", sandbox="evil", network=NETWORK)
-        it.stop(it.gates().pop())
+        it.stop(it.egress_programs().pop())
         number = it.evil.ask("exec", sandbox="evil", command=ASK)
         it.others_are_served("victim")
         assert not it.evil.is_answered(number, 0.2), it.evil.answers
@@ -83,22 +83,22 @@ def test_a_gate_that_goes_on():
 
 
 def hold_up(it):
-    """The number of a request whose sandbox's gate is stopped before it begins."""
+    """The number of a request whose sandbox's egress program is stopped before it begins."""
     for attempt in range(40):
-        known = it.gates()
+        known = it.egress_programs()
         it.evil.ask("sandbox.create", sandbox=f"evil{attempt}", network=NETWORK)
         number = it.evil.ask("exec", sandbox=f"evil{attempt}", command="echo late")
         while not it.evil.is_answered(number, 0.0005):
-            for pid in it.gates() - known:
+            for pid in it.egress_programs() - known:
                 it.stop(pid)
                 if it.evil.is_answered(number, 0.5):
                     break
                 return number, f"evil{attempt}"
         it.evil.wait(number)
-    raise AssertionError("no gate was met in time; the attack must be written anew")
+    raise AssertionError("no egress program was met in time; the attack must be written anew")
 
 
-def test_a_gate_that_does_not_begin():
+def test_an_egress_program_that_does_not_begin():
     with Evil() as it:
         number, name = hold_up(it)
         it.others_are_served("victim")

@@ -1,6 +1,6 @@
 """Refused connections: names, addresses in every spelling, targets of names, ports, protocols. Each
 refusal is logged, and nothing arrives."""
-from gate import CLOSED, HOST, World
+from egress import CLOSED, HOST, World
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"], "meta.test": ["169.254.169.254"], "inside.test": ["10.1.1.1"],
@@ -161,7 +161,7 @@ def test_what_the_host_has():
     assert box.run(code) == "ConnectionRefusedError"
     for port in (1, 53):
         taken = f"s = socket.socket()\ntry: s.bind(('0.0.0.0', {port})); print('bound')\nexcept OSError as e: print(said(e))"
-        assert box.run(taken) in ("PermissionError", "OSError"), "ports of the gate are nobody else's"
+        assert box.run(taken) in ("PermissionError", "OSError"), "ports of the egress program are nobody else's"
     assert box.run("talk('127.0.0.1', 1, b'x')") in ENDED
     neighbour.kill()
     assert arrived(world) == []

@@ -1,4 +1,4 @@
-/* Enters the guards of cloche-gate and tries refused calls, and beside them permitted ones. Prints failures. */
+/* Enters the guards of cloche-egress and tries refused calls, and beside them permitted ones. Prints failures. */
 #include "helpers/egress/control.h"
 #include "jail/filter/filter.h"
 

@@ -4,27 +4,27 @@
 
 #include <string.h>
 
-struct asked {
+struct requested {
         char all[512];
         const char *refused;
 };
 
 static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)
 {
-        struct asked *asked = data;
-        size_t size = strlen(asked->all);
+        struct requested *requested = data;
+        size_t size = strlen(requested->all);
 
-        snprintf(asked->all + size, sizeof(asked->all) - size, "%s%s:%u%s ", host->is_name ? host->name : "address",
-                 is_tunnel ? "!" : "", host->port, "");
+        snprintf(requested->all + size, sizeof(requested->all) - size, "%s%s:%u%s ",
+                 host->is_name ? host->name : "address", is_tunnel ? "!" : "", host->port, "");
         *ret_why = NULL;
-        return asked->refused && strcmp(asked->refused, host->name) == 0 ? -1 : 0;
+        return requested->refused && strcmp(requested->refused, host->name) == 0 ? -1 : 0;
 }
 
 /* All of it, pieces of that size at a time; how much has gone on, or -1. */
-static ssize_t read_all(struct http *http, const char *text, size_t size, size_t piece, struct asked *asked,
+static ssize_t read_all(struct http *http, const char *text, size_t size, size_t piece, struct requested *requested,
                         const char **ret_why)
 {
-        const struct http_face face = {.ask = on_host, .data = asked};
+        const struct http_face face = {.check_host = on_host, .data = requested};
         size_t from = 0, have = 0;
 
         while (have < size) {
@@ -57,12 +57,12 @@ static void passes(const char *text, const char *hosts)
 
         for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
                 struct http http = {.state = HTTP_AT_HEAD};
-                struct asked asked = {.refused = NULL};
+                struct requested requested = {.refused = NULL};
                 const char *why = NULL;
-                ssize_t n = read_all(&http, text, size, pieces[i], &asked, &why);
+                ssize_t n = read_all(&http, text, size, pieces[i], &requested, &why);
 
-                CHECK(n == (ssize_t)size && strcmp(asked.all, hosts) == 0,
-                      "passes in pieces of %zu: %s: %zd, asked '%s' %s", pieces[i], line(text), n, asked.all,
+                CHECK(n == (ssize_t)size && strcmp(requested.all, hosts) == 0,
+                      "passes in pieces of %zu: %s: %zd, asked '%s' %s", pieces[i], line(text), n, requested.all,
                       why ? why : "");
         }
 }
@@ -73,9 +73,9 @@ static void cuts(const char *text)
 
         for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
                 struct http http = {.state = HTTP_AT_HEAD};
-                struct asked asked = {.refused = "evil.test"};
+                struct requested requested = {.refused = "evil.test"};
                 const char *why = NULL;
-                ssize_t n = read_all(&http, text, size, pieces[i], &asked, &why);
+                ssize_t n = read_all(&http, text, size, pieces[i], &requested, &why);
 
                 CHECK(n < 0 && why && http.state == HTTP_IS_CUT, "cut: %s: %s", line(text), why ? why : "");
         }
@@ -163,21 +163,22 @@ static void test_long_heads(void)
 {
         static char text[HTTP_HEAD_MAX + 100];
         struct http http = {.state = HTTP_AT_HEAD};
-        struct asked asked = {.refused = NULL};
+        struct requested requested = {.refused = NULL};
         const char *why = "";
         int size = snprintf(text, sizeof(text), "GET / HTTP/1.1\r\n" HOST "X: ");
 
         memset(text + size, 'x', sizeof(text) - (size_t)size);
-        CHECK(read_all(&http, text, HTTP_HEAD_MAX, 1000, &asked, &why) < 0, "a head without an end: %s", why);
+        CHECK(read_all(&http, text, HTTP_HEAD_MAX, 1000, &requested, &why) < 0, "a head without an end: %s", why);
         http = (struct http){.state = HTTP_AT_HEAD};
         memcpy(text + HTTP_HEAD_MAX - 4, "\r\n\r\n", 4);
-        CHECK(read_all(&http, text, HTTP_HEAD_MAX, HTTP_HEAD_MAX, &asked, &why) == HTTP_HEAD_MAX, "the longest head");
+        CHECK(read_all(&http, text, HTTP_HEAD_MAX, HTTP_HEAD_MAX, &requested, &why) == HTTP_HEAD_MAX,
+              "the longest head");
 }
 
 static void test_switches(void)
 {
         static const char upgrade[] = "GET / HTTP/1.1\r\n" HOST "Connection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n";
-        const struct http_face face = {.ask = on_host, .data = &(struct asked){.refused = "evil.test"}};
+        const struct http_face face = {.check_host = on_host, .data = &(struct requested){.refused = "evil.test"}};
         struct http http = {.state = HTTP_AT_HEAD};
         const char *why = NULL;
 
@@ -185,51 +186,51 @@ static void test_switches(void)
                       http.state == HTTP_IS_SWITCHING,
               "an upgrade passes");
         CHECK(http_read(&http, "bytes", 5, &face, &why) == 0, "what follows waits");
-        CHECK(gate_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
-        CHECK(gate_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6,
+        CHECK(egress_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
+        CHECK(egress_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6,
               "then all passes");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
-                      gate_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0,
+                      egress_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0,
               "the server goes on with HTTP");
         CHECK(http_read(&http, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 36, &face, &why) < 0, "and it is read");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 &&
-                      gate_http_answer(&http, "SSH-2.0-x HT", 12) == 0,
+                      egress_http_answer(&http, "SSH-2.0-x HT", 12) == 0,
               "an answer of another kind is none");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, "CONNECT b.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", 40, &face, &why) == 40 &&
                       http.is_tunnel && http.target.port == 443,
               "a tunnel");
-        CHECK(gate_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
+        CHECK(egress_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
 }
 
 static void test_looks(void)
 {
         static const struct {
                 const char *text;
-                enum http_looks looks, at_end;
+                enum http_guess looks, at_end;
         } rows[] = {
-                {"GET / HTTP/1.1\r\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
-                {"\r\n\r\n GET / http/1.1\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
-                {"G1ET\t/ x HTTP/\n", HTTP_LOOKS_HTTP, HTTP_LOOKS_HTTP},
-                {"GET", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
-                {"GET /", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
-                {"GET / HTTP/1.1", HTTP_LOOKS_OPEN, HTTP_LOOKS_HTTP},
-                {"EHLO a\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"SSH-2.0-x\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"*1\r\n$4\r\n", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"\x80", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"{\"a\":1}", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"GET \x01", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HTTP_LOOKS_OTHER, HTTP_LOOKS_OTHER},
-                {"", HTTP_LOOKS_OPEN, HTTP_LOOKS_OTHER},
+                {"GET / HTTP/1.1\r\n", HTTP_GUESS_HTTP, HTTP_GUESS_HTTP},
+                {"\r\n\r\n GET / http/1.1\n", HTTP_GUESS_HTTP, HTTP_GUESS_HTTP},
+                {"G1ET\t/ x HTTP/\n", HTTP_GUESS_HTTP, HTTP_GUESS_HTTP},
+                {"GET", HTTP_GUESS_OPEN, HTTP_GUESS_OTHER},
+                {"GET /", HTTP_GUESS_OPEN, HTTP_GUESS_OTHER},
+                {"GET / HTTP/1.1", HTTP_GUESS_OPEN, HTTP_GUESS_HTTP},
+                {"EHLO a\r\n", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"SSH-2.0-x\r\n", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"*1\r\n$4\r\n", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"\x80", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"{\"a\":1}", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"GET \x01", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HTTP_GUESS_OTHER, HTTP_GUESS_OTHER},
+                {"", HTTP_GUESS_OPEN, HTTP_GUESS_OTHER},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                CHECK(http_looks(rows[i].text, strlen(rows[i].text), 0) == rows[i].looks, "so it looks: %s",
+                CHECK(http_guess(rows[i].text, strlen(rows[i].text), 0) == rows[i].looks, "so it looks: %s",
                       line(rows[i].text));
-                CHECK(http_looks(rows[i].text, strlen(rows[i].text), 1) == rows[i].at_end, "and when nothing follows");
+                CHECK(http_guess(rows[i].text, strlen(rows[i].text), 1) == rows[i].at_end, "and when nothing follows");
         }
 }
 

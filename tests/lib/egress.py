@@ -1,6 +1,6 @@
-"""A test network for cloche-gate: an "internet" in a network namespace of its own, with addresses public and private, name
+"""A test network for cloche-egress: an "internet" in a network namespace of its own, with addresses public and private, name
 servers and servers in it; beside it the network of a host, which the test moves into; and a box whose only network is
-the gate. Needs root, ip and nsenter.
+the egress program. Needs root, ip and nsenter.
 
     world = World(names={"allowed.test": ["93.184.216.34"]})
     box = world.box({"allow": ["allowed.test"]})
@@ -29,8 +29,8 @@ CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 GUEST = 65534
 BUILD = os.environ["CLOCHE_BUILD"]
-BOX = os.path.join(BUILD, "tests", "gate-box")
-GATE = os.path.join(BUILD, "cloche-gate")
+BOX = os.path.join(BUILD, "tests", "egress-box")
+EGRESS = os.path.join(BUILD, "cloche-egress")
 HOST, ROUTER, NAMES = "51.0.0.2", "51.0.0.1", "9.9.9.9"
 PUBLIC = ["93.184.216.34", "93.184.216.35", "8.8.8.8", "93.184.216.99", NAMES]
 CLOSED = ["10.1.1.1", "192.168.7.7", "169.254.169.254", "172.16.3.4", "100.64.0.9", "198.51.100.3"]
@@ -56,7 +56,7 @@ def talk(host, port, data=b"", first=False, timeout=8):
     except OSError as e:
         return said(e)
 def ask(host, port, *pieces, pause=0.0, timeout=8):
-    'Send pieces on one connection, and what came back until the server or the gate ended it.'
+    'Send pieces on one connection, and what came back until the server or the egress program ended it.'
     out = b""
     try:
         with connect(host, port, timeout) as s:
@@ -341,7 +341,7 @@ class Box:
     def __init__(self, policy, **start):
         self.ours, theirs = socket.socketpair()
         self.rows, self.answers, self.stats, self.ids, self.guest = [], queue.Queue(), {}, 0, None
-        self.process = subprocess.Popen([BOX, GATE, str(theirs.fileno()), "resolv.conf"], pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([BOX, EGRESS, str(theirs.fileno()), "resolv.conf"], pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
         theirs.close()
         self.pid = int(self.process.stdout.readline())
         threading.Thread(target=self.read, daemon=True).start()
@@ -365,7 +365,7 @@ class Box:
         text = json.dumps({"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}).encode()
         self.ours.sendall(struct.pack("<II", len(text) + 4, len(text)) + text)
         answer = self.answers.get(timeout=20)
-        assert answer is not None, "the gate is gone"
+        assert answer is not None, "the egress program is gone"
         if "error" in answer:
             raise ValueError(answer["error"]["message"])
         return answer["result"]

@@ -2,7 +2,7 @@
 import os
 import time
 
-from gate import World
+from egress import World
 
 TIMEOUT = 200
 NAMES = {"allowed.test": ["93.184.216.34"]}
@@ -113,4 +113,4 @@ def test_end_with_the_engine():
     held.stdout.readline()
     box.close()
     said = held.communicate(timeout=20)[0]
-    assert said in ("ConnectionRefusedError gaierror\n", "ConnectionResetError gaierror\n"), f"without a gate there is no way, and at once: {said}"
+    assert said in ("ConnectionRefusedError gaierror\n", "ConnectionResetError gaierror\n"), f"without an egress program there is no way, and at once: {said}"
