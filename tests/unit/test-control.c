@@ -227,6 +227,27 @@ static void test_its_socket(void)
         finish(NULL);
 }
 
+/* Processes without a process id could be neither signalled nor recognised at their exit. */
+static void test_invalid_pids(void)
+{
+        struct init_request request = {.op = INIT_SPAWN};
+        struct init_answer said = {.op = INIT_SPAWN};
+
+        for (said.pid = -1; said.pid < 3; said.pid++) {
+                struct control *c = begin(&lasting);
+
+                if (control_request(c, &request, NULL, 0, on_answer, &told, &e) < 0 ||
+                    fd_send(init_fd, &said, sizeof(said), NULL, 0) < 0)
+                        CHECK(0, "ask: %s", e.msg);
+                while (!told.ends && !told.answers)
+                        uv_run(&loop, UV_RUN_ONCE);
+                CHECK(said.pid == 2 ? told.answers == 1 && told.ends == 0
+                                    : told.errors == 1 && told.ends == 1 && told.error.code == CLOCHE_E_PROTOCOL,
+                      "a program with the process id %d: %s", (int)said.pid, told.error.msg);
+                finish(c);
+        }
+}
+
 int main(void)
 {
         uv_loop_init(&loop);
@@ -236,6 +257,7 @@ int main(void)
         test_ends();
         test_owners_that_go();
         test_its_socket();
+        test_invalid_pids();
         CHECK(uv_loop_close(&loop) == 0, "no handle is left");
         return tap_done();
 }
