@@ -248,6 +248,19 @@ static void test_invalid_pids(void)
         }
 }
 
+static void test_invalid_exits(void)
+{
+        struct init_answer exit = {.op = INIT_EXITED};
+        struct control *c = begin(&lasting);
+
+        if (fd_send(init_fd, &exit, sizeof(exit), NULL, 0) < 0)
+                CHECK(0, "send an exit");
+        while (!told.ends)
+                uv_run(&loop, UV_RUN_ONCE);
+        CHECK(told.ends == 1, "the exit of no process ends the box");
+        finish(c);
+}
+
 int main(void)
 {
         uv_loop_init(&loop);
@@ -258,6 +271,7 @@ int main(void)
         test_owners_that_go();
         test_its_socket();
         test_invalid_pids();
+        test_invalid_exits();
         CHECK(uv_loop_close(&loop) == 0, "no handle is left");
         return tap_done();
 }

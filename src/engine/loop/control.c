@@ -185,7 +185,7 @@ static int check(const struct control *c, struct init_answer *answer, ssize_t si
                 return err_set(e, CLOCHE_E_PROTOCOL,
                                "the %s's init sent an invalid answer: type %u, which no request has", c->kind->name,
                                answer->op);
-        if (answer->op == INIT_SPAWN && !answer->err.code && answer->pid <= 1)
+        if ((answer->op == INIT_EXITED || (answer->op == INIT_SPAWN && !answer->err.code)) && answer->pid <= 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent an invalid answer: the process id %d",
                                c->kind->name, (int)answer->pid);
         return 0;
