@@ -89,7 +89,7 @@ def test_an_operation_is_five_places():
     assert '"/v1/sandboxes/{sandbox}/note/read"' in document and '"#/components/schemas/Note"' in document
     compile_file("src/daemon/http/operation.c")  # the routes and the checks of parameters
     compile_file("src/sandbox/core/request.c")
-    assert " U begin_NOTE_READ" in symbols_of_the_object(), "the dispatch calls the function that is still to be written"
+    assert " U handle_NOTE_READ" in symbols_of_the_object(), "the dispatch calls the function that is still to be written"
     places |= {"the function in C", "the method of the Python client", "its test"}
     equal(len(places), 5)
 
