@@ -203,7 +203,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
         with open(path, "w"):
             pass
         second = subprocess.run([DAEMON, "--socket", path], capture_output=True, text=True, timeout=20)
-        assert second.returncode == 2 and "no socket" in second.stderr, second.stderr
+        assert second.returncode == 2 and "is not a socket" in second.stderr, second.stderr
     finally:
         for name in os.listdir(directory):
             os.unlink(os.path.join(directory, name))

@@ -319,7 +319,7 @@ def test_a_file_that_is_not_called_one():
     with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
         with daemon.frames() as frames:
             answer = asked(frames, "script", dict(language="python", code="1", mount={"dirs": {"/x": tree.at("mine/f")}}))
-        assert isinstance(answer, list) and 'is no directory: one file is mounted with "kind": "file"' in answer[1], answer
+        assert isinstance(answer, list) and 'it is not a directory: mount one file with "kind": "file"' in answer[1], answer
         for kind, says in (("fifo", "kind must be directory or file"), (3, "kind must be directory or file")):
             with daemon.frames() as frames:
                 answer = asked(frames, "script", dict(language="python", code="1", mount={"dirs": {"/x": {"path": tree.at("mine/f"), "kind": kind}}}))

@@ -95,7 +95,7 @@ def test_what_leads_to_the_place_is_no_directory_on_the_host():
     make({"way": "a file", "link": ("other",)})
     make({"b": "inner"}, "other")
     for way in ("way", "link"):
-        refused([at("/data"), at(f"/data/{way}/in", "other")], f"{way}/in in it: the host has there, or above, what is no directory")
+        refused([at("/data"), at(f"/data/{way}/in", "other")], f"{way}/in in it: a part of that path is not a directory on the host")
 
 
 def test_loading_of_the_outer_mount_does_not_reach_the_inner_one():

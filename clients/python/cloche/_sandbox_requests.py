@@ -355,9 +355,10 @@ def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None 
     awaited = f"it printed {text!r}" if text is not None else f"it printed a line that matches {pattern!r}" if pattern is not None else f"it served port {port}"
 
     def explain(error: ClocheError) -> ClocheError:
-        if not isinstance(error, ProcessEndedError) or not error.message.endswith(" before that"):
+        general = "the condition was met"
+        if not isinstance(error, ProcessEndedError) or not error.message.endswith(" before " + general):
             return error
-        return type(error)(error.message.removesuffix("that") + awaited, data=error.data)
+        return type(error)(error.message.removesuffix(general) + awaited, data=error.data)
 
     return dataclasses.replace(w.asks("process.wait", _reads(Waited.read), timeout), explain=explain)
 

@@ -256,8 +256,8 @@ static int make_point(struct mount *mount, const json_t *point, size_t index, st
                 else
                         r = done == -ENOTDIR
                                     ? err_set(e, CLOCHE_E_MOUNT,
-                                              "no mount can stand at %.200s in it: the host has there, or above, what "
-                                              "is not a directory",
+                                              "no mount can stand at %.200s in it: a part of that path is not a "
+                                              "directory on the host",
                                               what.path)
                                     : err_os(e, CLOCHE_E_MOUNT, -done, "make the place of a mount, %.200s", what.path);
         }
