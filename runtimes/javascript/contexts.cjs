@@ -79,10 +79,10 @@ function makeContexts (agent) {
   // No thread of the agent's runs during `judge`, nor, if that returns nothing, until `goOn`.
   function standStill (judge) {
     interrupts.pause()
-    const hindrance = judge()
-    if (hindrance === undefined) cells.remember()
+    const blocker = judge()
+    if (blocker === undefined) cells.remember()
     else interrupts.resume()
-    return hindrance
+    return blocker
   }
 
   // Runs in a child too, whose process is another.

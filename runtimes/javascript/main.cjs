@@ -312,9 +312,9 @@ async function answerEvaluate (params) {
 }
 
 async function answerFreeze () {
-  const hindrance = template === undefined ? 'this process was not started as a template' : template.freeze()
-  if (hindrance !== undefined) {
-    answer(channel.writeError, CANNOT_FORK, hindrance)
+  const blocker = template === undefined ? 'this process was not started as a template' : template.freeze()
+  if (blocker !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, blocker)
     return
   }
   answer(channel.writeResult, {})
@@ -345,9 +345,9 @@ function translatedScript (code, filename) {
 // A context is forked between two of its cells: in this process, and in each forked child, the next
 // message is another request.
 async function answerBranch () {
-  const hindrance = !contexts?.isOpen() || template === undefined ? 'this process is no context that was made to be forked' : contexts.standStill(() => template.judge())
-  if (hindrance !== undefined) {
-    answer(channel.writeError, CANNOT_FORK, hindrance)
+  const blocker = !contexts?.isOpen() || template === undefined ? 'this process is no context that was made to be forked' : contexts.standStill(() => template.judge())
+  if (blocker !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, blocker)
     return
   }
   answer(channel.writeResult, {})

@@ -117,7 +117,7 @@ function watchClass (threads) {
   require('node:module').syncBuiltinESMExports()
 }
 
-function hindrance () {
+function blocker () {
   if (workers.size > 0) return 'a worker thread is alive'
   const requests = process._getActiveRequests().map((request) => request.constructor.name)
   return requests.length > 0 ? `requests are under way: ${requests.join(', ')}` : undefined
@@ -191,13 +191,13 @@ class Template {
     this.gc()
     this.gc()
     v8.setFlagsFromString('--no-opt')
-    return hindrance() ?? this.library.freeze(3)
+    return blocker() ?? this.library.freeze(3)
   }
 
   // The fork blocker of a context that has run user code, or undefined.
   judge () {
     if (!this.isForkable) return 'this context was not made to be forked'
-    return hindrance() ?? openHandles() ?? this.library.freeze(3)
+    return blocker() ?? openHandles() ?? this.library.freeze(3)
   }
 
   // Returns undefined when the next request has arrived, and true in each child that is forked meanwhile.

@@ -324,9 +324,9 @@ final class Server
 
     private static function freeze(): void
     {
-        $hindrance = self::$template ? self::$template->freeze(self::$channel) : 'this process was not started as a template';
-        if ($hindrance !== null) {
-            self::answerError(self::CANNOT_FORK, $hindrance);
+        $blocker = self::$template ? self::$template->freeze(self::$channel) : 'this process was not started as a template';
+        if ($blocker !== null) {
+            self::answerError(self::CANNOT_FORK, $blocker);
             return;
         }
         self::$isFrozen = true;

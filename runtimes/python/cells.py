@@ -156,13 +156,13 @@ class Context:
     def look(self):
         """Return the fork blockers, as a list of at most one."""
         for turn in range(LOOKS):
-            hindrance = self.close_loop() or State.template.look(self.channel)
-            if hindrance is None:
+            blocker = self.close_loop() or State.template.look(self.channel)
+            if blocker is None:
                 return []
             if turn + 1 < LOOKS:
                 gc.collect()
                 sleep(LOOK_PAUSE)
-        return [hindrance]
+        return [blocker]
 
     def close_loop(self):
         """Close the loop of top-level await, as it has descriptors. The next cell that awaits has a new one."""
@@ -395,10 +395,10 @@ def answer_branch(channel, number, request):
         return failure(number, CANNOT_FORK, "the context was not made to be forked")
     flush_all()
     context.shell.close_files()
-    hindrance = guarded(context.look)
-    if hindrance != []:
+    blocker = guarded(context.look)
+    if blocker != []:
         context.shell.open_files()
-        return failure(number, CANNOT_FORK, hindrance[0] if hindrance else "it was interrupted")
+        return failure(number, CANNOT_FORK, blocker[0] if blocker else "it was interrupted")
     State.standing = True
     return {}
 

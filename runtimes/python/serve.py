@@ -213,9 +213,9 @@ def answer_prepare(channel, number, params, attachments):
 def answer_freeze(channel, number, params, attachments):
     if State.template is None:
         return failure(number, CANNOT_FORK, "this process was not started as a template")
-    hindrance = State.template.freeze(channel)
-    if hindrance:
-        return failure(number, CANNOT_FORK, hindrance)
+    blocker = State.template.freeze(channel)
+    if blocker:
+        return failure(number, CANNOT_FORK, blocker)
     State.frozen = True
     return success(number, None, '{"value":', 1024)
 

@@ -118,8 +118,8 @@ module ClocheAgent
       end
 
       def answer_branch(number, _request)
-        hindrance = Serve.branch
-        hindrance ? Serve.failure(number, Serve::CANNOT_FORK, hindrance) : success(number, {})
+        blocker = Serve.branch
+        blocker ? Serve.failure(number, Serve::CANNOT_FORK, blocker) : success(number, {})
       end
 
       # The process is in its box's /workspace already.

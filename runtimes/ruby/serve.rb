@@ -142,9 +142,9 @@ module ClocheAgent
       # The fork blocker of this context; nil if it will fork until the next request arrives.
       def branch
         return "this context was not made to be forked" unless @is_template
-        hindrance = @template.hindrance(@channel)
-        @is_branching = hindrance.nil?
-        hindrance
+        blocker = @template.blocker(@channel)
+        @is_branching = blocker.nil?
+        blocker
       end
 
       private
@@ -265,8 +265,8 @@ module ClocheAgent
 
       def answer_freeze(number, _params, _attachments)
         return failure(number, CANNOT_FORK, "this process was not started as a template") unless @template
-        hindrance = @template.freeze(@channel)
-        return failure(number, CANNOT_FORK, hindrance) if hindrance
+        blocker = @template.freeze(@channel)
+        return failure(number, CANNOT_FORK, blocker) if blocker
         @frozen = true
         success(number, nil, "", 0)
       end

@@ -61,9 +61,9 @@ module ClocheAgent
       [$stdout, $stderr].each { |stream| stream.flush rescue nil }
       settle_heap
       await_idle_threads
-      hindrance = refusal(channel)
-      @collapse.call(0) unless hindrance
-      hindrance
+      blocker = refusal(channel)
+      @collapse.call(0) unless blocker
+      blocker
     end
 
     # Returns in a child only: true if the child may itself become a template.
@@ -81,7 +81,7 @@ module ClocheAgent
     end
 
     # The fork blocker of a context as it is now, or nil.
-    def hindrance(channel)
+    def blocker(channel)
       others = Thread.list.size - 1
       return "#{others} thread#{"s" if others > 1} of Ruby #{others > 1 ? "are" : "is"} alive" if others > 0
       await_idle_threads

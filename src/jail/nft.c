@@ -2,9 +2,12 @@
  *
  *   table ip cloche {
  *     chain untracked { type filter hook output priority raw;     ip daddr 127.0.0.0/8 notrack }
- *     chain lead      { type nat hook output priority dstnat;     ip daddr 127.0.0.0/8 return; ip daddr 10.255.0.2
- * return tcp dport 53 redirect to :53; udp dport 53 redirect to :53; meta l4proto tcp redirect to :1 } chain refuse {
- * type filter hook output priority filter; policy drop ct state new limit rate over 256/second burst 1024 packets drop
+ *     chain lead      { type nat hook output priority dstnat;     ip daddr 127.0.0.0/8 return
+ *                       ip daddr 10.255.0.2 return
+ *                       tcp dport 53 redirect to :53; udp dport 53 redirect to :53
+ *                       meta l4proto tcp redirect to :1 }
+ *     chain refuse    { type filter hook output priority filter; policy drop
+ *                       ct state new limit rate over 256/second burst 1024 packets drop
  *                       ip daddr 127.0.0.0/8 accept; ip daddr 10.255.0.2 accept } }
  *
  * If an outgoing packet is dropped, send(2) fails at once with EPERM. The kernel counts a

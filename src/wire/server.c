@@ -292,7 +292,9 @@ int server_turn(struct server *server)
         /* Otherwise messages that were received still wait. */
         if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0))
                 return -1;
-        if (flush(server) < 0)
+        /* The client may have read everything since is_full() stopped us, so that no event comes for the
+         * messages that were received: take them now. */
+        if (flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
         return server->is_closed || (server->is_closing && server_unsent(server) == 0) ? -1 : 0;
 }

@@ -35,8 +35,8 @@ struct server_options {
         const struct server_method *methods;
         /* Called for other requests and all notifications, if it is not NULL: 0 with a reply, an error,
          * SERVER_UNKNOWN, or SERVER_LATER, after which server_reply() or server_fail() is called some
-         * time. Nothing is replied to a notification. The views in f are valid until server_is_cancelled() is called.
-         */
+         * time. Nothing is replied to a notification. The views in f are valid until
+         * server_is_cancelled() is called. */
         int (*handle)(void *argument, const struct rpc_message *m, const struct frame *f, struct server_reply *ret,
                       struct cloche_err *e);
         void *argument; /* of the handlers */

@@ -32,8 +32,8 @@ void wire_transport_done(struct wire_transport *t);
 struct buf *wire_transport_out(struct wire_transport *t);
 size_t wire_transport_unsent(const struct wire_transport *t);
 /* Send fd with the byte of wire_transport_out() at this offset, which may be its end: the next frame
- * takes it along then. Takes fd, also on failure. -EBUSY: WIRE_FDS_MAX descriptors are unsent, or this frame has one.
- */
+ * takes it along then. Takes fd, also on failure. -EBUSY: WIRE_FDS_MAX descriptors are unsent, or
+ * this frame has one. */
 CLOCHE_MUST_CHECK int wire_transport_attach(struct wire_transport *t, size_t at, int fd);
 /* Close a descriptor that was attached to a frame that could not be appended. */
 void wire_transport_detach(struct wire_transport *t);

@@ -55,12 +55,12 @@ static void check_path(const char *given)
         free(path);
 }
 
-static void match_lines(const struct sieve *sieve, const char *lines)
+static void match_lines(const struct path_filter *filter, const char *lines)
 {
         char *copy = lines ? strdup(lines) : NULL, *rest = copy, *line;
 
         while (rest && (line = strsep(&rest, "\n")))
-                if (sieve_excludes(sieve, line) < 0 || sieve_includes(sieve, line) < 0)
+                if (path_filter_excludes(filter, line) < 0 || path_filter_includes(filter, line) < 0)
                         abort();
         free(copy);
 }
@@ -78,11 +78,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         params = json_loads(line, 0, NULL);
         if (params && params_check(method, params, 64, NULL) == 0) {
                 struct request q = {.params = params};
-                struct sieve sieve = {0};
+                struct path_filter filter = {0};
 
-                if (sieve_open(&sieve, &q, NULL, NULL) == 0)
-                        match_lines(&sieve, rest);
-                sieve_done(&sieve);
+                if (path_filter_open(&filter, &q, NULL, NULL) == 0)
+                        match_lines(&filter, rest);
+                path_filter_done(&filter);
         }
         json_decref(params);
         while (rest && (line = strsep(&rest, "\n"))) {

@@ -340,7 +340,7 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         return json_pack("{s:i}", "pid", 1000000 + (int)fork);
 }
 
-/* An egress egress for the box; it ends with its connection. */
+/* Start an egress program for the box; it ends with its connection. */
 static json_t *do_serve(struct place *place, struct cloche_err *e)
 {
         static struct keeper_service_spec spec = {.service = KEEPER_SERVICE_NET};

@@ -40,50 +40,51 @@ static void test_params(void)
         params("file.search", "{\"path\": \"a\", \"ignoreCase\": 1}", "true or false");
 }
 
-static void sieve(const char *text, const char *path, int excluded, int included)
+static void filter(const char *text, const char *path, int excluded, int included)
 {
         static const char *const absent[] = {".git", "node_modules", NULL};
         json_t *value = json_loads(text, 0, NULL);
         struct request q = {.params = value};
-        struct sieve s = {0};
+        struct path_filter s = {0};
         struct cloche_err e = {0};
-        int r = sieve_open(&s, &q, absent, &e);
+        int r = path_filter_open(&s, &q, absent, &e);
 
-        CHECK(r == 0 && sieve_excludes(&s, path) == excluded && sieve_includes(&s, path) == included,
+        CHECK(r == 0 && path_filter_excludes(&s, path) == excluded && path_filter_includes(&s, path) == included,
               "%s: %s is %s and %s %s", text, path, excluded ? "excluded" : "not excluded",
               included ? "included" : "not included", e.msg);
-        sieve_done(&s);
+        path_filter_done(&s);
         json_decref(value);
 }
 
-static void test_sieve(void)
+static void test_path_filter(void)
 {
         json_t *value = json_loads("{\"exclude\": [\"a\", \"+(b/c)\"]}", 0, NULL);
         struct request q = {.params = value};
-        struct sieve s = {0};
+        struct path_filter s = {0};
         struct cloche_err e = {0};
 
-        sieve("{}", "src/.git", 1, 1);
-        sieve("{}", "src/git", 0, 1);
-        sieve("{\"exclude\": []}", ".git", 0, 1);
-        sieve("{\"exclude\": [\"build\"]}", "a/build", 1, 1);
-        sieve("{\"exclude\": [\"build/\"]}", "a/build", 1, 1);
-        sieve("{\"exclude\": [\"/build\"]}", "a/build", 0, 1);
-        sieve("{\"exclude\": [\"./build\"]}", "build", 1, 1);
-        sieve("{\"exclude\": [\"a/**\"]}", "a/b/c", 1, 1);
-        sieve("{\"exclude\": [\"*.o\"]}", "a/b.o", 1, 1);
-        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "x/y.c", 0, 1);
-        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "src/deep/y.h", 0, 1);
-        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "y.h", 0, 0);
-        sieve("{\"include\": [\"*.{ts,tsx}\"]}", "a/b.tsx", 0, 1);
-        CHECK(sieve_open(&s, &q, NULL, &e) < 0 && strstr(e.msg, "\"exclude\"[1]"), "a bad glob is named: %s", e.msg);
-        sieve_done(&s);
+        filter("{}", "src/.git", 1, 1);
+        filter("{}", "src/git", 0, 1);
+        filter("{\"exclude\": []}", ".git", 0, 1);
+        filter("{\"exclude\": [\"build\"]}", "a/build", 1, 1);
+        filter("{\"exclude\": [\"build/\"]}", "a/build", 1, 1);
+        filter("{\"exclude\": [\"/build\"]}", "a/build", 0, 1);
+        filter("{\"exclude\": [\"./build\"]}", "build", 1, 1);
+        filter("{\"exclude\": [\"a/**\"]}", "a/b/c", 1, 1);
+        filter("{\"exclude\": [\"*.o\"]}", "a/b.o", 1, 1);
+        filter("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "x/y.c", 0, 1);
+        filter("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "src/deep/y.h", 0, 1);
+        filter("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "y.h", 0, 0);
+        filter("{\"include\": [\"*.{ts,tsx}\"]}", "a/b.tsx", 0, 1);
+        CHECK(path_filter_open(&s, &q, NULL, &e) < 0 && strstr(e.msg, "\"exclude\"[1]"), "a bad glob is named: %s",
+              e.msg);
+        path_filter_done(&s);
         json_decref(value);
 }
 
 int main(void)
 {
         test_params();
-        test_sieve();
+        test_path_filter();
         return tap_done();
 }

@@ -447,6 +447,34 @@ static void test_process_states(void)
         json_decref(o.result);
 }
 
+/* The session is busy, so PID 1 would start it: no request may be left there whose process is freed. */
+static void test_a_start_that_fails(void)
+{
+        enum { BYTES = 65 << 20 };
+        struct outcome running = {0}, o = {0};
+        char *input = malloc(BYTES + 1);
+        struct fake_box *b;
+
+        if (!input)
+                abort();
+        memset(input, 'x', BYTES);
+        input[BYTES] = '\0';
+        start(&running, "exec", with("one", "command", "wait"));
+        b = await_busy_box();
+        call(&o, "exec",
+             json_pack("{s:s, s:s, s:b, s:s}", "sandbox", "one", "command", "say", "fork", 1, "stdin", input));
+        CHECK(!o.result && strstr(o.error.msg, "68157440 bytes"), "more input than is held is refused: %s",
+              o.error.msg);
+        for (int i = 0; i < 20; i++)
+                turn();
+        end_waiting(b, 0);
+        await(&running);
+        CHECK(running.result != NULL, "the session goes on: %s", running.error.msg);
+        json_decref(running.result);
+        json_decref(o.result);
+        free(input);
+}
+
 static void test_cancel(void)
 {
         struct outcome o = {0};
@@ -529,6 +557,7 @@ int main(void)
                 return tap_done();
         test_create_and_exec();
         test_process_states();
+        test_a_start_that_fails();
         test_cancel();
         test_collapse();
         test_stop();

@@ -4,11 +4,14 @@
 #include "tap.h"
 #include "wire/server.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct server server;
 static struct frame_reader answers;
@@ -285,6 +288,43 @@ static void test_large_replies(void)
         end();
 }
 
+/* PAUSES: the next send finds the socket full. READS_ALL: the client reads as fast as the server sends. */
+static enum { CLIENT_IS_REAL, CLIENT_PAUSES, CLIENT_READS_ALL } client_mode;
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+        if (client_mode == CLIENT_IS_REAL || fd != server.transport.socket_fd)
+                return syscall(SYS_sendmsg, fd, msg, flags);
+        if (client_mode == CLIENT_READS_ALL)
+                return (ssize_t)msg->msg_iov[0].iov_len;
+        client_mode = CLIENT_READS_ALL;
+        errno = EAGAIN;
+        return -1;
+}
+
+/* The first turn stops at the first reply, because the client has not read it. By the end of the turn
+ * the client has, and sends nothing more. */
+static void test_a_client_that_catches_up(void)
+{
+        static const struct server_method table[] = {{"large", SERVER_ALWAYS, do_large}, {NULL, SERVER_ALWAYS, NULL}};
+
+        notes = 0;
+        begin_with(table, NULL);
+        request(1, "large", json_object());
+        request(2, "large", json_object());
+        client_mode = CLIENT_PAUSES;
+        for (int i = 0; i < 10 && server_turn(&server) == 0; i++) {
+                struct pollfd polled = {.fd = server.transport.socket_fd, .events = server_events(&server)};
+
+                if (poll(&polled, 1, 0) <= 0)
+                        break; /* server_run() would wait without end */
+        }
+        CHECK(notes == 2 && server_unsent(&server) == 0, "both requests are served: %d", notes);
+        client_mode = CLIENT_IS_REAL;
+        notes = 0;
+        end();
+}
+
 static void test_replies_that_come_later(void)
 {
         const struct cloche_err e = {.code = CLOCHE_E_STATE, .msg = "at last"};
@@ -334,6 +374,7 @@ int main(void)
         test_descriptors();
         test_a_client_that_does_not_read();
         test_large_replies();
+        test_a_client_that_catches_up();
         test_replies_that_come_later();
         test_garbage();
         return tap_done();

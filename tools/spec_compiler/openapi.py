@@ -62,7 +62,7 @@ FILE = {"anyOf": [
     closed({"directory": {"const": True}, "mode": MODE}, ["directory"]),
     closed({"symlink": TEXT}, ["symlink"]),
 ]}
-INFO = "Run code nobody vouches for, each piece in its own Linux box. Values JSON lacks are tagged: spec/values.md."
+INFO = "Run untrusted code, each piece in its own Linux box. Values that JSON lacks are tagged: spec/values.md."
 
 
 # ---- schemas ----

@@ -54,14 +54,14 @@ class QueueFullError(CallerFault):
 
 
 class UnauthorizedError(CallerFault):
-    """The daemon does not know who asks: there is no token, or a wrong one."""
+    """The daemon does not accept the caller: there is no token, or a wrong one."""
 
     name = "unauthorized"
     http = 401
 
 
 class ForbiddenError(CallerFault):
-    """This user, host name or origin may not ask here."""
+    """This user, host name or origin has no access."""
 
     name = "forbidden"
     http = 403
@@ -82,7 +82,7 @@ class TimeoutError(GuestFault, builtins.TimeoutError):
 
 
 class CancelledError(CallerFault):
-    """Whoever asked took it back."""
+    """The caller cancelled it."""
 
     name = "cancelled"
     http = 409
@@ -131,14 +131,14 @@ class BadArchiveError(CallerFault):
 
 
 class SandboxEndedError(GuestFault):
-    """The sandbox ended while it was asked."""
+    """The sandbox ended during the request."""
 
     name = "sandbox_ended"
     http = 410
 
 
 class SessionEndedError(GuestFault):
-    """The session ended while it was asked."""
+    """The session ended during the request."""
 
     name = "session_ended"
     http = 410

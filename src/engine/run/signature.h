@@ -3,8 +3,8 @@
  * (wire/value.h). Pure.
  *
  *     {"params": [{"name", "type", "required", "default", …}], "variadic", "acceptsKwargs", "output"}
- *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default", …}}, "strict",
- * "output"}
+ *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default", …}},
+ *      "strict", "output"}
  *
  * A parameter is a schema (schema.h) with a name, with "required" true or false, and with a
  * default. */

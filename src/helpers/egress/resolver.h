@@ -1,5 +1,5 @@
-/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves the egress program.
- */
+/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves
+ * the egress program. */
 #ifndef CLOCHE_HELPERS_EGRESS_RESOLVER_H
 #define CLOCHE_HELPERS_EGRESS_RESOLVER_H
 

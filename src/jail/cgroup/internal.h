@@ -1,4 +1,4 @@
-/* Shared by the files of control groups, cgroup*.c: paths, reading and writing. */
+/* Shared by the files of this folder: paths, reading and writing. */
 #ifndef CLOCHE_JAIL_CGROUP_INTERNAL_H
 #define CLOCHE_JAIL_CGROUP_INTERNAL_H
 

@@ -1,12 +1,13 @@
 /* Compiles the filter of one of our programs at build time, and prints it as rows. FILTER_CALLS
  * names its table, whose rows are
  *
- * CALL(name)                              permitted with any argument
- * CALL_WITH(name, argument, mask, value)  only if (argument & mask) == value; several rows of a
- * name: any
- * CALL_WITH_TWO(name, argument, mask, value, argument, mask, value)  both
- * REFUSE(name), REFUSE_WITH(…)            fails with EPERM, where other calls fail with FILTER_OTHERS
- * KILL(name), KILL_WITH(…)                kills the process, which makes this call in no version
+ *   CALL(name)                              permitted with any argument
+ *   CALL_WITH(name, argument, mask, value)  permitted only if (argument & mask) == value; of several
+ *                                           rows of a name, one must fit
+ *   CALL_WITH_TWO(name, argument, mask, value, argument, mask, value)
+ *                                           permitted only if both fit
+ *   REFUSE(name), REFUSE_WITH(…)            fails with EPERM, where other calls fail with FILTER_OTHERS
+ *   KILL(name), KILL_WITH(…)                kills the process, which makes this call in no version
  *
  * A call without a row fails with FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try
  * calls that an older kernel would lack. A call of another ABI kills. Runs in: the build. */

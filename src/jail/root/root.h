@@ -1,11 +1,16 @@
 /* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
  *
- *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the quota, in which
- * all below is shown /usr, /etc/…         the image, read-only, nosuid, nodev /workspace /tmp /home/cloche /dev/shm one
- * tmpfs with a byte and an inode quota, nosuid, nodev /app /data /home /mnt /opt /root /src /srv /var    of a sandbox:
- * in its root, where the image has none /dev                 null zero full random urandom and the usual links; of a
- * sandbox also ptmx and pts, terminals of its own /proc                of the box's own pid namespace, masked; there is
- * no /sys /run/cloche          the runtime's files, copied */
+ *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the
+ *                        quota, in which all below is shown
+ *   /usr, /etc/…         the image, read-only, nosuid, nodev
+ *   /workspace /tmp /home/cloche /dev/shm
+ *                        one tmpfs with a byte and an inode quota, nosuid, nodev
+ *   /app /data /home /mnt /opt /root /src /srv /var
+ *                        of a sandbox: in its root, where the image has none
+ *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx
+ *                        and pts, terminals of its own
+ *   /proc                of the box's own pid namespace, masked; there is no /sys
+ *   /run/cloche          the runtime's files, copied */
 #ifndef CLOCHE_JAIL_ROOT_ROOT_H
 #define CLOCHE_JAIL_ROOT_ROOT_H
 

@@ -1,8 +1,9 @@
 /* The life of one sandbox:
  *
- *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
- *      ▲                                                                                  │ idle, stop requested,
- * collapsed └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘
+ *   STOPPED ── a request ──▶ STARTING (box, control, network, saved files) ──▶ RUNNING ◀────┐ cannot
+ *      ▲                       │ fails                                    collapsed │ │ idle, │ be saved
+ *      │                       ▼                                                    │ ▼ stop   │
+ *      └── box dropped ── DROPPING ◀──────────────────────────────────────────── STOPPING (saves files)
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES_MAX (64u << 20) /* in the queue */
-
 struct input_piece {
         STAILQ_ENTRY(input_piece) link;
         void (*done)(void *data, int code);
@@ -105,7 +103,7 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
         if (p->input_fd < 0)
                 return err_set(e, CLOCHE_E_STATE, "the process %s takes no input: %s", p->id,
                                p->keeps_input ? "it is closed" : "it was started without stdin");
-        if (p->input_bytes + size > INPUT_BYTES_MAX)
+        if (p->input_bytes + size > PROCESS_INPUT_BYTES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "%zu bytes wait for the process %s already", p->input_bytes,
                                p->id);
         r = watch(p, e);

@@ -217,7 +217,7 @@ int handle_PROCESS_FOLLOW(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-/* -- killing, forgetting -------------------------------------------------------------------------------------- */
+/* -- killing, removing ---------------------------------------------------------------------------------------- */
 
 static int signal_of(const char *name, struct cloche_err *e)
 {

@@ -238,6 +238,9 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
         if (opt->command_size > SHELL_COMMAND_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are taken",
                                opt->command_size, SHELL_COMMAND_MAX);
+        if (opt->stdin_size > PROCESS_INPUT_BYTES_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "stdin has %zu bytes, at most %u are taken", opt->stdin_size,
+                               PROCESS_INPUT_BYTES_MAX);
         if (opt->cwd && (!*opt->cwd || strlen(opt->cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
         if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
@@ -335,6 +338,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         if (r == 0 && opt->stdin_data)
                 r = process_write(p, opt->stdin_data, opt->stdin_size, 1, NULL, NULL, e);
         if (r < 0) {
+                control_detach(p->control, p); /* PID 1 may have the request to start it already */
                 if (p->has_shell_command)
                         session_detach(p->session, &p->shell);
                 p->on_begin = NULL;

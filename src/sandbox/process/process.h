@@ -6,8 +6,9 @@
 #include "sandbox/session/session.h"
 #include "spool.h"
 
-#define SANDBOX_PROCESSES_MAX 1000 /* kept */
-#define SANDBOX_OUTPUTS_MAX 64     /* of exec, kept */
+#define SANDBOX_PROCESSES_MAX 1000          /* kept */
+#define SANDBOX_OUTPUTS_MAX 64              /* of exec, kept */
+#define PROCESS_INPUT_BYTES_MAX (64u << 20) /* in the queue of a process */
 /* All output that a sandbox keeps; beyond it the oldest outputs of exec are dropped. */
 #define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20)
 

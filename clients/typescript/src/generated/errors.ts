@@ -71,7 +71,7 @@ export class QueueFullError extends ClocheError {
 }
 export const isQueueFullError = (value: unknown): value is QueueFullError => value instanceof QueueFullError
 
-/** The daemon does not know who asks: there is no token, or a wrong one. */
+/** The daemon does not accept the caller: there is no token, or a wrong one. */
 export class UnauthorizedError extends ClocheError {
   static readonly code = 'unauthorized'
   override readonly name = 'UnauthorizedError'
@@ -81,7 +81,7 @@ export class UnauthorizedError extends ClocheError {
 }
 export const isUnauthorizedError = (value: unknown): value is UnauthorizedError => value instanceof UnauthorizedError
 
-/** This user, host name or origin may not ask here. */
+/** This user, host name or origin has no access. */
 export class ForbiddenError extends ClocheError {
   static readonly code = 'forbidden'
   override readonly name = 'ForbiddenError'
@@ -111,7 +111,7 @@ export class TimeoutError extends ClocheError {
 }
 export const isTimeoutError = (value: unknown): value is TimeoutError => value instanceof TimeoutError
 
-/** Whoever asked took it back. */
+/** The caller cancelled it. */
 export class CancelledError extends ClocheError {
   static readonly code = 'cancelled'
   override readonly name = 'CancelledError'
@@ -181,7 +181,7 @@ export class BadArchiveError extends ClocheError {
 }
 export const isBadArchiveError = (value: unknown): value is BadArchiveError => value instanceof BadArchiveError
 
-/** The sandbox ended while it was asked. */
+/** The sandbox ended during the request. */
 export class SandboxEndedError extends ClocheError {
   static readonly code = 'sandbox_ended'
   override readonly name = 'SandboxEndedError'
@@ -191,7 +191,7 @@ export class SandboxEndedError extends ClocheError {
 }
 export const isSandboxEndedError = (value: unknown): value is SandboxEndedError => value instanceof SandboxEndedError
 
-/** The session ended while it was asked. */
+/** The session ended during the request. */
 export class SessionEndedError extends ClocheError {
   static readonly code = 'session_ended'
   override readonly name = 'SessionEndedError'

@@ -27,7 +27,7 @@ struct modes {
 struct pack {
         struct archive *archive;
         struct archive_entry_linkresolver *links; /* for tar: a file with several names is stored once */
-        struct sieve sieve;
+        struct path_filter filter;
         int is_zip;
         int refuses_links;   /* refuse links that lead out of the tree */
         int is_saving;       /* give the owner, who packs, the rights to read */
@@ -257,7 +257,8 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
 
         if (event != WALK_FOUND)
                 return p->is_saving ? keep_mode(p, event, entry, e) : WALK_ON;
-        if (is_itself(p, entry->status) || path_is_temporary(entry->name) || sieve_excludes(&p->sieve, entry->path))
+        if (is_itself(p, entry->status) || path_is_temporary(entry->name) ||
+            path_filter_excludes(&p->filter, entry->path))
                 return WALK_PASS_OVER;
         if (p->is_saving && entry->status->st_dev != p->saved_device)
                 return WALK_PASS_OVER; /* a mount of the box */
@@ -340,7 +341,7 @@ int archive_create(struct request *q, struct cloche_err *e)
         if (r == 0)
                 r = request_path(q, "to", &to, e);
         if (r == 0)
-                r = sieve_open(&p.sieve, q, NULL, e);
+                r = path_filter_open(&p.filter, q, NULL, e);
         if (r == 0 && access(path, F_OK) < 0)
                 r = files_os(e, errno, "look at %s", path);
         if (r == 0)
@@ -354,7 +355,7 @@ int archive_create(struct request *q, struct cloche_err *e)
         if (p.links)
                 archive_entry_linkresolver_free(p.links);
         archive_close(&p.archive);
-        sieve_done(&p.sieve);
+        path_filter_done(&p.filter);
         if (r == 0)
                 r = place_commit(&place, to, e);
         if (r < 0)

@@ -7,29 +7,29 @@
 
 #include <string.h>
 
-struct sieve_glob {
+struct path_filter_glob {
         struct glob *glob;
         int is_of_names;
 };
 
-static void list_done(struct sieve_list *list)
+static void list_done(struct path_filter_list *list)
 {
         for (size_t i = 0; i < list->count; i++)
                 glob_free(list->globs[i].glob);
         free(list->globs);
-        *list = (struct sieve_list){0};
+        *list = (struct path_filter_list){0};
 }
 
-void sieve_done(struct sieve *s)
+void path_filter_done(struct path_filter *s)
 {
         list_done(&s->include);
         list_done(&s->exclude);
 }
 
 /* "build/" equals "build"; "/build" and "./build" match at the top only. */
-static int add(struct sieve_list *list, const char *pattern, struct cloche_err *e)
+static int add(struct path_filter_list *list, const char *pattern, struct cloche_err *e)
 {
-        struct sieve_glob *glob = &list->globs[list->count];
+        struct path_filter_glob *glob = &list->globs[list->count];
         _cleanup_text_ char *plain = strdup(pattern);
         const char *from = plain;
         size_t size;
@@ -49,15 +49,15 @@ static int add(struct sieve_list *list, const char *pattern, struct cloche_err *
         return r;
 }
 
-static int read_list(struct sieve_list *list, const json_t *given, const char *name, struct cloche_err *e)
+static int read_list(struct path_filter_list *list, const json_t *given, const char *name, struct cloche_err *e)
 {
         const json_t *item;
         size_t i;
         int r = 0;
 
-        if (json_array_size(given) > SIEVE_GLOBS_MAX)
+        if (json_array_size(given) > PATH_FILTER_GLOBS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu globs, at most %d are taken", name,
-                               json_array_size(given), SIEVE_GLOBS_MAX);
+                               json_array_size(given), PATH_FILTER_GLOBS_MAX);
         list->is_given = 1;
         list->globs = calloc(json_array_size(given) + 1, sizeof(*list->globs));
         if (!list->globs)
@@ -68,7 +68,7 @@ static int read_list(struct sieve_list *list, const json_t *given, const char *n
         return r;
 }
 
-static int read_absent(struct sieve_list *list, const char *const *absent, struct cloche_err *e)
+static int read_absent(struct path_filter_list *list, const char *const *absent, struct cloche_err *e)
 {
         size_t count = 0;
         int r = 0;
@@ -83,7 +83,7 @@ static int read_absent(struct sieve_list *list, const char *const *absent, struc
         return r;
 }
 
-int sieve_open(struct sieve *s, const struct request *q, const char *const *absent, struct cloche_err *e)
+int path_filter_open(struct path_filter *s, const struct request *q, const char *const *absent, struct cloche_err *e)
 {
         const json_t *include = json_object_get(q->params, "include"), *exclude = json_object_get(q->params, "exclude");
         int r = include ? read_list(&s->include, include, "include", e) : 0;
@@ -93,7 +93,7 @@ int sieve_open(struct sieve *s, const struct request *q, const char *const *abse
         return exclude ? read_list(&s->exclude, exclude, "exclude", e) : read_absent(&s->exclude, absent, e);
 }
 
-static int matches(const struct sieve_list *list, const char *path)
+static int matches(const struct path_filter_list *list, const char *path)
 {
         for (size_t i = 0; i < list->count; i++)
                 if (glob_matches(list->globs[i].glob, list->globs[i].is_of_names ? path_name(path) : path))
@@ -101,12 +101,12 @@ static int matches(const struct sieve_list *list, const char *path)
         return 0;
 }
 
-int sieve_excludes(const struct sieve *s, const char *path)
+int path_filter_excludes(const struct path_filter *s, const char *path)
 {
         return matches(&s->exclude, path);
 }
 
-int sieve_includes(const struct sieve *s, const char *path)
+int path_filter_includes(const struct path_filter *s, const char *path)
 {
         return !s->include.is_given || s->include.count == 0 || matches(&s->include, path);
 }

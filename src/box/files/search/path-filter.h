@@ -5,28 +5,28 @@
 
 #include "box/files/request.h"
 
-#define SIEVE_GLOBS_MAX 256
+#define PATH_FILTER_GLOBS_MAX 256
 
-struct sieve_list {
-        struct sieve_glob *globs;
+struct path_filter_list {
+        struct path_filter_glob *globs;
         size_t count;
         unsigned is_given : 1;
 };
 
-struct sieve {
-        struct sieve_list include, exclude;
+struct path_filter {
+        struct path_filter_list include, exclude;
 };
 
 /* absent: globs excluded when "exclude" is absent, ends with NULL. -CLOCHE_E_INVALID_ARGUMENT names
  * the glob. */
-CLOCHE_MUST_CHECK int sieve_open(struct sieve *s, const struct request *q, const char *const *absent,
-                                 struct cloche_err *e);
-void sieve_done(struct sieve *s);
+CLOCHE_MUST_CHECK int path_filter_open(struct path_filter *s, const struct request *q, const char *const *absent,
+                                       struct cloche_err *e);
+void path_filter_done(struct path_filter *s);
 /* 1: skip this path and everything below. */
-int sieve_excludes(const struct sieve *s, const char *path);
+int path_filter_excludes(const struct path_filter *s, const char *path);
 /* 1: select this path unless it is excluded. */
-int sieve_includes(const struct sieve *s, const char *path);
+int path_filter_includes(const struct path_filter *s, const char *path);
 
-#define _cleanup_sieve_ __attribute__((cleanup(sieve_done)))
+#define _cleanup_path_filter_ __attribute__((cleanup(path_filter_done)))
 
 #endif

@@ -14,7 +14,7 @@ static const char *const excluded[] = {".git", "node_modules", NULL};
 
 struct each {
         const char *path;
-        const struct sieve *sieve;
+        const struct path_filter *filter;
         search_take take;
         void *data;
 };
@@ -27,10 +27,10 @@ static int take_found(void *data, enum walk_event event, const struct walk_entry
 
         if (event != WALK_FOUND)
                 return WALK_ON;
-        if (sieve_excludes(each->sieve, entry->path))
+        if (path_filter_excludes(each->filter, entry->path))
                 return WALK_PASS_OVER;
         if (!S_ISREG(entry->status->st_mode) || path_is_temporary(entry->name) ||
-            !sieve_includes(each->sieve, entry->path))
+            !path_filter_includes(each->filter, entry->path))
                 return WALK_ON;
         fd = openat(entry->dir_fd, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
@@ -71,15 +71,15 @@ static int take_one(const struct each *each, char **path, struct cloche_err *e)
 int search_each(struct request *q, search_take take, void *data, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL, *target = NULL;
-        _cleanup_sieve_ struct sieve sieve = {0};
-        struct each each = {.sieve = &sieve, .take = take, .data = data};
+        _cleanup_path_filter_ struct path_filter filter = {0};
+        struct each each = {.filter = &filter, .take = take, .data = data};
         struct walk_options walk = {.visit = take_found, .data = &each, .skips_denied = 1};
         _cleanup_fd_ int fd = -EBADF;
         int r;
 
         r = request_path(q, "path", &path, e);
         if (r == 0)
-                r = sieve_open(&sieve, q, excluded, e);
+                r = path_filter_open(&filter, q, excluded, e);
         if (r < 0)
                 return r;
         each.path = path;

@@ -182,7 +182,7 @@ static int meet(void *data, enum walk_event event, const struct walk_entry *entr
         path = watch_node_path(s->at, entry->name);
         if (!path)
                 return request_no_memory(e);
-        if (sieve_excludes(s->t->sieve, path) || path_is_temporary(entry->name))
+        if (path_filter_excludes(s->t->filter, path) || path_is_temporary(entry->name))
                 return WALK_PASS_OVER;
         r = s->told ? s->told(s->data, path, is_directory, e) : 0;
         if (r < 0)

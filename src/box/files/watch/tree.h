@@ -19,7 +19,7 @@ struct watch_tree {
         struct watch_node *root;
         void *by_wd; /* tsearch(3) */
         size_t count;
-        const struct sieve *sieve; /* borrowed */
+        const struct path_filter *filter; /* borrowed */
         int is_flat;
 };
 

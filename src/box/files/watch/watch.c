@@ -42,7 +42,7 @@ struct watch {
         char *only_name; /* for a watched file: its name there */
         char *own_name;  /* for a watched directory: its name in the parent, watched for removal only */
         int above_wd;
-        struct sieve sieve;
+        struct path_filter filter;
         struct watch_tree tree;
         struct changes changes;
         struct move moves[MOVES_MAX];
@@ -56,7 +56,7 @@ static int is_wanted(const struct watch *w, const char *path)
 {
         if (w->only_name)
                 return strcmp(path, w->only_name) == 0;
-        return !sieve_excludes(&w->sieve, path) && sieve_includes(&w->sieve, path);
+        return !path_filter_excludes(&w->filter, path) && path_filter_includes(&w->filter, path);
 }
 
 static int tell(struct watch *w, enum change_type type, const char *path, const char *from, int is_directory,
@@ -82,7 +82,7 @@ static int appeared(struct watch *w, struct watch_node *node, const char *name, 
 {
         int r = 0;
 
-        if (sieve_excludes(&w->sieve, path) && !w->only_name)
+        if (path_filter_excludes(&w->filter, path) && !w->only_name)
                 return 0;
         if (is_wanted(w, path)) {
                 r = tell(w, w->is_missing ? CHANGE_MODIFY : CHANGE_CREATE, path, NULL, is_directory, e);
@@ -151,7 +151,7 @@ static int moved_from(struct watch *w, struct watch_node *node, const struct ino
 static int join_move(struct watch *w, const struct move *move, struct watch_node *node, const char *name,
                      const char *path, struct cloche_err *e)
 {
-        int to_excluded = !w->only_name && sieve_excludes(&w->sieve, path);
+        int to_excluded = !w->only_name && path_filter_excludes(&w->filter, path);
 
         /* A temporary file of ours replaced the file: its contents are new. */
         if (move->is_temporary) {
@@ -449,15 +449,15 @@ int file_watch(struct request *q, struct cloche_err *e)
                                "\"include\" and \"exclude\" were both given, expected at most one");
         w = (struct watch){.q = q,
                            .above_wd = -1,
-                           .tree = {.inotify_fd = -EBADF, .sieve = &w.sieve},
+                           .tree = {.inotify_fd = -EBADF, .filter = &w.filter},
                            .out = BUF_INIT(64u << 20)};
         r = request_path(q, "path", &path, e);
         if (r == 0)
-                r = sieve_open(&w.sieve, q, excluded, e);
+                r = path_filter_open(&w.filter, q, excluded, e);
         if (r == 0)
                 r = watch(&w, path, e);
         watch_tree_done(&w.tree);
-        sieve_done(&w.sieve);
+        path_filter_done(&w.filter);
         buf_done(&w.out);
         free(w.root);
         free(w.only_name);
