@@ -7,7 +7,7 @@
 #include "transport.h"
 
 /* Called once for the answer of a request: m->kind is RPC_RESULT or RPC_ERROR. It may close the
- * client. Negative, with *e: the answer is invalid. */
+ * client, but not free it. Negative, with *e: the answer is invalid. */
 typedef int (*wire_answered)(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
 struct wire_pending;

@@ -77,6 +77,7 @@ int server_reply(struct server *server, const json_t *id, struct server_reply *r
                             "%d descriptors wait to be received, which is the most: read the replies first",
                             SERVER_FDS_MAX);
         }
+        fd_close(&reply->fd); /* unless it was taken */
         return r < 0 ? server_fail(server, id, &e) : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "engine/loop/aside.h"
 #include "engine/loop/console.h"
 #include "engine/loop/engine.h"
@@ -11,7 +12,6 @@
 #include "wire/rpc.h"
 #include "wire/value.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,22 +80,21 @@ static void close_handles(struct cloche_run *run)
 
 /* -- how a run ends --------------------------------------------------------------------------------------------- */
 
-#define TO(state) (1u << (state))
 static const unsigned transitions[RUN_STATES] = {
-        [RUN_STARTING] = TO(RUN_RUNNING) | TO(RUN_READY) | TO(RUN_FREED),
-        [RUN_RUNNING] = TO(RUN_ENDED) | TO(RUN_READY) | TO(RUN_FREED),
-        [RUN_ENDED] = TO(RUN_COMPARING) | TO(RUN_MEASURING) | TO(RUN_FREED),
-        [RUN_COMPARING] = TO(RUN_COLLECTING) | TO(RUN_MEASURING) | TO(RUN_FREED),
-        [RUN_COLLECTING] = TO(RUN_MEASURING) | TO(RUN_FREED),
-        [RUN_MEASURING] = TO(RUN_SYNCING) | TO(RUN_READY) | TO(RUN_FREED),
-        [RUN_SYNCING] = TO(RUN_READY) | TO(RUN_FREED),
-        [RUN_READY] = TO(RUN_CONCLUDED) | TO(RUN_FREED),
-        [RUN_CONCLUDED] = TO(RUN_FREED),
+        [RUN_STARTING] = STATE_TO(RUN_RUNNING) | STATE_TO(RUN_READY) | STATE_TO(RUN_FREED),
+        [RUN_RUNNING] = STATE_TO(RUN_ENDED) | STATE_TO(RUN_READY) | STATE_TO(RUN_FREED),
+        [RUN_ENDED] = STATE_TO(RUN_COMPARING) | STATE_TO(RUN_MEASURING) | STATE_TO(RUN_FREED),
+        [RUN_COMPARING] = STATE_TO(RUN_COLLECTING) | STATE_TO(RUN_MEASURING) | STATE_TO(RUN_FREED),
+        [RUN_COLLECTING] = STATE_TO(RUN_MEASURING) | STATE_TO(RUN_FREED),
+        [RUN_MEASURING] = STATE_TO(RUN_SYNCING) | STATE_TO(RUN_READY) | STATE_TO(RUN_FREED),
+        [RUN_SYNCING] = STATE_TO(RUN_READY) | STATE_TO(RUN_FREED),
+        [RUN_READY] = STATE_TO(RUN_CONCLUDED) | STATE_TO(RUN_FREED),
+        [RUN_CONCLUDED] = STATE_TO(RUN_FREED),
 };
 
 void run_set_state(struct cloche_run *run, enum run_state state)
 {
-        assert(transitions[run->state] & TO(state));
+        STATE_CHECK(transitions, run->state, state);
         run->state = state;
 }
 

@@ -1,10 +1,10 @@
 /* The life of contexts: forked from a notebook's prefix, ended, started again. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
+#include "base/state.h"
 #include "prewarm.h"
 #include "sandbox/core/copy.h"
 #include "sandbox/core/spawn.h"
-#include "sandbox/core/state.h"
 
 #include "base/clock.h"
 #include "base/err.h"

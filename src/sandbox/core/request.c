@@ -1,11 +1,11 @@
 /* The life of a request. Outcomes are delivered from a separate loop iteration, with nothing else
  * on the stack: the callback may begin a request that frees the object the outcome came from. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "state.h"
 #include "store.h"
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/state.h"
 #include "engine/loop/handle.h"
 #include "wire/value.h"
 

@@ -11,7 +11,6 @@
 #include "sandbox/context/context.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
-#include "state.h"
 #include "store.h"
 #include "tool.h"
 #include "update.h"
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "engine/loop/handle.h"
 
 #include <ctype.h>

@@ -1,10 +1,10 @@
 /* Processes: their end, kills, records and descriptions. Runs in: cloched-engine, on its loop,
  * with the rights of the daemon's user. */
 #include "process.h"
+#include "base/state.h"
 #include "process-end.h"
 #include "sandbox/context/cell-output.h"
 #include "sandbox/core/spawn.h"
-#include "sandbox/core/state.h"
 #include "sandbox/core/wait.h"
 
 #include "base/clock.h"

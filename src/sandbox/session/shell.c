@@ -3,8 +3,8 @@
  * directory, variables and commands. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
 #include "shell.h"
+#include "base/state.h"
 #include "sandbox/core/spawn.h"
-#include "sandbox/core/state.h"
 #include "sandbox/process/process.h"
 
 #include "base/err.h"

@@ -1,8 +1,9 @@
 /* States of objects. Each object has a table of legal transitions: for each state, the set of the
  * states that may follow. A transition that is not in the table is a bug of ours, so it ends the
- * program; no guest and no caller can cause one. */
-#ifndef CLOCHE_SANDBOX_CORE_STATE_H
-#define CLOCHE_SANDBOX_CORE_STATE_H
+ * program. No guest and no caller can cause one: answers of a box's PID 1 are checked before they
+ * reach a state (engine/loop/control.c). */
+#ifndef CLOCHE_BASE_STATE_H
+#define CLOCHE_BASE_STATE_H
 
 #include <assert.h>
 
