@@ -73,6 +73,8 @@ def read(tables):
     for row in tables["ANSWER"]:
         if row["base"] and row["base"] not in found:
             raise TableError(f"answers.def: {row['name']} has the base {row['base']}, which has no row above it")
+        if row["name"] in found:
+            raise TableError(f"answers.def: {row['name']} has two rows")
         members = (*(found[row["base"]].members if row["base"] else ()), *own.pop(row["name"], ()))
         found[row["name"]] = Answer(row["name"], row["doc"], members)
     used = {row["base"] for row in tables["ANSWER"]} | {row["about"] for row in tables["ANSWER_EVENT"]} | set(own)

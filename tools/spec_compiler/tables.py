@@ -8,7 +8,7 @@ SPEC = os.path.join(SOURCE, "spec")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 SIGNATURE = re.compile(r"\b([A-Z][A-Z_]+)\(([\w, ]+)\)")
 TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([(),])|([^\s"(),]+))')
-ESCAPE = re.compile(r"\\(.)")
+ESCAPE = re.compile(r'\\(["\\])')  # a table has no other
 
 
 class TableError(Exception):

@@ -35,6 +35,7 @@ OPEN = object()
 
 # A larger set or dict is checked for keys that were chosen to have one hash, which makes it quadratic.
 SUSPICIOUS = 1000
+PATTERNS_MAX = 4096  # characters of patterns in a value: compiling one holds all threads, up to 3.5 ms a character
 
 
 class Refused(Exception):
@@ -448,6 +449,7 @@ class Decoder:
     def __init__(self, attachments: "bytes | memoryview") -> None:
         self.attachments = attachments
         self.ranges: "list[tuple[int, int]]" = []
+        self.patterns_left = PATTERNS_MAX
 
     def decode(self, node: "Tree") -> "Any":
         """One whole value."""
@@ -608,7 +610,7 @@ class Rebuilder(Decoder):
 
     def __init__(self, plain: Decoder) -> None:
         self.attachments, self.ranges = plain.attachments, plain.ranges
-        self.is_bounded, self.any_integer = plain.is_bounded, plain.any_integer
+        self.is_bounded, self.any_integer, self.patterns_left = plain.is_bounded, plain.any_integer, PATTERNS_MAX
         self.opened: "list[Any]" = []
         self.unfinished: "set[int]" = set()
 
@@ -829,6 +831,11 @@ def decode_pattern(decoder: Decoder, node: "dict[str, Tree]", depth: int) -> "An
     if set(letters) - REGEXP_FLAGS or len(set(letters)) != len(letters):
         raise Refused("regexp has the flags %.80r" % letters)
     check_text(source)
+    if not decoder.is_bounded:
+        decoder.patterns_left -= len(source)
+        if decoder.patterns_left < 0:
+            raise Refused("regexp exceeds the %d characters that all patterns of a value may have together: "
+                          "send sources as text" % PATTERNS_MAX)
     try:
         return re.compile(source, sum(PATTERN_FLAGS.get(letter, 0) for letter in letters))
     except Exception as error:

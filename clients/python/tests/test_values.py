@@ -335,7 +335,10 @@ class Hostile(unittest.TestCase):
 
     def test_patterns(self):
         self.assertEqual(decode({"$": "regexp", "source": "a.b", "flags": "gi"}), re.compile("a.b", re.I))
-        self.refused({"$": "regexp", "source": "(" * 5000, "flags": ""}, "regexp is none in Python")
+        self.refused({"$": "regexp", "source": "(" * 3000, "flags": ""}, "regexp is none in Python")
+        long = {"$": "regexp", "source": "a" * 2048, "flags": ""}
+        self.assertEqual(len(decode([long, long])), 2)
+        self.refused([long, long, {"$": "regexp", "source": "a", "flags": ""}], "4096 characters that all patterns")
 
 
 if __name__ == "__main__":
