@@ -47,7 +47,7 @@ static void need_core_scheduling(struct keeper_state *keeper)
         int r = keeper->wants_core_scheduling ? core_scheduling_read(&cookie) : 0;
 
         if (!keeper->wants_core_scheduling)
-                set(keeper, CLOCHE_GUARD_CORE_SCHEDULING, CLOCHE_GUARD_OFF, "not asked for (--core-scheduling)");
+                set(keeper, CLOCHE_GUARD_CORE_SCHEDULING, CLOCHE_GUARD_OFF, "not requested (--core-scheduling)");
         else if (r < 0)
                 set(keeper, CLOCHE_GUARD_CORE_SCHEDULING, CLOCHE_GUARD_ABSENT, "%s", core_scheduling_reason(-r));
 }

@@ -162,7 +162,7 @@ def test_what_stands_in_the_way_is_named_each_time():
                 ("f = open('/workspace/data')", "f.close()", "descriptors are open: {} (/workspace/data)"),
                 ("f = os.open('/workspace', os.O_RDONLY)", "os.close(f)", "descriptors are open: {} (/workspace)"),
                 ("f, g = socket.socketpair()", "f.close(); g.close()", "descriptors are open: {} (socket:"),
-                ("e = threading.Event(); t = threading.Thread(target=e.wait); t.start()", "e.set(); t.join()", "1 threads are alive")]:
+                ("e = threading.Event(); t = threading.Thread(target=e.wait); t.start()", "e.set(); t.join()", "1 thread is alive")]:
             context.run(make)
             said = context.branch()
             number = re.search(r": (\d+)", said)

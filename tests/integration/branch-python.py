@@ -62,7 +62,7 @@ def what_stands_in_the_way(keeper, prefix):
             ("t = asyncio.create_task(asyncio.sleep(1000), name='sleeper'); await asyncio.sleep(0)", "t.cancel()\nawait asyncio.sleep(0)",
              "tasks of the event loop are not done: sleeper"),
             ("h = asyncio.get_running_loop().call_later(1000, print); await asyncio.sleep(0)", "h.cancel()", "calls are scheduled in the event loop"),
-            ("e = threading.Event(); t = threading.Thread(target=e.wait); t.start()", "e.set(); t.join()", "1 threads are alive"),
+            ("e = threading.Event(); t = threading.Thread(target=e.wait); t.start()", "e.set(); t.join()", "1 thread is alive"),
             ("f = open('/workspace/here/log', 'w')", "f.close()", "(/workspace/here/log)"),
             ("f = open('/etc/passwd')", "f.close()", "(/etc/passwd)"),
             ("s = socket.socket()", "s.close()", "(socket:"),

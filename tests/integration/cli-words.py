@@ -69,6 +69,7 @@ def test_a_language_and_a_file():
     equal(cli("run", "python", path).stdout, b"[]\n")
     equal(cli("run", "py", path, "a", "b").stdout, b"['a', 'b']\n")
     equal(cli("call", "python", write_file("c", "def f(): return 7\ndef g(): return 8"), "f").stdout, b"7\n")
+    equal(cli("call", "python", write_file("d.py", "def f(): return 9")).stdout, b"9\n")
     equal(cli("prefix", "create", "filed", write_file("d.py", "x = 5"), env={"XDG_DATA_HOME": os.path.abspath("data")}).code, 0)
 
 

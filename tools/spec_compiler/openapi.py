@@ -40,6 +40,7 @@ FIELD_TYPES = {
     "LIST": {"type": "array"},
     "ARGUMENTS": {"type": ["array", "object"]},
     "LIMITS": reference("Limits"),
+    "SANDBOX_LIMITS": reference("SandboxLimits"),
     "FILES": {"type": "object", "additionalProperties": reference("File")},
     "RESULT_OPTIONS": closed({name: BOOLEAN for name in ("includeChanges", "includeContents", "includeDenied")}),
 }
@@ -67,11 +68,16 @@ INFO = "Run untrusted code, each piece in its own Linux box. Values that JSON la
 
 # ---- schemas ----
 
-def limits_schema(rows):
+def limits_schema(rows, column="default"):
     def one(row):
         numbers = {**integer(int(row["min"]), int(row["max"]))}
-        return {"anyOf": [{"const": 0}, numbers], "default": int(row["default"]), "description": row["doc"]}
+        default = 0 if row[column] == "NO_LIMIT" else int(row[column])
+        return {"anyOf": [{"const": 0}, numbers], "default": default, "description": row["doc"]}
     return closed({row["json"]: one(row) for row in rows})
+
+
+def sandbox_limits_schema(rows):
+    return limits_schema([row for row in rows if row["scope"] == "BOX"], "sandbox")
 
 
 def type_schema(kind):
@@ -116,6 +122,7 @@ def fields_of(tables, operation):
     for row in tables["SANDBOX_FIELD"]:
         if row["symbol"] == operation["symbol"]:
             kind = "DURATION" if row["type"] == "COUNT" and row["name"].endswith("Ms") else row["type"]
+            kind = "SANDBOX_LIMITS" if kind == "LIMITS" else kind
             yield row["name"], FIELD_TYPES[kind], row["need"] == "REQUIRED", row["doc"]
 
 
@@ -179,6 +186,7 @@ def document(tables, version):
     described = "".join(f"\n- {row['name']} ({row['http']}): {row['text']}" for row in errors)
     schemas = {
         "Bytes": BYTES, "TextOrBytes": {"anyOf": [TEXT, reference("Bytes")]}, "File": FILE, "Limits": limits_schema(tables["CLOCHE_LIMIT"]),
+        "SandboxLimits": sandbox_limits_schema(tables["CLOCHE_LIMIT"]),
         "LimitsInForce": closed({row["json"]: integer(0) for row in tables["CLOCHE_LIMIT"]}), "Error": error_schema(errors),
         **{name: answer_schema(answer) for name, answer in answers.read(tables).items() if name not in unreachable(tables)},
     }

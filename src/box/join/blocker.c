@@ -78,7 +78,9 @@ static int find_threads(char *text, size_t size)
 
         if (threads <= own.threads)
                 return 0;
-        snprintf(text, size, "%u threads are alive beside the interpreter's own", threads - own.threads);
+        threads -= own.threads;
+        snprintf(text, size, "%u thread%s alive besides the interpreter's own", threads,
+                 threads == 1 ? " is" : "s are");
         return -EBUSY;
 }
 

@@ -360,7 +360,7 @@ static napi_value freeze(napi_env env, napi_callback_info info)
                 r = find_in_holes(text, sizeof(text));
         if (r == 0 && node.is_child && count_threads() > CHILD_THREADS_MAX) {
                 r = -EBUSY;
-                snprintf(text, sizeof(text), "threads are alive beside the interpreter's own");
+                snprintf(text, sizeof(text), "threads are alive besides the interpreter's own");
         }
         if (r == 0)
                 napi_get_undefined(env, &ret);

@@ -291,6 +291,7 @@ static void drop_word(struct cli_request *r, int at)
         r->positional_count--;
         memmove(&r->positional[at], &r->positional[at + 1],
                 (size_t)(r->positional_count - at) * sizeof(r->positional[0]));
+        r->positional[r->positional_count] = NULL;
 }
 
 int options_take_code_word(struct cli_request *r, int at)

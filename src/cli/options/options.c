@@ -415,10 +415,13 @@ static void print_wrapped(const char *text)
 static void print_option(const struct cli_option *option)
 {
         char names[80];
+        int width = 28;
 
         snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias ? option->alias : "", option->alias ? ", " : "",
                  option->name, option->argument ? " " : "", option->argument ? option->argument : "");
-        printf("  %-28s %s\n", names, option->help);
+        for (const char *at = names; *at; at++)
+                width += ((unsigned char)*at & 0xc0) == 0x80; /* no column of its own */
+        printf("  %-*s %s\n", width, names, option->help);
 }
 
 static void print_examples(const struct cli_command *command)

@@ -25,7 +25,7 @@ FLAG_SETTER(log)
 
 static int set_idle(struct cli_request *r, const char *v)
 {
-        return options_duration(&r->sandbox.idle_ms, "--idle", v, 1, 365 * DAY_MS);
+        return options_duration(&r->sandbox.idle_ms, "--idle", v, 1, DAY_MS);
 }
 
 static int set_expose(struct cli_request *r, const char *v)

@@ -21,7 +21,9 @@ static int read_rules(const char *path, json_t **ret)
 
         *ret = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
         if (!*ret)
-                return cli_bad("--mount: cannot read the rules '%s': %s (line %d)", path, error.text, error.line);
+                return error.line < 0 ? cli_bad("--mount: cannot read the rules: %s", error.text)
+                                      : cli_bad("--mount: the rules '%s' are not valid JSON: %s (line %d)", path,
+                                                error.text, error.line);
         if (json_is_object(*ret) && !json_object_get(*ret, "path"))
                 return 0;
         json_decref(*ret);

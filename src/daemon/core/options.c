@@ -361,8 +361,8 @@ static const struct option_row {
         const char *name, *argument, *help;
         int (*set)(struct daemon_options *o, const char *value);
 } rows[] = {
-        {"--socket", "PATH", "take connections on this unix socket", set_socket},
-        {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, named in the log", set_listen},
+        {"--socket", "PATH", "accept connections on this unix socket", set_socket},
+        {"--listen", "HOST:PORT", "accept connections on TCP; port 0: any free port, named in the log", set_listen},
         {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
         {"--on-demand", NULL,
          "print the socket of the daemon that serves this user; start one in the background when there is none",
@@ -370,56 +370,59 @@ static const struct option_row {
         {"--exit-when-idle", "SECONDS",
          "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)",
          set_exit_when_idle},
-        {"--hang-timeout", "SECONDS",
-         "an engine that gives no sign of life for so long is killed and started again; 0: never (60)",
+        {"--hang-timeout", "SECONDS", "kill and restart an engine that has not responded for this time; 0: never (60)",
          set_hang_timeout},
-        {"--token-file", "FILE", "what callers on TCP must know; made, when it is not there", set_token_file},
-        {"--tls-certificate", "FILE", "PEM; with --tls-key TCP is TLS", set_tls_certificate},
-        {"--tls-key", "FILE", "PEM", set_tls_key},
-        {"--allow-uid", "UID", "this user may use the socket too (root and the daemon's own may)", add_uid},
-        {"--allow-gid", "GID", "this group may use the socket too", add_gid},
-        {"--allow-host", "NAME", "HTTP for this host name is for us (IP addresses and localhost are)", add_host},
-        {"--allow-origin", "ORIGIN", "pages of this origin may send requests", add_origin},
-        {"--max-connections", "N", "at one time, of each kind of caller (4096)", set_connections},
-        {"--auth-timeout", "SECONDS", "from the connection to hello, or to a request that is let in (15)",
+        {"--token-file", "FILE", "file with the token that callers on TCP must send; created if missing",
+         set_token_file},
+        {"--tls-certificate", "FILE", "certificate in PEM; with --tls-key, TCP connections use TLS",
+         set_tls_certificate},
+        {"--tls-key", "FILE", "private key in PEM", set_tls_key},
+        {"--allow-uid", "UID",
+         "permit this user to use the socket (root and the daemon's own user may always); may be repeated", add_uid},
+        {"--allow-gid", "GID", "permit this group to use the socket; may be repeated", add_gid},
+        {"--allow-host", "NAME", "serve HTTP requests for this host name (in addition to IP addresses and localhost)",
+         add_host},
+        {"--allow-origin", "ORIGIN", "permit requests from web pages of this origin", add_origin},
+        {"--max-connections", "N", "connections at one time, for each kind of caller (4096)", set_connections},
+        {"--auth-timeout", "SECONDS", "time from the connection to hello, or to a permitted request (15)",
          set_auth_timeout},
-        {"--max-request", "MIB", "of one request (128)", set_body},
-        {"--grace", "SECONDS", "that runs may go on for after SIGTERM (10)", set_grace},
-        {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
-        {"--image", "DIR", "root image (the host's /usr)", set_image},
+        {"--max-request", "MIB", "size of one request (128)", set_body},
+        {"--grace", "SECONDS", "time that runs may continue after SIGTERM (10)", set_grace},
+        {"--log-level", "LEVEL", "error, warning, info or debug (info)", set_level},
+        {"--image", "DIR", "use this directory as root file system of boxes (the host's /usr)", set_image},
         {"--mount-root", "DIR[:UID]",
-         "runs may mount this directory of the host and what is beneath (a private daemon: /); for a token with this "
-         "user's rights",
+         "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
+         "token "
+         "have this user's rights",
          add_mount_root},
         {"--state-dir", "DIR",
-         "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or "
+         "save sandboxes in this directory; '': do not save them ($STATE_DIRECTORY/sandboxes, else below "
+         "/var/lib/cloche or "
          "~/.local/state/cloche)",
          set_state_dir},
-        {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)",
-         set_save_every},
-        {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},
-        {"--max-saved", "N", "sandboxes that one caller has, those that run and those that are saved (10000)",
-         set_saved},
+        {"--save-every", "SECONDS",
+         "interval at which running sandboxes that changed are saved; 0: only when they stop (60)", set_save_every},
+        {"--max-sandboxes", "N", "sandboxes that run at one time (1000)", set_sandboxes},
+        {"--max-saved", "N", "sandboxes of one caller, running and saved (10000)", set_saved},
         {"--contexts", "LANGUAGE,…",
-         "what contexts of these languages are forked from is set up at the start, not at first use; '': none (with "
-         "--container-listen javascript,typescript where 1 GiB of memory is free)",
+         "set up contexts of these languages at the start instead of at first use; '': none (with --container-listen: "
+         "javascript,typescript if 1 GiB of memory is free)",
          set_contexts},
-        {"--network", "RULE,…", "where sandboxes may connect to that are made without a policy; !RULE denies (nowhere)",
+        {"--network", "RULE,…", "network of sandboxes that are created without a policy; !RULE denies (none)",
          set_network},
-        {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes",
+        {"--preview-host", "HOST[:PORT]", "serve exposed ports of sandboxes at PORT-SANDBOX-TOKEN.HOST",
          set_preview_host},
-        {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token",
-         add_container},
-        {"--runs", "N", "at one time (twice the processors)", set_runs},
-        {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
-        {"--base-forks", "N", "forks after which a new interpreter is brought up to fork from (10000)", set_base_forks},
-        {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
-        {"--optional", "GUARD,…", "guards that may be missing", set_optional},
+        {"--container-listen", "HOST:PORT=SANDBOX",
+         "serve the container API of this sandbox on loopback, without a token", add_container},
+        {"--runs", "N", "runs at one time (twice the number of processors)", set_runs},
+        {"--queue", "N", "runs that may wait (10000)", set_queue},
+        {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)", set_base_forks},
+        {"--spares", "N", "prewarmed boxes for each template in use (2)", set_spares},
+        {"--optional", "GUARD,…", "guards that may be missing or degraded", set_optional},
         {"--core-scheduling", NULL,
-         "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had",
+         "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
          set_core_scheduling},
-        {"--profile", "NAME",
-         "user: guards that only root can have may be missing where the daemon is not root's (default: none)",
+        {"--profile", "NAME", "user: guards that only root can have may be missing if the daemon is not root's (none)",
          set_profile},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -430,7 +433,7 @@ static int help(void)
         for (size_t i = 0; i < ROWS; i++)
                 printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)),
                        rows[i].argument ? rows[i].argument : "", rows[i].help);
-        printf("\nSockets of systemd (LISTEN_FDS) are taken too.\n");
+        printf("\nValues in parentheses are defaults. Sockets of systemd (LISTEN_FDS) are served too.\n");
         return 0;
 }
 

@@ -110,8 +110,7 @@ static void judge_death(const struct cloche_run *run, const struct keeper_usage 
 
         if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
                 v->limit = "memoryBytes";
-                set_verdict(v, CLOCHE_STATUS_CRASH, "MemoryLimit",
-                            "killed: it ran out of memory; the limit is %s (memoryBytes)",
+                set_verdict(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed: it ran out of memory; the limit is %s",
                             limits_bytes_text(run->limits.memory_bytes, text));
         } else if (!run->box.exited) {
                 set_verdict(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");

@@ -350,7 +350,7 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
         if (size == 0)
                 return 0;
         return err_set(e, CLOCHE_E_GUARD_MISSING,
-                       "guards missing: %s (cloche selftest shows why; --optional permits it)", names);
+                       "guards missing: %s (cloche selftest shows why; --optional permits runs without them)", names);
 }
 
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
