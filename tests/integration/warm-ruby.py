@@ -73,7 +73,7 @@ def test_errors_in_a_set_up():
 
 
 def test_what_cannot_be_forked():
-    for setup, why in {"Thread.new { sleep }": "threads are alive", "$p = IO.popen('sleep 60')": "child processes are alive",
+    for setup, why in {"Thread.new { sleep }": "1 thread is alive", "$p = IO.popen('sleep 60')": "child processes are alive",
                        "$f = File.open('/etc/passwd')": "descriptors are open", "r, w = IO.pipe\n$r = r; $w = w": "descriptors are open"}.items():
         try:
             with Warm("ruby", setup) as warm:
