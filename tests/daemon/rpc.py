@@ -225,6 +225,15 @@ class Daemon:
             _, resident, shared = file.read().split()[:3]
         return (int(resident) - int(shared)) * 4096
 
+    def peak_memory(self, is_new=False):
+        """The most resident bytes there were, or, if a new measurement begins, those of now."""
+        process = f"/proc/{self.engine_pid()}"
+        if is_new:
+            with open(process + "/clear_refs", "w") as file:
+                file.write("5")  # proc(5): VmHWM becomes VmRSS
+        with open(process + "/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
     def stop(self, number=signal.SIGTERM, timeout=HANG):
         if self.process.poll() is None:
             self.process.send_signal(number)

@@ -470,11 +470,14 @@ void container_line(struct container_request *q, json_t *event)
 
 void container_request_taken(struct container_request *q)
 {
+        int was_held;
+
         if (q->carrier->waiting(q) > LOW_BYTES)
                 return;
-        if (q->is_held && q->sandbox_request)
+        was_held = q->is_held;
+        q->is_held = 0; /* before the release: what it delivers may fill the connection again */
+        if (was_held && q->sandbox_request)
                 sandbox_request_hold(q->sandbox_request, 0);
-        q->is_held = 0;
         if (q->on_room)
                 q->on_room(q);
 }
