@@ -34,11 +34,6 @@ void *agent_data(const struct agent *a)
         return a->data;
 }
 
-int agent_is_template(const struct agent *a)
-{
-        return a->is_template;
-}
-
 int agent_is_preparing(const struct agent *a)
 {
         return a->is_preparing;

@@ -101,8 +101,6 @@ struct agent_language {
 int agent_serve(const struct agent_language *language, void *data);
 
 void *agent_data(const struct agent *a);
-/* True if this process was started as a template, or forked from one. */
-int agent_is_template(const struct agent *a);
 /* True while `prepare` is being handled; true during agent_rehearse(). */
 int agent_is_preparing(const struct agent *a);
 int agent_is_rehearsing(const struct agent *a);

@@ -11,13 +11,6 @@
 
 #define TEXT_BYTES_MAX (64u << 10)
 
-void files_request_done(struct request *q)
-{
-        json_decref(q->result);
-        q->result = NULL;
-        buf_done(&q->attached);
-}
-
 int request_no_memory(struct cloche_err *e)
 {
         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "work on a request");

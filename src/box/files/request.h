@@ -1,5 +1,5 @@
 /* One request in progress: its parameters and its answer. Handlers fill result (and attached, for
- * bytes), or fail. Members are borrowed except result and attached, which files_request_done() frees. */
+ * bytes), or fail. Members are borrowed except result and attached, which become those of the reply. */
 #ifndef CLOCHE_BOX_FILES_REQUEST_H
 #define CLOCHE_BOX_FILES_REQUEST_H
 
@@ -24,8 +24,6 @@ struct request {
         json_t *result;
         struct buf attached;
 };
-
-void files_request_done(struct request *q);
 
 /* The absolute path of a parameter, without "//", "." and trailing slash; owned by the caller.
  * -CLOCHE_E_INVALID_ARGUMENT. */

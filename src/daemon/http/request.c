@@ -170,11 +170,6 @@ void http_request_handle(struct http_request *request, const struct http_handler
         request->data = data;
 }
 
-void *http_request_data(const struct http_request *request)
-{
-        return request->data;
-}
-
 void http_body_limit(struct http_request *request, size_t bytes)
 {
         request->body.max = bytes;

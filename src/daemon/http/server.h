@@ -81,7 +81,6 @@ void *http_request_socket_data(const struct http_request *request);
 /* Set the handler once, from on_head (to receive the body) or on_request. handler and data must
  * live until on_over. */
 void http_request_handle(struct http_request *request, const struct http_handler *handler, void *data);
-void *http_request_data(const struct http_request *request);
 /* From on_head: limit the body to so many bytes instead of body_bytes_max. */
 void http_body_limit(struct http_request *request, size_t bytes);
 /* Pause or resume the body; one small piece may still arrive. */

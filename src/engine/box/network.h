@@ -31,13 +31,6 @@ struct network_face {
         void *data;
 };
 
-struct network_stats {
-        uint64_t connections, connections_total; /* open now; since the start */
-        uint64_t bytes_in, bytes_out;            /* to the guest, from the guest */
-        uint64_t queries;                        /* name queries */
-        uint64_t lost;                           /* decisions dropped because they came too fast */
-};
-
 /* Check {allow: [rule, …], deny: [rule, …], dns?: boolean} as in spec/sandbox.md.
  * -CLOCHE_E_INVALID_ARGUMENT names the rule: "network.allow[2]: …". */
 CLOCHE_MUST_CHECK int network_policy_check(const json_t *policy, struct cloche_err *e);
@@ -50,8 +43,6 @@ CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop
 /* Replace the policy at once; also before on_ready. Open connections that it does not allow are
  * cut. */
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);
-/* Return the last report (one a second while there are changes). */
-struct network_stats network_stats(const struct network *network);
 /* Read the messages that the egress program has sent so far. */
 void network_drain(struct network *network);
 /* End the egress program and drop the callbacks. Accepts NULL. */

@@ -158,16 +158,6 @@ void lookups_tick(struct lookups *lookups)
         ares_process_fd(lookups->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }
 
-void lookups_free(struct lookups *lookups)
-{
-        if (!lookups)
-                return;
-        ares_destroy(lookups->channel);
-        while (!LIST_EMPTY(&lookups->watches))
-                end_watch(LIST_FIRST(&lookups->watches));
-        free(lookups);
-}
-
 /* -- one name ---------------------------------------------------------------------------------------------------- */
 
 static void end_one(struct lookup *lookup, int status)

@@ -30,7 +30,6 @@ CLOCHE_MUST_CHECK int lookups_new(uv_loop_t *loop, struct lookups **ret, struct 
 CLOCHE_MUST_CHECK int lookups_servers(struct lookups *lookups, const char *servers, struct cloche_err *e);
 /* Call it a few times a second: unanswered queries are repeated or fail. */
 void lookups_tick(struct lookups *lookups);
-void lookups_free(struct lookups *lookups); /* accepts NULL */
 
 /* Calls done once, perhaps before it returns; the lookup is freed then. *ret is set before. 0 or -ENOMEM. */
 int lookup_start(struct lookups *lookups, const char *name, lookup_done done, void *data, struct lookup **ret);

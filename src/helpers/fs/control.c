@@ -308,9 +308,3 @@ void fs_control_init(struct control *control, int fd, struct mount *mount)
         *control = (struct control){.mount = mount};
         server_init(&control->server, fd, &options);
 }
-
-void fs_control_done(struct control *control)
-{
-        changes_done(&control->list);
-        server_done(&control->server);
-}

@@ -19,6 +19,5 @@ struct control {
 
 /* fd is borrowed. Set configure before the first turn of the server. */
 void fs_control_init(struct control *control, int fd, struct mount *mount);
-void fs_control_done(struct control *control);
 
 #endif

@@ -33,9 +33,10 @@ int directory_find(struct directories *directories, struct node *node);
 /* A file system that folds case finds "secret" as "SECRET", which rules do not match. True if st,
  * found by this name, is listed under exactly this name. */
 bool directory_spells(struct directories *directories, struct node *directory, const char *name, const struct stat *st);
-/* lower_stat(), lower_open_file() and lower_read_link() for a name in the directory. */
+/* lower_stat() and lower_open_file() for a name in the directory. */
 int directory_stat(struct directories *directories, struct node *directory, const char *name, struct stat *ret);
 int directory_open_file(struct directories *directories, struct node *directory, const char *name, struct stat *ret);
+/* At most size bytes, not terminated; the number or -errno. */
 int directory_read_link(struct directories *directories, struct node *directory, const char *name, char *ret, int size);
 
 #endif

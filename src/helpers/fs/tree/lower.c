@@ -143,17 +143,6 @@ int lower_open_file(const struct lower *lower, const char *path, struct stat *re
         return S_ISREG(ret->st_mode) ? TAKE_FD(fd) : -ESTALE;
 }
 
-int lower_read_link(const struct lower *lower, const char *path, char *ret, int size)
-{
-        _cleanup_fd_ int fd = lower_open(lower, path, O_PATH);
-        ssize_t n;
-
-        if (fd < 0)
-                return fd;
-        n = readlinkat(fd, "", ret, (size_t)size);
-        return n < 0 ? errno == ENOENT || errno == EINVAL ? -ESTALE : -errno : (int)n;
-}
-
 struct entry { /* linux_dirent64 */
         uint64_t ino;
         int64_t offset;

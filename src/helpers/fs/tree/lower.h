@@ -24,8 +24,6 @@ int lower_open(const struct lower *lower, const char *path, int flags);
 int lower_stat(const struct lower *lower, const char *path, struct stat *ret);
 /* Open a regular file for reading; -ESTALE if it is no longer one. */
 int lower_open_file(const struct lower *lower, const char *path, struct stat *ret);
-/* At most size bytes, not terminated; the number or -errno. */
-int lower_read_link(const struct lower *lower, const char *path, char *ret, int size);
 
 /* The same for one name in an open directory, which may be O_PATH. name: one part, neither "." nor "..". */
 int lower_open_in(int dir_fd, const char *name, int flags);
