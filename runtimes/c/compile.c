@@ -269,7 +269,8 @@ static int write_file(const char *directory, const char *name, const void *data,
         return fd < 0 ? -errno : fd_write_full(fd, data, size);
 }
 
-void compile_name(const struct compile_job *job, char *ret, size_t size)
+/* The name of the code's file. */
+static void compile_name(const struct compile_job *job, char *ret, size_t size)
 {
         const char *slash = job->filename ? strrchr(job->filename, '/') : NULL,
                    *name = slash ? slash + 1 : job->filename;

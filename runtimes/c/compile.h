@@ -39,9 +39,6 @@ void compile_error_done(struct compile_error *e);
 /* An empty directory for *ret; 0 or -1. */
 int compile_directory(struct compiled *ret);
 
-/* The name of the code's file. */
-void compile_name(const struct compile_job *job, char *ret, size_t size);
-
 /* The shape of code: it defines functions; it is the body of one; or it may be declarations, or
  * a body of expressions alone. */
 enum compile_shape { SHAPE_PROGRAM, SHAPE_BODY, SHAPE_UNKNOWN };

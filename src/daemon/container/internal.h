@@ -207,7 +207,6 @@ json_t *container_copy(const struct container_request *q,
 
 /* body is stolen; "timestamp" is added. */
 void container_answer(struct container_request *q, json_t *body);
-void container_answer_status(struct container_request *q, unsigned status, json_t *body);
 /* Answer with a stream of events instead. Each event is stolen; "timestamp" is added if absent. */
 void container_begin(struct container_request *q);
 void container_line(struct container_request *q, json_t *event);

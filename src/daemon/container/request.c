@@ -423,7 +423,7 @@ void container_make_session(struct container_request *q, container_then then)
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
-void container_answer_status(struct container_request *q, unsigned status, json_t *body)
+static void answer_status(struct container_request *q, unsigned status, json_t *body)
 {
         char *text;
 
@@ -436,7 +436,7 @@ void container_answer_status(struct container_request *q, unsigned status, json_
 
 void container_answer(struct container_request *q, json_t *body)
 {
-        container_answer_status(q, 200, body);
+        answer_status(q, 200, body);
 }
 
 void container_begin(struct container_request *q)
@@ -588,7 +588,7 @@ void container_refuse(struct container_request *q, enum container_code code, con
         if (more)
                 json_object_update(body, more);
         json_decref(more);
-        container_answer_status(q, codes[code].status, body);
+        answer_status(q, codes[code].status, body);
 }
 
 /* Clients of 0.3 expect the bare id as the message. */

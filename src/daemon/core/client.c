@@ -41,7 +41,7 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
         TAILQ_INIT(&client->requests);
 }
 
-void client_close(struct client *client)
+static void close_client(struct client *client)
 {
         if (client->is_closed)
                 return;
@@ -58,7 +58,7 @@ void client_close(struct client *client)
 
 void client_done(struct client *client)
 {
-        client_close(client);
+        close_client(client);
         buf_done(&client->out);
 }
 

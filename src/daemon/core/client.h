@@ -71,9 +71,7 @@ struct client_request {
                              */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
-/* Cancel its runs, release its prefixes, fail the calls of its host functions. */
-void client_close(struct client *client);
-/* Free its memory; after client_close. */
+/* Cancel its runs, release its prefixes, fail the calls of its host functions, free its memory. */
 void client_done(struct client *client);
 
 /* -- frames */

@@ -128,7 +128,8 @@ static int next_of_sandbox(const struct operation *operation, size_t *at, struct
         return 0;
 }
 
-int operation_next_field(const struct operation *operation, size_t *at, struct operation_field *ret)
+/* Iterate over the fields: *at begins as 0. 0: no more. */
+static int next_field(const struct operation *operation, size_t *at, struct operation_field *ret)
 {
         return operation->is_sandbox ? next_of_sandbox(operation, at, ret) : next_of_daemon(operation, at, ret);
 }
@@ -167,14 +168,6 @@ static int matches(const char *pattern, const char *path, json_t **ret_params)
         return 0;
 }
 
-int operation_is_in_path(const struct operation *operation, const char *name)
-{
-        char part[48];
-
-        snprintf(part, sizeof(part), "{%s}", name);
-        return strstr(operation->path, part) != NULL;
-}
-
 const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed,
                                           size_t size)
 {
@@ -202,7 +195,7 @@ static int find_field(const struct operation *operation, const char *name, struc
 {
         size_t at = 0;
 
-        while (operation_next_field(operation, &at, ret))
+        while (next_field(operation, &at, ret))
                 if (strcmp(ret->name, name) == 0)
                         return 1;
         return 0;
@@ -231,7 +224,7 @@ int operation_check(const struct operation *operation, const json_t *params, str
                 if (r < 0)
                         return r;
         }
-        for (size_t at = 0; operation_next_field(operation, &at, &field);)
+        for (size_t at = 0; next_field(operation, &at, &field);)
                 if (field.is_required && !json_object_get(params, field.name))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"%s\"", name_of(operation),
                                        field.name);

@@ -49,10 +49,6 @@ int operation_check(const struct operation *operation, const json_t *params, str
 /* Convert query parameters from text to their fields' types. Changes *params in place. */
 int operation_read_query(const struct operation *operation, json_t *params, struct cloche_err *e);
 
-/* Iterate over the fields: *at begins as 0. 0: no more. */
-int operation_next_field(const struct operation *operation, size_t *at, struct operation_field *ret);
-/* True if a field is part of the path. */
-int operation_is_in_path(const struct operation *operation, const char *name);
 /* True if the parameters are a JSON object in the body; otherwise they are in path and query. */
 int operation_has_json(const struct operation *operation);
 

@@ -36,7 +36,9 @@ static const unsigned short statuses[CLOCHE_CODE_COUNT] = {
 #undef CLOCHE_ERROR
 };
 
-char *web_error_text(const struct cloche_err *e, json_t *data)
+/* Return {"error": …} as text, owned by the caller; NULL: out of memory. data: further members of
+ * the error, stolen, or NULL. */
+static char *error_text(const struct cloche_err *e, json_t *data)
 {
         json_t *root = json_pack("{s:o}", "error", client_error(e, data));
         char *text = json_dump_text(root, JSON_COMPACT);
@@ -47,7 +49,7 @@ char *web_error_text(const struct cloche_err *e, json_t *data)
 
 void web_refuse_with(struct http_request *request, unsigned status, const struct cloche_err *e, json_t *data)
 {
-        char *text = web_error_text(e, data);
+        char *text = error_text(e, data);
 
         if (status == 401)
                 http_add_header(request, "WWW-Authenticate", "Bearer");
@@ -99,7 +101,7 @@ static void web_fail(struct client *client, const json_t *id, const struct cloch
                 web_refuse_with(web->request, web_status(e), e, data);
                 return;
         }
-        text = web_error_text(e, data);
+        text = error_text(e, data);
         (void)http_stream_event(web->request, "error", text ? text : "{}");
         free(text);
         http_stream_end(web->request);

@@ -13,8 +13,6 @@ void web_refuse(struct http_request *request, const struct cloche_err *e);
 /* data: further members of the error, stolen, or NULL. */
 void web_refuse_with(struct http_request *request, unsigned status, const struct cloche_err *e, json_t *data);
 unsigned web_status(const struct cloche_err *e);
-/* Return {"error": …} as text, owned by the caller; NULL: out of memory. data as above. */
-char *web_error_text(const struct cloche_err *e, json_t *data);
 /* Send an object as the whole answer; stolen. */
 void web_answer(struct http_request *request, unsigned status, json_t *object);
 

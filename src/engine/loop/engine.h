@@ -295,11 +295,9 @@ void streams_done(struct cloche_run *run);
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
 /* Call it before closing the descriptor, or libuv would drop the next user of that number. */
 void loop_poll_close(uv_poll_t *poll);
-/* Finish a run that has ended: make its result, release its place and its box. run_report also
- * calls on_end, once. */
-void run_conclude(struct cloche_run *run);
 void run_set_state(struct cloche_run *run, enum run_state state);
 int run_has_ended(const struct cloche_run *run);
+/* Finish a run that has ended, and call on_end once. */
 void run_report(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */

@@ -917,7 +917,8 @@ void run_schedule_conclude(struct cloche_run *run)
         uv_stop(&run->engine->loop);
 }
 
-void run_conclude(struct cloche_run *run)
+/* Finish a run that has ended: make its result, release its place and its box. */
+static void run_conclude(struct cloche_run *run)
 {
         leave_queue(run);
         if (!open_books(run))

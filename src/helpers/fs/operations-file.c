@@ -23,7 +23,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
         return (struct handle *)(uintptr_t)fi->fh;
 }
 
-int handle_new(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret)
+static int new_handle(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret)
 {
         struct handle *handle = mount->open_handles < mount->settings.open_files ? calloc(1, sizeof(*handle)) : NULL;
 
@@ -39,7 +39,7 @@ int handle_new(struct mount *mount, struct node *node, struct fuse_file_info *fi
         return 0;
 }
 
-void handle_free(struct mount *mount, struct handle *handle)
+static void free_handle(struct mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
 
@@ -218,7 +218,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         struct handle *handle;
-        int r = node->kind == S_IFREG ? handle_new(mount, node, fi, &handle) : -ENXIO;
+        int r = node->kind == S_IFREG ? new_handle(mount, node, fi, &handle) : -ENXIO;
 
         if (r < 0) {
                 fuse_reply_err(req, -r);
@@ -226,19 +226,19 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         }
         r = open_judged(mount, node, fi, handle);
         if (r < 0) {
-                handle_free(mount, handle);
+                free_handle(mount, handle);
                 fuse_reply_err(req, -r);
         } else {
                 mount->passthrough.answering = handle->passes ? node->backing->id : 0;
                 if (fuse_reply_open(req, fi) == -ENOENT)
-                        handle_free(mount, handle);
+                        free_handle(mount, handle);
         }
 }
 
 void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
         (void)ino;
-        handle_free(mount_of(req), handle_of(fi));
+        free_handle(mount_of(req), handle_of(fi));
         fuse_reply_err(req, 0);
 }
 
@@ -249,7 +249,7 @@ static int create_nameless(struct mount *mount, mode_t mode, struct fuse_file_in
         int r = node ? overlay_copy_up(mount, node, 0) : -ENOSPC;
 
         if (r == 0)
-                r = handle_new(mount, node, fi, ret);
+                r = new_handle(mount, node, fi, ret);
         if (r < 0) {
                 if (node)
                         overlay_settle(mount, node);
@@ -281,14 +281,14 @@ static int create(struct mount *mount, struct node *parent, const char *name, mo
                 return -ENOSPC;
         r = made ? overlay_copy_up(mount, node, 0) : 0;
         if (r == 0)
-                r = handle_new(mount, node, fi, ret);
+                r = new_handle(mount, node, fi, ret);
         if (r < 0) {
                 overlay_settle(mount, node);
                 return r;
         }
         r = made ? put_new(mount, parent, name, node, is_virtual) : 0;
         if (r < 0) {
-                handle_free(mount, *ret);
+                free_handle(mount, *ret);
                 return r;
         }
         (*ret)->drop = !made;
@@ -319,7 +319,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                 struct node *node = handle->node;
 
                 node->pins++;
-                handle_free(mount, handle);
+                free_handle(mount, handle);
                 node->pins--;
                 forget(mount, node, 1);
         }

@@ -25,12 +25,9 @@ fuse_ino_t ino_of(const struct mount *mount, const struct node *node);
 /* Map a verdict: 1: perform the operation; 0: pretend to; -EACCES. */
 int go_on(enum access_verdict verdict);
 
-double entry_cache_s(const struct mount *mount, const struct node *node);
 double attr_cache_s(const struct mount *mount, const struct node *node);
 /* Fill an entry and count the kernel's reference. */
 void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param *ret);
-/* Takes the reference back if the kernel did not receive the reply. */
-void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, bool cached);
 void forget(struct mount *mount, struct node *node, uint64_t count);
 
 /* Check the creation of a name. *ret_virtual: for the guest only. Returns like go_on(). */
@@ -39,9 +36,6 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
 int put_new(struct mount *mount, struct node *parent, const char *name, struct node *node, bool is_virtual);
 /* A node of the guest without a name yet; it stays nameless if its creation is pretended. NULL: no room. */
 struct node *make_node(struct mount *mount, mode_t mode);
-
-int handle_new(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret);
-void handle_free(struct mount *mount, struct handle *handle);
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);

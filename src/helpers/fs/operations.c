@@ -41,7 +41,7 @@ int go_on(enum access_verdict verdict)
 }
 
 /* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
-double entry_cache_s(const struct mount *mount, const struct node *node)
+static double entry_cache_s(const struct mount *mount, const struct node *node)
 {
         if (mount->settings.on_denied == DENIED_IGNORE)
                 return 0;
@@ -72,7 +72,8 @@ void forget(struct mount *mount, struct node *node, uint64_t count)
                 overlay_settle(mount, node);
 }
 
-void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, bool cached)
+/* Takes the reference back if the kernel did not receive the reply. */
+static void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, bool cached)
 {
         struct fuse_entry_param entry;
 

@@ -50,7 +50,7 @@ void steps_done(struct steps *steps)
         *steps = (struct steps){0};
 }
 
-void kept_add(struct kept_list *list, const char *path, const char *as)
+static void kept_add(struct kept_list *list, const char *path, const char *as)
 {
         struct kept *row;
 

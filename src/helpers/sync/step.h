@@ -53,7 +53,6 @@ struct kept_list {
         size_t count, room;
 };
 
-void kept_add(struct kept_list *list, const char *path, const char *as);
 void kept_done(struct kept_list *list);
 
 struct steps_run {

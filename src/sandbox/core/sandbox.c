@@ -168,7 +168,8 @@ static void session_end(struct session *session)
         session_unuse(session);
 }
 
-void sandbox_free(struct sandbox *s)
+/* It must be stopped. */
+static void sandbox_free(struct sandbox *s)
 {
         struct session *session;
 
@@ -355,7 +356,7 @@ static void drop_stopped(struct sandbox *s)
         drop(s, &why);
 }
 
-/* True if PID 1 has ended. sandbox_collapse is called next, after the callbacks of pending
+/* True if PID 1 has ended. collapse is called next, after the callbacks of pending
  * answers. */
 static int has_lost_box(const struct sandbox *s)
 {
@@ -470,7 +471,8 @@ void sandbox_stop(struct sandbox *s, int save)
         sandbox_schedule_turn(s);
 }
 
-void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
+/* The box ended unexpectedly. */
+static void collapse(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e;
 
@@ -489,7 +491,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
-        sandbox_collapse(data, e);
+        collapse(data, e);
 }
 
 static void on_exit_of_program(void *data, const struct init_answer *exit)

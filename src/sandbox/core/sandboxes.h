@@ -132,12 +132,9 @@ void sandbox_start(struct sandbox *s);
 /* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
  * fails it goes on running. Requests in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);
-void sandbox_free(struct sandbox *s);   /* must be stopped */
 void sandbox_touch(struct sandbox *s);  /* a request came */
 void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);
-/* The box ended unexpectedly. */
-void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
 void sandbox_send_event(struct sandbox *s, const char *event,
                         json_t *about); /* event for followers of sandbox.events; about is stolen */

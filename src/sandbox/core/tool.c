@@ -362,7 +362,8 @@ static void on_done(void *data, const json_t *result, const struct buf *attachme
         buf_done(&copy);
 }
 
-int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e)
+/* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
+static int hand_on(struct sandbox_request *request, struct cloche_err *e)
 {
         json_t *params = json_copy(request->params);
         struct tool_job *job;
@@ -385,7 +386,7 @@ int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e)
 #define HANDED_ON(symbol)                                                          \
         int handle_##symbol(struct sandbox_request *request, struct cloche_err *e) \
         {                                                                          \
-                return sandbox_tool_handle(request, e);                            \
+                return hand_on(request, e);                                        \
         }
 HANDED_ON(FILE_WRITE)
 HANDED_ON(FILE_READ)

@@ -4,9 +4,7 @@
 
 #include "sandboxes.h"
 
-/* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
-int sandbox_tool_handle(struct sandbox_request *request, struct cloche_err *e);
-/* The same for our own use. on_done: result or e. Cancel it with sandbox_tool_cancel. */
+/* Send a request to the file program. on_done: result or e. Cancel it with sandbox_tool_cancel. */
 struct tool_job;
 int sandbox_tool_request(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
                          void (*on_done)(void *data, const json_t *result, const struct buf *attachments,

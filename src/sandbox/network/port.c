@@ -81,7 +81,7 @@ static char *url_of(const struct sandbox *s, const struct port *port)
         return url;
 }
 
-json_t *sandbox_port_json(const struct sandbox *s, const struct port *port)
+static json_t *port_json(const struct sandbox *s, const struct port *port)
 {
         char *url = url_of(s, port);
         json_t *object = json_pack("{s:i, s:s, s:o}", "port", (int)port->number, "token", port->token, "exposedAt",
@@ -179,7 +179,7 @@ int handle_PORT_EXPOSE(struct sandbox_request *request, struct cloche_err *e)
                 free(old->name);
                 free(old);
         }
-        sandbox_request_result(request, sandbox_port_json(s, port), NULL);
+        sandbox_request_result(request, port_json(s, port), NULL);
         return 0;
 }
 
@@ -277,7 +277,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         read_ports(fd, &now);
         fd_close(&fd);
         TAILQ_FOREACH (port, &request->sandbox->ports, link) {
-                json_t *object = sandbox_port_json(request->sandbox, port);
+                json_t *object = port_json(request->sandbox, port);
 
                 json_object_set_new(object, "open", json_boolean(has_port(&now, port->number)));
                 json_array_append_new(exposed, object);

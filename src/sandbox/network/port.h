@@ -17,7 +17,6 @@ void sandbox_ports_free(struct sandbox *s);
 void sandbox_dials_hang_up(struct sandbox *s, unsigned port); /* connections of previews */
 void sandbox_dials_close(struct sandbox *s);
 void sandbox_port_watch_need(struct sandbox *s); /* start or stop it, as there are followers of port events or not */
-json_t *sandbox_port_json(const struct sandbox *s, const struct port *port);
 /* Wait until a port accepts connections and answers GET path with a status in range. done is called
  * once, never from within. */
 struct probe;

@@ -36,7 +36,8 @@ uint32_t shell_op_of(const struct shell_command *command)
         return command->is_export ? SHELL_EXPORT : command->is_fork ? SHELL_FORK : SHELL_RUN;
 }
 
-void shell_kill_below(struct session *session)
+/* Send SIGKILL to the processes of the current command; those of earlier commands are spared. */
+static void kill_below(struct session *session)
 {
         (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE | INIT_KILL_BELOW,
                                 session->jobs, session->job_count, NULL, NULL, NULL);
@@ -143,7 +144,7 @@ void session_run(struct session *session, struct shell_command *command)
 static void interrupt(struct session *session)
 {
         (void)sandbox_send_kill(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
-        shell_kill_below(session);
+        kill_below(session);
         uv_timer_start(session->stuck_timer, on_stuck, STUCK_AFTER_MS, 0);
 }
 

@@ -19,8 +19,6 @@ void shell_refuse_all(struct session *session, const struct cloche_err *e);
 /* shell-command.c */
 void shell_take_up(struct session *session); /* begin the next command, if there is one and the shell is free */
 struct shell_command *shell_take_first(struct session *session);
-/* Send SIGKILL to the processes of the current command; those of earlier commands are spared. */
-void shell_kill_below(struct session *session);
 /* Start the timeout of a request that runs no guest code: a shell that does not answer is
  * killed. */
 void shell_await_answer(struct session *session);

@@ -15,7 +15,8 @@
 
 #define LINKS_MAX 40 /* the kernel's limit */
 
-void place_name_temporary(char name[32])
+/* Make a unique name. */
+static void name_temporary(char name[32])
 {
         uint64_t number;
 
@@ -141,7 +142,7 @@ int place_open_at(struct place *p, int dir_fd, const char *name, const char *pat
         p->name = strdup(name);
         if (p->dir_fd < 0 || !p->name)
                 return p->name ? files_os(e, errno, "write %s", path) : request_no_memory(e);
-        place_name_temporary(p->temporary);
+        name_temporary(p->temporary);
         p->fd = openat(p->dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (p->fd < 0) {
                 r = errno;

@@ -34,7 +34,5 @@ CLOCHE_MUST_CHECK int place_follow(char **path, struct cloche_err *e);
  * *ret_made: the last one is new; may be NULL. */
 CLOCHE_MUST_CHECK int place_make_directories(const char *path, int whole, mode_t mode, int *ret_made,
                                              struct cloche_err *e);
-/* Make a unique name. */
-void place_name_temporary(char name[32]);
 
 #endif

@@ -45,7 +45,8 @@ static int write_part(int fd, const char *data, size_t size, off_t at)
         return 0;
 }
 
-int tree_copy_data(int from_fd, int to_fd)
+/* Copy all bytes of from_fd from its beginning. Holes stay holes if the file has a size. 0 or -errno. */
+static int copy_data(int from_fd, int to_fd)
 {
         char *part = malloc(PART_BYTES);
         struct stat status;
@@ -82,7 +83,7 @@ static int copy_file(int from_dir_fd, const char *name, int to_dir_fd, const cha
         r = place_open_at(&place, to_dir_fd, to_name, path, (status->st_mode & 07777) | S_IFREG, e);
         if (r < 0)
                 return r;
-        r = tree_copy_data(from_fd, place.fd);
+        r = copy_data(from_fd, place.fd);
         if (r < 0)
                 return files_os(e, -r, "copy %s", path);
         if (fchmod(place.fd, status->st_mode & 07777) < 0 || futimens(place.fd, times) < 0)

@@ -17,7 +17,5 @@ CLOCHE_MUST_CHECK int tree_check_removable(const char *path, const char *directo
 /* -CLOCHE_E_INVALID_ARGUMENT if to equals or lies below the entry that status describes. */
 CLOCHE_MUST_CHECK int tree_check_outside(const struct stat *status, const char *from, const char *to,
                                          struct cloche_err *e);
-/* Copy all bytes of from_fd from its beginning. Holes stay holes if the file has a size. 0 or -errno. */
-int tree_copy_data(int from_fd, int to_fd);
 
 #endif
