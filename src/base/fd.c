@@ -102,7 +102,7 @@ void fd_raise_limit(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count)
+ssize_t fd_send_some(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count, int flags)
 {
         union {
                 char bytes[CMSG_SPACE(sizeof(int) * FD_MESSAGE_MAX)];
@@ -126,9 +126,16 @@ int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t
                 memcpy(CMSG_DATA(header), fds, sizeof(int) * fd_count);
         }
         do
-                n = sendmsg(socket_fd, &msg, MSG_NOSIGNAL);
+                n = sendmsg(socket_fd, &msg, flags | MSG_NOSIGNAL);
         while (n < 0 && errno == EINTR);
-        return n < 0 ? -errno : 0;
+        return n < 0 ? -errno : n;
+}
+
+int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count)
+{
+        ssize_t n = fd_send_some(socket_fd, data, size, fds, fd_count, 0);
+
+        return n < 0 ? (int)n : 0;
 }
 
 static size_t collect_fds(struct msghdr *msg, int *fds, size_t room)

@@ -182,33 +182,6 @@ static int refuse_message(struct server *server, const struct rpc_message *m, co
 
 /* -- receiving -------------------------------------------------------------------------------------------------- */
 
-union fd_message {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(SERVER_FDS_MAX * sizeof(int))];
-};
-
-/* Returns -1 if there are more descriptors than any client sends. */
-static int keep_arrived(struct server *server, const struct msghdr *msg)
-{
-        const struct cmsghdr *header = CMSG_FIRSTHDR(msg);
-        bool has_fds = header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS;
-        size_t count = has_fds ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-        bool fits = !(msg->msg_flags & MSG_CTRUNC);
-
-        for (size_t i = 0; i < count; i++) {
-                int fd;
-
-                memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-                if (server->arrived_count < SERVER_FDS_MAX) {
-                        server->arrived[server->arrived_count++] = fd;
-                } else {
-                        fd_close(&fd);
-                        fits = false;
-                }
-        }
-        return fits ? 0 : -1;
-}
-
 int server_take_fd(struct server *server)
 {
         int fd;
@@ -220,20 +193,17 @@ int server_take_fd(struct server *server)
         return fd;
 }
 
+/* Fails if there are more descriptors than any client sends. */
 static ssize_t read_socket(void *data, char *to, size_t room)
 {
         struct server *server = data;
-        union fd_message control;
-        struct iovec iov = {to, room};
-        struct msghdr msg = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.room,
-                             .msg_controllen = sizeof(control.room)};
-        ssize_t n = recvmsg(server->transport.socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        size_t count = SERVER_FDS_MAX - server->arrived_count;
+        ssize_t n = fd_receive(server->transport.socket_fd, to, room, server->arrived + server->arrived_count, &count,
+                               MSG_DONTWAIT);
 
-        if (n < 0)
-                return -errno;
-        return keep_arrived(server, &msg) < 0 ? -EBADMSG : n;
+        if (n >= 0)
+                server->arrived_count += (unsigned)count;
+        return n;
 }
 
 /* Returns 0 also if nothing was received. */

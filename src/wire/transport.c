@@ -73,29 +73,13 @@ void wire_transport_detach(struct wire_transport *t)
                 fd_close(&t->leaving[--t->leaving_count].fd);
 }
 
-union fd_message {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
-};
-
 /* Send up to the next frame with a descriptor: a descriptor is sent with the first byte of its frame. */
 static ssize_t send_piece(struct wire_transport *t)
 {
         unsigned next = t->leaving_count > 0 && t->leaving[0].at == t->sent;
         size_t end = next < t->leaving_count ? t->leaving[next].at : t->out.size;
-        struct iovec iov = {t->out.data + t->sent, end - t->sent};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-        union fd_message control = {0};
 
-        if (next > 0) {
-                msg.msg_control = control.room;
-                msg.msg_controllen = CMSG_SPACE(sizeof(int));
-                control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
-                                                  .cmsg_level = SOL_SOCKET,
-                                                  .cmsg_type = SCM_RIGHTS};
-                memcpy(CMSG_DATA(&control.header), &t->leaving[0].fd, sizeof(int));
-        }
-        return sendmsg(t->socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        return fd_send_some(t->socket_fd, t->out.data + t->sent, end - t->sent, &t->leaving[0].fd, next, MSG_DONTWAIT);
 }
 
 int wire_transport_flush(struct wire_transport *t)
@@ -103,12 +87,10 @@ int wire_transport_flush(struct wire_transport *t)
         while (wire_transport_unsent(t) > 0) {
                 ssize_t n = send_piece(t);
 
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && errno != EAGAIN)
-                        return -errno;
-                if (n < 0)
+                if (n == -EAGAIN)
                         break;
+                if (n < 0)
+                        return (int)n;
                 if (t->leaving_count > 0 && t->leaving[0].at == t->sent) {
                         fd_close(&t->leaving[0].fd);
                         memmove(t->leaving, t->leaving + 1, --t->leaving_count * sizeof(t->leaving[0]));
