@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Init kills within a second, unless a mount's server does not answer. */
 static const struct control_kind control_of_quiesce = {"box", CLOCHE_E_STATE, 10000, 0};
@@ -104,6 +103,13 @@ static void on_exit_of_program(void *data, const struct init_answer *exit)
         box_keep_exit(data, exit);
 }
 
+static void close_waiter(struct box_waiter *waiter)
+{
+        control_close(&waiter->control);
+        uv_run(&waiter->loop, UV_RUN_DEFAULT); /* closes its handles */
+        uv_loop_close(&waiter->loop);
+}
+
 static int open_waiter(struct box *box, struct box_waiter *waiter, struct cloche_err *e)
 {
         int fd = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 3), r;
@@ -119,7 +125,10 @@ static int open_waiter(struct box *box, struct box_waiter *waiter, struct cloche
         waiter->control.is_copy = 1; /* box_drop closes the socket, and another thread may shut it down before */
         waiter->control.on_exit = on_exit_of_program;
         waiter->control.data = box;
-        return control_open(&waiter->control, fd, &waiter->loop, e);
+        r = control_open(&waiter->control, fd, &waiter->loop, e);
+        if (r < 0)
+                close_waiter(waiter);
+        return r;
 }
 
 int box_waiter_new(struct box *box, struct cloche_err *e)
@@ -130,8 +139,6 @@ int box_waiter_new(struct box *box, struct cloche_err *e)
         if (!box->waiter)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait for a box's init");
         r = open_waiter(box, box->waiter, e);
-        if (r < 0 && box->waiter->control.kind)
-                box_waiter_free(box);
         if (r < 0) {
                 free(box->waiter);
                 box->waiter = NULL;
@@ -141,9 +148,7 @@ int box_waiter_new(struct box *box, struct cloche_err *e)
 
 void box_waiter_free(struct box *box)
 {
-        control_close(&box->waiter->control);
-        uv_run(&box->waiter->loop, UV_RUN_DEFAULT); /* closes its handles */
-        uv_loop_close(&box->waiter->loop);
+        close_waiter(box->waiter);
         free(box->waiter);
         box->waiter = NULL;
 }
@@ -167,11 +172,12 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
 }
 
 /* Send, and turn the loop until the answer is there. The control has a timeout. */
-static int request_init(struct box *box, const struct init_request *request, struct init_answer *ret, int *ret_fd,
+static int request_init(struct box *box, enum init_op op, const char *path, struct init_answer *ret, int *ret_fd,
                         struct cloche_err *e)
 {
         struct awaited awaited = {.fd = -EBADF};
-        int r = control_request(&box->waiter->control, request, NULL, 0, on_answer, &awaited, e);
+        struct init_request request = {.op = op};
+        int r = control_request_path(&box->waiter->control, &request, path, NULL, 0, on_answer, &awaited, e);
 
         if (r < 0)
                 return r;
@@ -190,25 +196,19 @@ static int request_init(struct box *box, const struct init_request *request, str
 
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
 {
-        const struct init_request request = {.op = INIT_QUIESCE};
         int r;
 
         box->waiter->control.kind = &control_of_quiesce;
-        r = request_init(box, &request, ret, NULL, e);
+        r = request_init(box, INIT_QUIESCE, "", ret, NULL, e);
         box->waiter->control.kind = &control_of_box;
         return r;
 }
 
 static int request_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        struct init_request request = {.op = op};
         struct init_answer answer;
 
-        if (strlen(path) >= sizeof(request.path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, expected at most %zu",
-                               strlen(path), sizeof(request.path) - 1);
-        strcpy(request.path, path);
-        return request_init(box, &request, &answer, ret_fd, e);
+        return request_init(box, op, path, &answer, ret_fd, e);
 }
 
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
