@@ -13,7 +13,7 @@ import sys
 from cloche import BUILD, SOURCE, equal
 
 PARTS = ["tools", "spec", "include", "src", "man", "docs/reference.md", "clients/python/cloche", "clients/typescript/src/generated"]
-OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, "Note", "Return a note.")
+OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, RUNNING, "Note", "Return a note.")
 SANDBOX_FIELD(NOTE_READ, "name", TEXT, REQUIRED, "Its name.")
 '''
 ANSWER = '''ANSWER("Note", "", "A note.")
@@ -117,7 +117,7 @@ def test_a_limit_of_boxes_that_the_keeper_does_not_have_fails_to_compile():
 
 def test_a_row_that_does_not_fit_is_named():
     copy_of_the_tree()
-    for name, row, said in (("sandbox", OPERATION.replace('"Note", ', ""), "has 7 columns"), ("sandbox", OPERATION, "Note"),
+    for name, row, said in (("sandbox", OPERATION.replace('"Note", ', ""), "has 8 columns"), ("sandbox", OPERATION, "Note"),
                             ("limits", LIMIT.replace("default 4096", "default 1K"), "note_bytes must end in '; default 4096'"), ("errors", 'CLOCHE_EROR(A, "a")\n', "CLOCHE_EROR")):
         kept = generated(f"spec/{name}.def")
         append(f"spec/{name}.def", row)

@@ -18,7 +18,7 @@ SECTIONS = [
     ("Parameters of the daemon", "DAEMON_FIELD", ["parameter`", "type", "required in", "optional in", "meaning"]),
     ("Lanes of callers", "CALLER_LANE", ["symbol`", "lane", "meaning"]),
     ("Limits of unknown callers", "CALLER_LIMIT", ["symbol`", "value", "unit", "meaning"]),
-    ("Operations of sandboxes", "SANDBOX_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "kind", "answer`", "meaning"]),
+    ("Operations of sandboxes", "SANDBOX_OPERATION", ["symbol`", "method`", "verb", "path`", "HTTP", "kind", "needs", "answer`", "meaning"]),
     ("Parameters of sandboxes", "SANDBOX_FIELD", ["symbol`", "parameter`", "type", "need", "meaning"]),
     ("Answers", "ANSWER", ["answer`", "has all members of`", "meaning"]),
     ("Members of answers", "ANSWER_MEMBER", ["answer`", "member`", "type`", "need", "meaning"]),

@@ -17,35 +17,18 @@
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
 
 static const struct method methods[] = {
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) {method, handle_##symbol},
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, needs, ...) \
+        {method, handle_##symbol, NEEDS_##needs},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
 #undef SANDBOX_FIELD
 };
 
-/* All other methods need a running sandbox, made on first use. */
-static const struct {
-        int (*handle)(struct sandbox_request *request, struct cloche_err *e);
-        enum method_needs needs;
-} exceptions[] = {
-        {handle_CREATE, METHOD_PLAIN}, {handle_LIST, METHOD_PLAIN},   {handle_DELETE, METHOD_PLAIN},
-        {handle_GET, METHOD_FINDS},    {handle_UPDATE, METHOD_FINDS}, {handle_STOP, METHOD_FINDS},
-        {handle_SAVE, METHOD_FINDS},
-};
-
-static enum method_needs needs_of(const struct method *method)
-{
-        for (size_t i = 0; i < sizeof(exceptions) / sizeof(exceptions[0]); i++)
-                if (exceptions[i].handle == method->handle)
-                        return exceptions[i].needs;
-        return METHOD_RUNS;
-}
-
 /* A request that waits for a sandbox to run has changed nothing, even if it never begins. */
 static void use(struct sandbox *s, const struct method *method)
 {
-        if (needs_of(method) == METHOD_RUNS && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
+        if (method->needs == NEEDS_RUNNING && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
                 sandbox_change(s);
         else
                 sandbox_touch(s);
@@ -275,13 +258,13 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
         const char *name;
         int r;
 
-        if (needs_of(method) == METHOD_PLAIN)
+        if (method->needs == NEEDS_NOTHING)
                 return 0;
         r = name_of(params, &name, e);
         if (r < 0)
                 return r;
         *ret = sandbox_find(all, principal, name);
-        if (!*ret && needs_of(method) == METHOD_FINDS)
+        if (!*ret && method->needs == NEEDS_EXISTING)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
         if (*ret)
                 return 0;
@@ -303,7 +286,7 @@ static int begin(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
 
-        if (needs_of(request->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
+        if (request->method->needs == NEEDS_RUNNING && s->state != SANDBOX_RUNNING) {
                 sandbox_request_set_phase(request, REQUEST_WAITING);
                 TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
                 sandbox_start(s);

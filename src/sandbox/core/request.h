@@ -44,14 +44,14 @@ struct sandbox_request {
         struct cloche_err error;
 };
 
-/* The sandbox that a method needs: none; an existing one; a running one, made on first use. */
-enum method_needs { METHOD_PLAIN, METHOD_FINDS, METHOD_RUNS };
+enum method_needs { NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_RUNNING }; /* a column of spec/sandbox.def */
 
 struct method {
         const char *name;
         /* Handle the request. 0: sandbox_request_result or sandbox_request_fail delivers the outcome, now or later.
          * Negative: it did not begin, with e. */
         int (*handle)(struct sandbox_request *request, struct cloche_err *e);
+        enum method_needs needs;
 };
 
 /* The transition must be legal; the caller moves the request between the lists. */
