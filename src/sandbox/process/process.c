@@ -278,14 +278,20 @@ static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloch
         return sandbox_send_kill(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
 }
 
-static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
+static int make_timer(struct process *p, uv_timer_t **timer, struct cloche_err *e)
 {
         if (!*timer)
                 *timer = handle_timer(&p->sandbox->all->engine->loop, p);
-        if (!*timer)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
-        uv_timer_start(*timer, cb, ms, 0);
-        return 0;
+        return *timer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
+}
+
+static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
+{
+        int r = make_timer(p, timer, e);
+
+        if (r == 0)
+                uv_timer_start(*timer, cb, ms, 0);
+        return r;
 }
 
 /* The guest may have stopped the supervisor, which then never reports the end. Its death closes the
@@ -335,8 +341,23 @@ void process_arm_timeout(struct process *p)
                 process_kill_hard(p); /* without a timer it would run without end */
 }
 
+/* A process that gets SIGTERM gets SIGKILL too, so its timer is made before the signal is sent. */
+static int terminate(struct process *p, uint32_t flags, uint64_t grace_ms, struct cloche_err *e)
+{
+        int r = make_timer(p, &p->grace_timer, e);
+
+        if (r == 0)
+                r = kill_tree(p, SIGTERM, flags, e);
+        if (r < 0)
+                return r;
+        process_set_state(p, PROCESS_TERMINATING);
+        uv_timer_start(p->grace_timer, on_grace_end, grace_ms, 0);
+        return 0;
+}
+
 int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e)
 {
+        uint32_t flags = tree ? INIT_KILL_TREE : 0;
         int r;
 
         if (process_is_ended(p))
@@ -345,13 +366,11 @@ int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, str
                 process_kill_hard(p);
                 return 0;
         }
-        if (!signal)
-                process_set_state(p, PROCESS_TERMINATING);
         p->grace_ns = clock_now_ns() + grace_ms * 1000000;
-        r = kill_tree(p, signal ? signal : SIGTERM, tree ? INIT_KILL_TREE : 0, e);
-        if (r == 0 && signal == SIGKILL && tree)
-                r = await_end(p, e);
-        return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_end, grace_ms, e) : r;
+        if (!signal)
+                return terminate(p, flags, grace_ms, e);
+        r = kill_tree(p, signal, flags, e);
+        return r == 0 && signal == SIGKILL && tree ? await_end(p, e) : r;
 }
 
 void process_detach(struct process *p)
