@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BOXES_MAX 16
+#define BOXES_MAX 1024
 #define PATIENCE_MS 5000
 
 /* A program that a box runs: a shell, or a copy of one that runs `wait`. */
@@ -26,12 +26,14 @@ struct fake_box {
         uint32_t waiting_serial; /* of a command in the shell that waits */
         int waiting_fds[3];      /* its descriptors */
         int32_t killed_pid, swept;
-        uint32_t signals; /* that were sent: a bit each */
+        uint32_t signals;          /* that were sent: a bit each */
+        struct shell_request last; /* that the shell received */
 };
 
 static struct fake_box boxes[BOXES_MAX];
 static unsigned box_count, dropped_count;
 static int makes_fail;
+static int is_hostile; /* PID 1 and the shell send messages at random */
 static struct cloche_engine engine;
 static struct sandboxes *all;
 static struct cloche_err e;
@@ -162,6 +164,62 @@ static void deliver_replies(void)
         }
 }
 
+/* -- a hostile box ---------------------------------------------------------------------------------------------- */
+
+/* The same numbers in each run. */
+static uint32_t below(uint32_t count)
+{
+        static uint32_t state = 1;
+
+        state = state * 1664525 + 1013904223;
+        return (state >> 8) % count;
+}
+
+/* Few, so that programs, shells and copies are often mistaken for each other. */
+static int32_t some_pid(void)
+{
+        return below(100) ? 2 + (int32_t)below(20) : (int32_t)below(4) - 2;
+}
+
+/* A failed send means that the engine has closed the socket. */
+static void send_some_init(const struct fake_box *b, uint32_t op)
+{
+        struct init_answer answer = {.op = op, .pid = some_pid(), .wait_status = (int32_t)below(3) * 128};
+
+        if (below(8) == 0)
+                answer.err = (struct cloche_err){.code = CLOCHE_E_SPAWN, .msg = "no program today"};
+        if (below(1000) == 0)
+                answer.op = below(16);
+        (void)fd_send(b->init_fd, &answer, below(1000) ? sizeof(answer) : below(sizeof(answer)), NULL, 0);
+}
+
+static void send_some_shell(const struct fake_box *b, const struct shell_request *to)
+{
+        struct shell_answer answer = {.op = below(20) ? to->op : below(6),
+                                      .serial = below(20) ? to->serial : below(100),
+                                      .exit_code = below(4) ? some_pid() : 0,
+                                      .pid = some_pid(),
+                                      .job_count = below(3) * 40,
+                                      .cwd = "/workspace"};
+
+        (void)fd_send(b->shell_fd, &answer, below(200) ? sizeof(answer) : below(sizeof(answer)), NULL, 0);
+}
+
+/* Messages that nothing requested. */
+static void disturb(struct fake_box *b)
+{
+        if (b->is_alive && below(30) == 0)
+                send_some_init(b, INIT_EXITED);
+        if (b->shell_fd >= 0 && below(40) == 0)
+                send_some_shell(b, &b->last);
+        if (b->shell_fd >= 0 && below(400) == 0)
+                fd_close(&b->shell_fd);
+        if (b->status_fd >= 0 && below(20) == 0)
+                fd_close(&b->status_fd);
+        if (b->is_alive && below(2000) == 0)
+                box_end(b);
+}
+
 /* -- PID 1 and the shell ---------------------------------------------------------------------------------------- */
 
 static void send_shell(struct fake_box *b, const struct shell_answer *answer)
@@ -217,6 +275,19 @@ static void serve_init(struct fake_box *b)
 
         if (n != sizeof(request))
                 return;
+        if (is_hostile) {
+                for (uint32_t answers = below(200) ? 1 : below(3); answers > 0; answers--)
+                        send_some_init(b, request.op);
+                if (request.op == INIT_SPAWN && count == 6) {
+                        fd_close(&b->shell_fd);
+                        b->shell_fd = TAKE_FD(fds[4]);
+                        ready.op = below(10) ? SHELL_READY : below(6);
+                        (void)fd_send(b->shell_fd, &ready, sizeof(ready), NULL, 0);
+                }
+                for (size_t i = 0; i < count; i++)
+                        fd_close(&fds[i]);
+                return;
+        }
         answer.op = request.op;
         if (request.op == INIT_SPAWN)
                 answer.pid = b->next_pid++;
@@ -269,8 +340,17 @@ static void serve_shell(struct fake_box *b)
         ssize_t n =
                 b->shell_fd >= 0 ? fd_receive(b->shell_fd, &request, sizeof(request), fds, &count, MSG_DONTWAIT) : -1;
 
-        if (n == sizeof(request))
+        if (n == sizeof(request) && is_hostile) {
+                if (request.op == SHELL_FORK) {
+                        fd_close(&b->status_fd);
+                        b->status_fd = TAKE_FD(fds[4]);
+                }
+                b->last = request;
+                for (uint32_t answers = below(3); answers > 0; answers--)
+                        send_some_shell(b, &request);
+        } else if (n == sizeof(request)) {
                 run(b, &request, fds);
+        }
         for (size_t i = 0; n > 0 && i < count; i++)
                 fd_close(&fds[i]);
 }
@@ -281,9 +361,11 @@ static void turn(void)
         for (unsigned i = 0; i < box_count; i++) {
                 serve_init(&boxes[i]);
                 serve_shell(&boxes[i]);
+                if (is_hostile)
+                        disturb(&boxes[i]);
         }
         uv_run(&engine.loop, UV_RUN_NOWAIT);
-        usleep(500);
+        usleep(is_hostile ? 0 : 500);
 }
 
 /* -- requests --------------------------------------------------------------------------------------------------- */
@@ -534,6 +616,87 @@ static void test_stop(void)
         json_decref(stop.result);
 }
 
+/* -- hostile boxes ---------------------------------------------------------------------------------------------- */
+
+static void start_some(struct outcome *o)
+{
+        static const char *const sessions[] = {"default", "default", "second", "apart"};
+        const char *session = sessions[below(4)];
+        char id[16];
+
+        snprintf(id, sizeof(id), "p%u", below(6));
+        switch (below(10)) {
+        case 0:
+                start(o, "process.kill",
+                      json_pack("{s:s, s:s, s:i}", "sandbox", "hostile", "process", id, "graceMs", 5));
+                break;
+        case 1:
+                start(o, "process.kill",
+                      json_pack("{s:s, s:s, s:s}", "sandbox", "hostile", "process", id, "signal",
+                                below(2) ? "SIGKILL" : "SIGINT"));
+                break;
+        case 2:
+                start(o, "process.cleanup", in("hostile"));
+                break;
+        case 3:
+                start(o, "session.create",
+                      json_pack("{s:s, s:s, s:b}", "sandbox", "hostile", "session", session, "isolation",
+                                strcmp(session, "apart") == 0));
+                break;
+        case 4:
+                start(o, below(8) ? "process.killAll" : "session.delete", with("hostile", "session", session));
+                break;
+        case 5:
+                start(o, "session.env",
+                      json_pack("{s:s, s:s, s:{s:s}}", "sandbox", "hostile", "session", session, "env", "A", "b"));
+                break;
+        case 6:
+        case 7:
+                start(o, "process.start",
+                      json_pack("{s:s, s:s, s:s, s:s}", "sandbox", "hostile", "session", session, "process", id,
+                                "command", "wait"));
+                break;
+        default:
+                start(o, below(60) ? "exec" : "sandbox.stop",
+                      json_pack("{s:s, s:s, s:s, s:i, s:b}", "sandbox", "hostile", "session", session, "command", "say",
+                                "timeoutMs", (int)below(2), "fork", (int)below(2)));
+        }
+}
+
+/* No message of PID 1 or of a shell may end the engine: this test ends with it. */
+static void test_hostile_boxes(void)
+{
+        enum { OUTCOMES = 12, TURNS = 20000 };
+        static struct outcome outcomes[OUTCOMES];
+        struct outcome o = {0};
+        unsigned results = 0, failures = 0;
+
+        is_hostile = 1;
+        for (int i = 0; i < TURNS && box_count < BOXES_MAX - 8; i++) {
+                struct outcome *row = &outcomes[below(OUTCOMES)];
+
+                if (row->request && !row->is_there && below(4) == 0) {
+                        sandbox_request_cancel(row->request);
+                        row->request = NULL;
+                } else if (!row->request || row->is_there) {
+                        results += row->result != NULL;
+                        failures += row->error.code != 0;
+                        start_some(row);
+                }
+                turn();
+        }
+        for (int i = 0; i < OUTCOMES; i++) {
+                if (outcomes[i].request && !outcomes[i].is_there)
+                        sandbox_request_cancel(outcomes[i].request);
+                json_decref(outcomes[i].result);
+        }
+        CHECK(results > 0 && failures > 0, "hostile boxes: %u results, %u failures", results, failures);
+        is_hostile = 0;
+        call(&o, "sandbox.delete", in("hostile"));
+        CHECK(o.result != NULL, "their sandbox is deleted: %s", o.error.msg);
+        json_decref(o.result);
+}
+
 static void on_stopped(void *data)
 {
         *(int *)data = 1;
@@ -561,6 +724,7 @@ int main(void)
         test_cancel();
         test_collapse();
         test_stop();
+        test_hostile_boxes();
         sandboxes_stop(all, on_stopped, &is_stopped);
         for (int i = 0; i < PATIENCE_MS * 2 && !is_stopped; i++)
                 turn();
