@@ -387,7 +387,7 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
              row->shared_with !=
                      KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
                 setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
-        row->state = BOX_LIVING;
+        box_set_state(keeper, row, BOX_LIVING);
         ret_fds[0] = TAKE_FD(m->control_fd);
         ret_fds[1] = TAKE_FD(m->fork_fd);
         return 1;
@@ -496,7 +496,6 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
         const struct box *parent = spec->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->parent];
 
         return (struct box){
-                .state = BOX_STARTING,
                 .init_pidfd = -EBADF,
                 .fork_fd = -EBADF,
                 .user_fd = -EBADF,
@@ -534,6 +533,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
                 return r;
         }
         keeper->boxes[box] = new_row(keeper, spec, box);
+        box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
         r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
         if (r == 0) {
                 pending_begin(keeper, &m->p);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "proto/usage.h"
 
 #include <fcntl.h>
@@ -15,6 +16,28 @@
 
 /* Owners of user namespaces: this, plus 15 bits of the keeper's pid and 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
+
+static const unsigned transitions[BOX_STATES] = {
+        [BOX_FREE] = STATE_TO(BOX_STARTING),
+        [BOX_STARTING] = STATE_TO(BOX_LIVING) | STATE_TO(BOX_DYING) | STATE_TO(BOX_LEAVING),
+        [BOX_LIVING] = STATE_TO(BOX_DYING),
+        [BOX_DYING] = STATE_TO(BOX_LEAVING),
+        [BOX_LEAVING] = STATE_TO(BOX_FREE),
+};
+
+void box_set_state(struct keeper_state *keeper, struct box *row, enum box_state state)
+{
+        STATE_CHECK(transitions, row->state, state);
+        if (row->state == BOX_DYING)
+                keeper->dying--;
+        if (row->state == BOX_LEAVING)
+                keeper->leaving--;
+        row->state = state;
+        if (state == BOX_DYING)
+                keeper->dying++;
+        if (state == BOX_LEAVING)
+                keeper->leaving++;
+}
 
 int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
 {
@@ -155,8 +178,7 @@ static void kill_all(struct keeper_state *keeper, uint32_t box)
         kill(row->init_pid, SIGKILL);
         serve_kill(row);
         box_shared_kill(keeper, box);
-        row->state = BOX_DYING;
-        keeper->dying++;
+        box_set_state(keeper, row, BOX_DYING);
 }
 
 int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)
@@ -172,9 +194,8 @@ int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, 
 
 static void leave(struct keeper_state *keeper, struct box *row)
 {
-        row->state = BOX_LEAVING;
+        box_set_state(keeper, row, BOX_LEAVING);
         row->leaves_since_ns = clock_now_ns();
-        keeper->leaving++;
 }
 
 void box_undo(struct keeper_state *keeper, uint32_t box)
@@ -218,7 +239,6 @@ void box_reap(struct keeper_state *keeper, uint32_t box)
         if (row->is_template)
                 orphan(keeper, box);
         box_usage(keeper, box, &row->last_usage);
-        keeper->dying--;
         leave(keeper, row);
 }
 
@@ -229,7 +249,6 @@ int box_leave(struct keeper_state *keeper, uint32_t box)
         if (row->shared_with == KEEPER_NO_BOX && cgroup_try_remove(&keeper->cgroups, box) < 0)
                 return 0;
         row->init_pid = 0;
-        row->state = BOX_FREE;
-        keeper->leaving--;
+        box_set_state(keeper, row, BOX_FREE);
         return 1;
 }

@@ -19,11 +19,12 @@ enum box_state {
         BOX_LIVING,
         BOX_DYING,   /* killed, not yet reaped */
         BOX_LEAVING, /* reaped; its number stays taken until its groups are removed */
+        BOX_STATES
 };
 
 struct box {
-        enum box_state state;
-        pid_t init_pid; /* 0: none yet */
+        enum box_state state; /* set by box_set_state */
+        pid_t init_pid;       /* 0: none yet */
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox;
@@ -80,6 +81,8 @@ int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answe
 /* box-make.c: begin to make a box. The answer to the request with this serial comes later, with the
  * control socket of its PID 1, and for a template its fork socket. */
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e);
+/* The transition must be legal. Counts the boxes that are dying or leaving. */
+void box_set_state(struct keeper_state *keeper, struct box *row, enum box_state state);
 int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
 /* Undo a box that is being made: it dies, or leaves at once if it has no PID 1. */
 void box_undo(struct keeper_state *keeper, uint32_t box);
