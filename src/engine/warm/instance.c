@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
+#include "base/state.h"
 #include "engine/loop/engine.h"
 #include "engine/loop/handle.h"
 #include "template.h"
@@ -69,6 +70,22 @@ void parent_box_unref(struct parent_box *parent_box)
         free(parent_box);
 }
 
+/* -- states ----------------------------------------------------------------------------------------------------- */
+
+static const unsigned transitions[INSTANCE_STATES] = {
+        [INSTANCE_MAKING] = STATE_TO(INSTANCE_SEEDING) | STATE_TO(INSTANCE_READY),
+        [INSTANCE_SEEDING] = STATE_TO(INSTANCE_SEEDING) | STATE_TO(INSTANCE_MADE) | STATE_TO(INSTANCE_MAKING) |
+                             STATE_TO(INSTANCE_READY),
+        [INSTANCE_MADE] = STATE_TO(INSTANCE_MAKING),
+        [INSTANCE_READY] = STATE_TO(INSTANCE_READY), /* the fork failed after all */
+};
+
+static void set_state(struct instance *instance, enum instance_state state)
+{
+        STATE_CHECK(transitions, instance->state, state);
+        instance->state = state;
+}
+
 /* -- ending ----------------------------------------------------------------------------------------------------- */
 
 /* Kill its programs. The box has to stay, for the kernel would kill the boxes on it. The answer is
@@ -118,7 +135,7 @@ static int is_of_context(const struct instance *instance)
 
 static void fail(struct instance *instance, const struct cloche_err *e)
 {
-        instance->state = INSTANCE_READY;
+        set_state(instance, INSTANCE_READY);
         if (instance->is_detached)
                 discard(instance);
         else if (is_of_context(instance))
@@ -129,7 +146,7 @@ static void fail(struct instance *instance, const struct cloche_err *e)
 
 static void become_ready(struct instance *instance)
 {
-        instance->state = INSTANCE_READY;
+        set_state(instance, INSTANCE_READY);
         if (is_of_context(instance))
                 instance->on_ready(instance, NULL);
         else
@@ -198,11 +215,11 @@ static void fork_or_hold(struct instance *instance)
         struct cloche_err e = {0};
 
         if (instance->holds_fork) {
-                instance->state = INSTANCE_MADE;
+                set_state(instance, INSTANCE_MADE);
                 instance->on_ready(instance, NULL);
                 return;
         }
-        instance->state = INSTANCE_MAKING;
+        set_state(instance, INSTANCE_MAKING);
         if (request_fork(instance, &e) < 0)
                 fail(instance, &e);
 }
@@ -230,7 +247,7 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
  * state. */
 static int request_init(struct instance *instance, const struct init_request *request, struct cloche_err *e)
 {
-        instance->state = INSTANCE_SEEDING;
+        set_state(instance, INSTANCE_SEEDING);
         return control_request(instance->box.control, request, NULL, 0, on_init_answer, instance, e);
 }
 
@@ -269,7 +286,7 @@ static void seed(struct instance *instance)
         instance->seed = is_of_context(instance)
                                  ? NULL
                                  : template_seed(instance->of, instance); /* a context's owner seeds its files */
-        instance->state = INSTANCE_SEEDING;
+        set_state(instance, INSTANCE_SEEDING);
         if (instance->seed)
                 seeding_start(&instance->seeding, &instance->box, instance->mounts, &instance->seed->files, on_seeded,
                               instance);
@@ -456,10 +473,10 @@ int instance_fork_resume(struct instance *instance, struct cloche_err *e)
 {
         int r;
 
-        instance->state = INSTANCE_MAKING;
+        set_state(instance, INSTANCE_MAKING);
         r = request_fork(instance, e);
         if (r < 0)
-                instance->state = INSTANCE_READY;
+                set_state(instance, INSTANCE_READY);
         return r;
 }
 

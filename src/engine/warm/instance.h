@@ -32,7 +32,13 @@ void parent_box_unref(struct parent_box *parent_box); /* accepts NULL */
 
 /* INSTANCE_MAKING: the keeper's answer is missing; INSTANCE_SEEDING: that of the box's init, or of
  * a mount's server. */
-enum instance_state { INSTANCE_MAKING, INSTANCE_SEEDING, INSTANCE_MADE, INSTANCE_READY };
+enum instance_state {
+        INSTANCE_MAKING, /* the keeper makes the box, or forks the child */
+        INSTANCE_SEEDING,
+        INSTANCE_MADE,  /* the box is there; instance_fork_resume() forks the child */
+        INSTANCE_READY, /* or failed */
+        INSTANCE_STATES
+};
 
 struct instance {
         TAILQ_ENTRY(instance) link;

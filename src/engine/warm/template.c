@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "engine/loop/engine.h"
 #include "engine/loop/handle.h"
 #include "wire/value.h"
@@ -134,6 +135,21 @@ void template_free(struct template *t)
         free(t);
 }
 
+/* -- states ----------------------------------------------------------------------------------------------------- */
+
+static const unsigned transitions[TEMPLATE_STATES] = {
+        [TEMPLATE_IDLE] = STATE_TO(TEMPLATE_STARTING),
+        [TEMPLATE_STARTING] = STATE_TO(TEMPLATE_READY) | STATE_TO(TEMPLATE_BROKEN) | STATE_TO(TEMPLATE_IDLE),
+        [TEMPLATE_READY] = STATE_TO(TEMPLATE_BROKEN) | STATE_TO(TEMPLATE_IDLE),
+        [TEMPLATE_BROKEN] = STATE_TO(TEMPLATE_IDLE),
+};
+
+static void set_state(struct template *t, enum template_state state)
+{
+        STATE_CHECK(transitions, t->state, state);
+        t->state = state;
+}
+
 /* -- failure ---------------------------------------------------------------------------------------------------- */
 
 static void finish_waits(struct template *t, const struct cloche_err *e)
@@ -201,7 +217,7 @@ static int is_waited_for(const struct template *t)
 static void break_down(struct template *t, const struct cloche_err *e)
 {
         take_down(t);
-        t->state = TEMPLATE_BROKEN;
+        set_state(t, TEMPLATE_BROKEN);
         t->error = *e;
         template_fail_waiting(t, e);
         finish_waits(t, e);
@@ -221,7 +237,7 @@ static void crash(struct template *t, const struct cloche_err *e)
         take_down(t);
         TAILQ_FOREACH (run, &t->active, link)
                 run_template_died(run);
-        t->state = TEMPLATE_IDLE;
+        set_state(t, TEMPLATE_IDLE);
         if (t->waiting_count > 0 || is_waited_for(t) || !TAILQ_EMPTY(&t->waits))
                 template_start(t);
 }
@@ -230,7 +246,7 @@ void template_reset(struct template *t)
 {
         if (t->state != TEMPLATE_BROKEN)
                 return;
-        t->state = TEMPLATE_IDLE;
+        set_state(t, TEMPLATE_IDLE);
         t->crashes = 0;
         json_decref(t->failure);
         t->failure = NULL;
@@ -266,7 +282,7 @@ static void fail_with_answer(struct template *t, const struct rpc_message *m, co
 
 static void become_ready(struct template *t)
 {
-        t->state = TEMPLATE_READY;
+        set_state(t, TEMPLATE_READY);
         t->ready_ns = clock_now_ns();
         t->users++; /* do not evict this one, whose channel may be being read */
         templates_evict(t->engine);
@@ -676,7 +692,7 @@ void template_start(struct template *t)
 {
         if (t->state != TEMPLATE_IDLE)
                 return;
-        t->state = TEMPLATE_STARTING;
+        set_state(t, TEMPLATE_STARTING);
         if (t->parent)
                 template_reset(t->parent);
         advance(t);

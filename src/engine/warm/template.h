@@ -43,7 +43,7 @@ struct template_child {
         void (*exited)(struct template_child *child, const struct init_answer *exit);
 };
 
-enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN };
+enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN, TEMPLATE_STATES };
 
 struct template
 {
