@@ -6,10 +6,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const struct list *list)
+static void check(const struct sync_list *list)
 {
         for (size_t i = 0; i < list->count; i++) {
-                const struct change *c = &list->rows[i];
+                const struct sync_change *c = &list->rows[i];
 
                 if (list_path_fault(c->path) || (c->from && list_path_fault(c->from)) ||
                     (c->link && list_path_fault(c->link)))
@@ -24,7 +24,7 @@ static void check(const struct list *list)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         char *text = calloc(1, size + 1), *rest = text, *line;
-        struct list list = {0};
+        struct sync_list list = {0};
         struct cloche_err e;
         int r = 0;
 

@@ -63,7 +63,7 @@ static void test_questions(void)
 
 static void test_addresses(void)
 {
-        struct names *names = malloc(sizeof(*names));
+        struct egress_names *names = malloc(sizeof(*names));
         uint32_t first, again, other, one;
         char name[32];
         int r = 0;

@@ -157,7 +157,7 @@ static int has(const struct changes *changes, size_t at, enum change_type type, 
 
 static void test_changes(void)
 {
-        static struct mount mount;
+        static struct fs_mount mount;
         struct changes changes;
         struct node *d, *x, *e;
         struct name *name;
@@ -192,7 +192,7 @@ static void test_changes(void)
 
 static void test_origins_and_pages(void)
 {
-        static struct mount mount;
+        static struct fs_mount mount;
         struct changes changes;
         struct node *a, *b;
         struct name *name;

@@ -30,8 +30,8 @@ static void resume_accepting(struct egress *egress);
 
 /* -- ending ------------------------------------------------------------------------------------------------------- */
 
-void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
-                       const char *rule, const char *why)
+void connection_report(struct egress_connection *c, int allowed, const char *kind, const char *host,
+                       const char *address, const char *rule, const char *why)
 {
         report_decision(&c->egress->report, &(struct decision){.kind = kind,
                                                                .host = host,
@@ -43,7 +43,7 @@ void connection_report(struct connection *c, int allowed, const char *kind, cons
 }
 
 /* Its memory is freed later: a caller may still use it. */
-static void end(struct connection *c, int is_cut)
+static void end(struct egress_connection *c, int is_cut)
 {
         struct egress *egress = c->egress;
 
@@ -67,7 +67,7 @@ static void end(struct connection *c, int is_cut)
 
 static void bury_ended(struct egress *egress)
 {
-        struct connection *c;
+        struct egress_connection *c;
 
         while ((c = TAILQ_FIRST(&egress->ended))) {
                 TAILQ_REMOVE(&egress->ended, c, link);
@@ -78,13 +78,13 @@ static void bury_ended(struct egress *egress)
 /* -- open --------------------------------------------------------------------------------------------------------- */
 
 /* Read from one side only while the other side keeps reading. */
-static void watch(struct connection *c)
+static void watch(struct egress_connection *c)
 {
         end_watch(&c->guest, (flow_has_room(&c->out) ? UV_READABLE : 0) | (c->in.passed > 0 ? UV_WRITABLE : 0));
         end_watch(&c->host, (flow_has_room(&c->in) ? UV_READABLE : 0) | (c->out.passed > 0 ? UV_WRITABLE : 0));
 }
 
-static void check_held(struct connection *c)
+static void check_held(struct egress_connection *c)
 {
         if (flow_held_size(&c->out) == 0 || c->http.state == HTTP_IS_SWITCHING)
                 c->held_ns = 0;
@@ -93,7 +93,7 @@ static void check_held(struct connection *c)
 }
 
 /* Inspect the received bytes and forward those that may pass. */
-static void move(struct connection *c)
+static void move(struct egress_connection *c)
 {
         int r = inspect(c);
 
@@ -115,7 +115,7 @@ static void move(struct connection *c)
 
 static void on_guest(uv_poll_t *poll, int status, int events)
 {
-        struct connection *c = poll->data;
+        struct egress_connection *c = poll->data;
 
         if (status < 0 || ((events & UV_READABLE) && flow_fill(&c->out, c->guest.fd) < 0)) {
                 end(c, 1);
@@ -126,7 +126,7 @@ static void on_guest(uv_poll_t *poll, int status, int events)
 
 static void on_host(uv_poll_t *poll, int status, int events)
 {
-        struct connection *c = poll->data;
+        struct egress_connection *c = poll->data;
 
         int r = (events & UV_READABLE) || status < 0 ? flow_fill(&c->in, c->host.fd) : 0;
 
@@ -142,12 +142,12 @@ static void on_host(uv_poll_t *poll, int status, int events)
 
 /* -- connecting --------------------------------------------------------------------------------------------------- */
 
-static void report_connected(struct connection *c, const char *why)
+static void report_connected(struct egress_connection *c, const char *why)
 {
         connection_report(c, 1, "tcp", c->name, c->candidates[c->candidate].text, c->rule, why);
 }
 
-static void open_both(struct connection *c)
+static void open_both(struct egress_connection *c)
 {
         int fd = TAKE_FD(c->host.fd), one = 1;
 
@@ -165,7 +165,7 @@ static void open_both(struct connection *c)
 }
 
 /* Try the next candidate, or end the connection. */
-static void try_next(struct connection *c, int error)
+static void try_next(struct egress_connection *c, int error)
 {
         end_close(&c->host, 1);
         for (; c->candidate < c->candidate_count; c->candidate++) {
@@ -187,7 +187,7 @@ static void try_next(struct connection *c, int error)
 
 static void on_connecting(uv_poll_t *poll, int status, int events)
 {
-        struct connection *c = poll->data;
+        struct egress_connection *c = poll->data;
         socklen_t size = sizeof(int);
         int error = 0;
 
@@ -201,7 +201,7 @@ static void on_connecting(uv_poll_t *poll, int status, int events)
         try_next(c, error);
 }
 
-static void start_connecting(struct connection *c)
+static void start_connecting(struct egress_connection *c)
 {
         c->state = CONNECTION_CONNECTING;
         try_next(c, 0);
@@ -209,7 +209,7 @@ static void start_connecting(struct connection *c)
 
 static void on_looked_up(void *data, const struct lookup_result *result)
 {
-        struct connection *c = data;
+        struct egress_connection *c = data;
 
         c->lookup = NULL;
         if (dial_names(c, result) < 0)
@@ -220,7 +220,7 @@ static void on_looked_up(void *data, const struct lookup_result *result)
 
 /* -- accepting ---------------------------------------------------------------------------------------------------- */
 
-static void start_with_name(struct connection *c, const char *name)
+static void start_with_name(struct egress_connection *c, const char *name)
 {
         struct policy_verdict verdict = policy_name(c->egress->policy, name, c->port);
 
@@ -233,7 +233,7 @@ static void start_with_name(struct connection *c, const char *name)
                 end(c, 1);
 }
 
-static void start(struct connection *c)
+static void start(struct egress_connection *c)
 {
         const char *name = names_find(&c->egress->names, c->requested);
 
@@ -247,7 +247,7 @@ static void start(struct connection *c)
 }
 
 /* Find the original destination, from before the box's kernel redirected the connection here. */
-static int find_requested(int fd, struct connection *c)
+static int find_requested(int fd, struct egress_connection *c)
 {
         struct sockaddr_in address;
         socklen_t size = sizeof(address);
@@ -261,7 +261,7 @@ static int find_requested(int fd, struct connection *c)
 
 static void take(struct egress *egress, int fd)
 {
-        struct connection *c = calloc(1, sizeof(*c));
+        struct egress_connection *c = calloc(1, sizeof(*c));
 
         if (!c || find_requested(fd, c) < 0) {
                 free(c);
@@ -339,14 +339,14 @@ int connections_listen(struct egress *egress, struct cloche_err *e)
 
 /* -- timers ------------------------------------------------------------------------------------------------------- */
 
-static int is_late(const struct connection *c, uint64_t now)
+static int is_late(const struct egress_connection *c, uint64_t now)
 {
         if (c->state != CONNECTION_OPEN)
                 return now - c->accepted_ns > CONNECT_NS;
         return now - c->moved_ns > (c->out.is_ended || c->in.is_ended ? HALF_IDLE_NS : IDLE_NS);
 }
 
-static void check_time(struct connection *c, uint64_t now)
+static void check_time(struct egress_connection *c, uint64_t now)
 {
         if (c->held_ns && now - c->held_ns > HELD_NS) {
                 connection_report(c, 0, c->protocol == PROTOCOL_TLS ? "tls" : "http", c->name, NULL, NULL,
@@ -367,7 +367,7 @@ static void check_time(struct connection *c, uint64_t now)
 void connections_tick(struct egress *egress)
 {
         uint64_t now = clock_now_ns();
-        struct connection *c, *next;
+        struct egress_connection *c, *next;
 
         for (c = TAILQ_FIRST(&egress->connections); c; c = next) {
                 next = TAILQ_NEXT(c, link);
@@ -380,7 +380,7 @@ void connections_tick(struct egress *egress)
 }
 
 /* Check against the present policy. */
-static int is_allowed(struct connection *c)
+static int is_allowed(struct egress_connection *c)
 {
         const struct candidate *to = &c->candidates[c->candidate];
         struct policy_verdict verdict = c->name[0] ? policy_name(c->egress->policy, c->name, c->port)
@@ -405,7 +405,7 @@ static int is_allowed(struct connection *c)
 /* Connections that are not open yet start over. */
 void connections_check(struct egress *egress)
 {
-        struct connection *c, *next;
+        struct egress_connection *c, *next;
 
         for (c = TAILQ_FIRST(&egress->connections); c; c = next) {
                 next = TAILQ_NEXT(c, link);
@@ -416,7 +416,7 @@ void connections_check(struct egress *egress)
 
 void connections_stats(const struct egress *egress, uint64_t *ret_in, uint64_t *ret_out)
 {
-        const struct connection *c;
+        const struct egress_connection *c;
 
         *ret_in = egress->bytes_in;
         *ret_out = egress->bytes_out;

@@ -24,8 +24,8 @@ struct candidate {
         char text[64];
 };
 
-struct connection {
-        TAILQ_ENTRY(connection) link;
+struct egress_connection {
+        TAILQ_ENTRY(egress_connection) link;
         struct egress *egress;
         enum connection_state state;
         struct end guest, host;
@@ -51,25 +51,25 @@ struct connection {
 };
 
 /* Report a decision about the connection. */
-void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address,
-                       const char *rule, const char *why);
+void connection_report(struct egress_connection *c, int allowed, const char *kind, const char *host,
+                       const char *address, const char *rule, const char *why);
 
 /* dial.c: turn a lookup result, or the address itself, into candidates that the policy allows. 0;
  * -1: none, reported. */
-int dial_names(struct connection *c, const struct lookup_result *result);
-int dial_address(struct connection *c);
+int dial_names(struct egress_connection *c, const struct lookup_result *result);
+int dial_address(struct egress_connection *c);
 /* Return a socket that connects to the next candidate, or -errno. */
-int dial_next(struct connection *c);
+int dial_next(struct egress_connection *c);
 /* True if the address belongs to this machine. */
 int dial_is_own(const struct sockaddr *address, socklen_t size);
 
 /* inspect.c: compute how many of the guest's bytes may pass (out.passed). 0; -1: close the
  * connection, reported. */
-int inspect(struct connection *c);
+int inspect(struct egress_connection *c);
 /* Called when no byte has followed for a while: a lone word may pass, because the client may await
  * its answer. If the rest turns out to be HTTP, the connection is closed. 1: it may pass. */
-int inspect_word(struct connection *c);
+int inspect_word(struct egress_connection *c);
 /* Handle bytes from the host: compute how many may pass (in.passed). */
-void inspect_answer(struct connection *c);
+void inspect_answer(struct egress_connection *c);
 
 #endif

@@ -64,7 +64,7 @@ static const struct server_method methods[] = {
 static void on_control(uv_poll_t *poll, int status, int events);
 
 /* Translate POLLIN and POLLOUT of poll(2) to libuv's flags. */
-static void watch(struct control *control)
+static void watch(struct egress_control *control)
 {
         short events = server_events(&control->server);
 
@@ -75,7 +75,7 @@ static void watch(struct control *control)
 /* The egress program exits with its engine; the kernel closes the rest. */
 static void on_control(uv_poll_t *poll, int status, int events)
 {
-        struct control *control = poll->data;
+        struct egress_control *control = poll->data;
 
         (void)events;
         if (status < 0 || server_turn(&control->server) < 0)
@@ -84,7 +84,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
                 watch(control);
 }
 
-int egress_control_notify(struct control *control, const char *method, json_t *params)
+int egress_control_notify(struct egress_control *control, const char *method, json_t *params)
 {
         int r = server_notify(&control->server, method, params);
 
@@ -93,7 +93,7 @@ int egress_control_notify(struct control *control, const char *method, json_t *p
 }
 
 /* Send the statistics that have changed. */
-void egress_control_tick(struct control *control)
+void egress_control_tick(struct egress_control *control)
 {
         struct egress *egress = control->egress;
         uint64_t now[5] = {egress->count, egress->accepted, 0, 0, egress->resolver.queries};
@@ -109,7 +109,7 @@ void egress_control_tick(struct control *control)
                 memcpy(control->sent, now, sizeof(now));
 }
 
-int egress_control_open(struct control *control, struct egress *egress, int fd, struct cloche_err *e)
+int egress_control_open(struct egress_control *control, struct egress *egress, int fd, struct cloche_err *e)
 {
         const struct server_options options = {.methods = methods,
                                                .argument = egress,

@@ -40,7 +40,7 @@ static int is_own(uint32_t address)
         return dial_is_own((const struct sockaddr *)&in, sizeof(in));
 }
 
-static void add(struct connection *c, uint32_t address)
+static void add(struct egress_connection *c, uint32_t address)
 {
         struct candidate *row = &c->candidates[c->candidate_count];
         struct sockaddr_in in = {.sin_family = AF_INET,
@@ -55,7 +55,7 @@ static void add(struct connection *c, uint32_t address)
 }
 
 /* No rule covers IPv6 addresses: closed ones and this machine's are skipped. */
-static void add6(struct connection *c, const struct in6_addr *address)
+static void add6(struct egress_connection *c, const struct in6_addr *address)
 {
         struct candidate *row = &c->candidates[c->candidate_count];
         struct sockaddr_in6 in = {.sin6_family = AF_INET6,
@@ -71,8 +71,8 @@ static void add6(struct connection *c, const struct in6_addr *address)
 }
 
 /* Report one refused address, and only if none is allowed. */
-static const char *add_allowed(struct connection *c, const struct lookup_result *result, char refused[ADDRESS_TEXT_MAX],
-                               const char **ret_rule)
+static const char *add_allowed(struct egress_connection *c, const struct lookup_result *result,
+                               char refused[ADDRESS_TEXT_MAX], const char **ret_rule)
 {
         const char *why = NULL;
 
@@ -93,7 +93,7 @@ static const char *add_allowed(struct connection *c, const struct lookup_result 
         return why ? why : result->count6 > 0 ? "the name leads to closed IPv6 addresses" : result->why;
 }
 
-int dial_names(struct connection *c, const struct lookup_result *result)
+int dial_names(struct egress_connection *c, const struct lookup_result *result)
 {
         char refused[ADDRESS_TEXT_MAX] = "";
         const char *rule = NULL, *why = add_allowed(c, result, refused, &rule);
@@ -104,7 +104,7 @@ int dial_names(struct connection *c, const struct lookup_result *result)
         return -1;
 }
 
-int dial_address(struct connection *c)
+int dial_address(struct egress_connection *c)
 {
         char text[ADDRESS_TEXT_MAX];
         struct policy_verdict verdict = policy_address(c->egress->policy, c->requested, c->port, is_own(c->requested));
@@ -119,7 +119,7 @@ int dial_address(struct connection *c)
         return -1;
 }
 
-int dial_next(struct connection *c)
+int dial_next(struct egress_connection *c)
 {
         const struct sockaddr *address = (const struct sockaddr *)&c->candidates[c->candidate].address;
         socklen_t size = address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);

@@ -14,15 +14,15 @@
 
 #define CONNECTIONS_MAX 256 /* at once; more wait in the box's kernel queue */
 
-struct connection;
-TAILQ_HEAD(connections, connection);
+struct egress_connection;
+TAILQ_HEAD(connections, egress_connection);
 
 struct egress {
         uv_loop_t loop;
-        struct control control;
+        struct egress_control control;
         struct lookups *lookups;
         struct policy *policy; /* NULL until the engine has sent one */
-        struct names names;
+        struct egress_names names;
         struct report report;
         struct resolver resolver;
         uv_poll_t listener;

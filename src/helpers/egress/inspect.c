@@ -10,19 +10,19 @@
 
 #define TOLD "" /* the reason is already reported */
 
-static int cut(struct connection *c, const char *kind, const char *why)
+static int cut(struct egress_connection *c, const char *kind, const char *why)
 {
         connection_report(c, 0, kind, c->name, NULL, NULL, why);
         return -1;
 }
 
-static void pass(struct connection *c, size_t size)
+static void pass(struct egress_connection *c, size_t size)
 {
         c->out.passed += size;
 }
 
 /* Check a name used inside the connection. -1: not allowed, reported. */
-static int check_name(struct connection *c, const char *kind, const char *name, unsigned port)
+static int check_name(struct egress_connection *c, const char *kind, const char *name, unsigned port)
 {
         struct policy_verdict verdict = policy_name(c->egress->policy, name, port);
 
@@ -36,7 +36,7 @@ static int check_name(struct connection *c, const char *kind, const char *name, 
 
 /* -- TLS --------------------------------------------------------------------------------------------------------- */
 
-static int read_hello(struct connection *c)
+static int read_hello(struct egress_connection *c)
 {
         size_t size = flow_held_size(&c->out), used;
 
@@ -57,7 +57,7 @@ static int read_hello(struct connection *c)
         return 1;
 }
 
-static int follow_tls(struct connection *c)
+static int follow_tls(struct egress_connection *c)
 {
         ssize_t n = client_hello_follow(&c->hello, (const unsigned char *)flow_held(&c->out), flow_held_size(&c->out));
 
@@ -69,7 +69,7 @@ static int follow_tls(struct connection *c)
 
 /* -- HTTP -------------------------------------------------------------------------------------------------------- */
 
-static int check_address(struct connection *c, uint32_t address, unsigned port)
+static int check_address(struct egress_connection *c, uint32_t address, unsigned port)
 {
         struct sockaddr_in in = {.sin_family = AF_INET,
                                  .sin_port = htons((uint16_t)port),
@@ -85,7 +85,7 @@ static int check_address(struct connection *c, uint32_t address, unsigned port)
 
 static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)
 {
-        struct connection *c = data;
+        struct egress_connection *c = data;
         unsigned port = is_tunnel ? host->port : c->inner_port;
 
         if (!is_tunnel && host->port && host->port != c->inner_port) {
@@ -96,7 +96,7 @@ static int on_host(void *data, const struct http_host *host, int is_tunnel, cons
         return host->is_name ? check_name(c, "http", host->name, port) : check_address(c, host->address, port);
 }
 
-static int read_http(struct connection *c)
+static int read_http(struct egress_connection *c)
 {
         const struct http_face face = {.check_host = on_host, .data = c};
         const char *why = TOLD;
@@ -113,7 +113,7 @@ static int read_http(struct connection *c)
 /* -- the first bytes --------------------------------------------------------------------------------------------- */
 
 /* Classify the held bytes, preceded by those already passed. */
-static enum http_guess guess_protocol(const struct connection *c)
+static enum http_guess guess_protocol(const struct egress_connection *c)
 {
         char bytes[WORD_MAX + FLOW_BYTES];
 
@@ -123,7 +123,7 @@ static enum http_guess guess_protocol(const struct connection *c)
 }
 
 /* A server that speaks first serves neither TLS nor HTTP. */
-static int recognize(struct connection *c)
+static int recognize(struct egress_connection *c)
 {
         if (c->host_spoke)
                 c->protocol = PROTOCOL_OTHER;
@@ -146,7 +146,7 @@ static int recognize(struct connection *c)
         return 1;
 }
 
-int inspect_word(struct connection *c)
+int inspect_word(struct egress_connection *c)
 {
         const char *bytes = flow_held(&c->out);
         size_t size = flow_held_size(&c->out);
@@ -163,7 +163,7 @@ int inspect_word(struct connection *c)
 }
 
 /* 1: call it again. */
-static int step(struct connection *c)
+static int step(struct egress_connection *c)
 {
         switch (c->protocol) {
         case PROTOCOL_OPEN:
@@ -181,7 +181,7 @@ static int step(struct connection *c)
         return -1;
 }
 
-int inspect(struct connection *c)
+int inspect(struct egress_connection *c)
 {
         int r = 1;
 
@@ -194,7 +194,7 @@ int inspect(struct connection *c)
 }
 
 /* After CONNECT inspection starts over, for the requested name. */
-static void start_tunnel(struct connection *c)
+static void start_tunnel(struct egress_connection *c)
 {
         c->protocol = PROTOCOL_OPEN;
         c->is_tunnel = 1;
@@ -203,7 +203,7 @@ static void start_tunnel(struct connection *c)
         c->hello = (struct client_hello_watch){.is_over = 0};
 }
 
-void inspect_answer(struct connection *c)
+void inspect_answer(struct egress_connection *c)
 {
         int switched;
 

@@ -27,7 +27,7 @@ static int not_found(struct cloche_err *e, int r, const json_t *path)
         return -CLOCHE_E_UNREADABLE_FILE;
 }
 
-static int find(struct control *control, const json_t *params, struct node **ret, struct cloche_err *e)
+static int find(struct fs_control *control, const json_t *params, struct node **ret, struct cloche_err *e)
 {
         const json_t *given = json_object_get(params, "path");
         char *path = path_from_json(given);
@@ -52,7 +52,7 @@ static int read_index(const json_t *params, const char *key, size_t *ret, struct
 }
 
 /* All pages show the list as of the first page's request. */
-static int prepare_list(struct control *control, size_t after, struct cloche_err *e)
+static int prepare_list(struct fs_control *control, size_t after, struct cloche_err *e)
 {
         if (after == 0) {
                 changes_done(&control->list);
@@ -73,7 +73,7 @@ static void add_denial_log(json_t *ret, const struct denial_log *log)
 }
 
 /* 0: attached. Otherwise the row goes without contents. */
-static int attach_contents(const struct control *control, const struct change *change, json_t *row,
+static int attach_contents(const struct fs_control *control, const struct change *change, json_t *row,
                            struct buf *attached)
 {
         _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
@@ -89,7 +89,7 @@ static int attach_contents(const struct control *control, const struct change *c
 
 /* Attach the contents of rows, at most file_max bytes each and all_max in total. The page of rows
  * ends when the answer is large enough. */
-static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max,
+static void attach_page(const struct fs_control *control, json_t *rows, size_t from, size_t file_max, size_t all_max,
                         size_t *end, struct buf *attached)
 {
         for (size_t i = from; i < *end; i++) {
@@ -109,7 +109,7 @@ static void attach_page(const struct control *control, json_t *rows, size_t from
 
 static int handle_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
         int r = read_index(params, "after", &after, e);
         json_t *rows;
@@ -141,7 +141,7 @@ static int handle_changes(void *argument, const json_t *params, struct server_re
 
 static int handle_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         (void)params;
         ret->fd = fcntl(control->mount->upper.dir_fd, F_DUPFD_CLOEXEC, 0);
         if (ret->fd < 0)
@@ -151,7 +151,7 @@ static int handle_contents(void *argument, const json_t *params, struct server_r
 
 static int handle_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         const char *kind = json_string_value(json_object_get(params, "kind"));
         _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? server_take_fd(&control->server) : -EBADF;
         int r = seed_entry(control->mount, params, fd, e);
@@ -162,7 +162,7 @@ static int handle_place(void *argument, const json_t *params, struct server_repl
 
 static int handle_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         struct node *node;
         int r = find(control, params, &node, e);
 
@@ -179,7 +179,7 @@ static int handle_open(void *argument, const json_t *params, struct server_reply
 }
 
 /* Find a node by its path on the host, deleted ones included. */
-static struct node *find_removed(struct mount *mount, const char *path)
+static struct node *find_removed(struct fs_mount *mount, const char *path)
 {
         struct node *node = mount->tree.root;
         char part[NODE_NAME_MAX + 1];
@@ -201,7 +201,7 @@ static struct node *find_removed(struct mount *mount, const char *path)
 
 static int handle_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         char *path = path_from_json(json_object_get(params, "path"));
         bool by_host = json_is_true(json_object_get(params, "deleted"));
         struct lower_identity identity;
@@ -230,7 +230,7 @@ static int handle_origin(void *argument, const json_t *params, struct server_rep
 
 static int handle_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         (void)params;
         (void)ret;
         (void)e;
@@ -240,7 +240,7 @@ static int handle_freeze(void *argument, const json_t *params, struct server_rep
 
 static int handle_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         (void)params;
         (void)ret;
         (void)e;
@@ -250,8 +250,8 @@ static int handle_thaw(void *argument, const json_t *params, struct server_reply
 
 static int handle_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
-        const struct mount *mount = control->mount;
+        struct fs_control *control = argument;
+        const struct fs_mount *mount = control->mount;
 
         (void)params;
         (void)e;
@@ -266,7 +266,7 @@ static int handle_usage(void *argument, const json_t *params, struct server_repl
 
 static int handle_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
 
         return control->configure(control, params, &ret->result, e);
 }
@@ -274,7 +274,7 @@ static int handle_configure(void *argument, const json_t *params, struct server_
 /* Check for an unfinished sync. Its journal is read by cloche-sync only. */
 static int handle_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        struct control *control = argument;
+        struct fs_control *control = argument;
         (void)params;
         (void)e;
         ret->result =
@@ -297,7 +297,7 @@ static const struct server_method methods[] = {
         {NULL, SERVER_ALWAYS, NULL},
 };
 
-void fs_control_init(struct control *control, int fd, struct mount *mount)
+void fs_control_init(struct fs_control *control, int fd, struct fs_mount *mount)
 {
         const struct server_options options = {.methods = methods,
                                                .argument = control,
@@ -305,6 +305,6 @@ void fs_control_init(struct control *control, int fd, struct mount *mount)
                                                .reply_bytes_max = FRAME_BYTES_MAX,
                                                .notify_bytes_max = NOTIFY_MAX};
 
-        *control = (struct control){.mount = mount};
+        *control = (struct fs_control){.mount = mount};
         server_init(&control->server, fd, &options);
 }

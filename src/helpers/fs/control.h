@@ -8,16 +8,16 @@
 #include "mount.h"
 #include "wire/server.h"
 
-struct control {
+struct fs_control {
         struct server server;
-        struct mount *mount;
+        struct fs_mount *mount;
         struct changes list; /* the list that is being paged */
         bool listed;         /* more pages remain */
         bool frozen;
-        int (*configure)(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e);
+        int (*configure)(struct fs_control *control, const json_t *params, json_t **ret, struct cloche_err *e);
 };
 
 /* fd is borrowed. Set configure before the first turn of the server. */
-void fs_control_init(struct control *control, int fd, struct mount *mount);
+void fs_control_init(struct fs_control *control, int fd, struct fs_mount *mount);
 
 #endif

@@ -29,7 +29,7 @@ static int grow(void **data, size_t *room, size_t need, size_t item)
         return 0;
 }
 
-static int add(struct mount *mount, struct listing *listing, const char *name, unsigned char kind)
+static int add(struct fs_mount *mount, struct listing *listing, const char *name, unsigned char kind)
 {
         size_t size = strlen(name) + 2;
         int r = mount->listing_bytes + size > BYTES_MAX ? -ENOMEM : 0;
@@ -48,7 +48,7 @@ static int add(struct mount *mount, struct listing *listing, const char *name, u
         return 0;
 }
 
-static int open_host(struct mount *mount, struct node *directory)
+static int open_host(struct fs_mount *mount, struct node *directory)
 {
         int fd = directory_find(&mount->directories, directory);
 
@@ -60,7 +60,7 @@ static int open_host(struct mount *mount, struct node *directory)
 }
 
 struct merge {
-        struct mount *mount;
+        struct fs_mount *mount;
         struct node *directory;
         struct listing *listing;
 };
@@ -78,7 +78,7 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
                                                                      : 0;
 }
 
-int listing_read(struct mount *mount, struct node *directory, struct listing *ret)
+int listing_read(struct fs_mount *mount, struct node *directory, struct listing *ret)
 {
         struct merge merge = {mount, directory, ret};
         int r = 0;
@@ -101,7 +101,7 @@ int listing_read(struct mount *mount, struct node *directory, struct listing *re
         return r;
 }
 
-void listing_done(struct mount *mount, struct listing *listing)
+void listing_done(struct fs_mount *mount, struct listing *listing)
 {
         mount->listing_bytes -= listing->size;
         free(listing->bytes);
@@ -119,7 +119,7 @@ static int is_gone(void *argument, const char *text, unsigned char kind)
         return name && (name->removed || name->is_seed) ? 0 : -ENOTEMPTY;
 }
 
-int listing_check_empty(struct mount *mount, struct node *directory)
+int listing_check_empty(struct fs_mount *mount, struct node *directory)
 {
         struct merge merge = {.mount = mount, .directory = directory};
         _cleanup_fd_ int fd = -EBADF;

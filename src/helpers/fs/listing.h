@@ -13,11 +13,11 @@ struct listing {
 };
 
 /* 0 or -errno; "." and ".." are excluded. */
-int listing_read(struct mount *mount, struct node *directory, struct listing *ret);
-void listing_done(struct mount *mount, struct listing *listing);
+int listing_read(struct fs_mount *mount, struct node *directory, struct listing *ret);
+void listing_done(struct fs_mount *mount, struct listing *listing);
 
 /* Check that a directory has no entries, shown or left out: 0, -ENOTEMPTY or -errno. */
-int listing_check_empty(struct mount *mount, struct node *directory);
+int listing_check_empty(struct fs_mount *mount, struct node *directory);
 
 static inline const char *listing_name(const struct listing *listing, size_t index)
 {

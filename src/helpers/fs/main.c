@@ -32,7 +32,7 @@ enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
 #define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside the guest's open files */
 #define KEEP_S 1.0                        /* timeout of a directory's descriptor */
 
-static struct mount mount;
+static struct fs_mount mount;
 static const struct sock_filter calls[] = {
 #include "fs-filter-rows.inc"
 };
@@ -145,7 +145,7 @@ static int show_file(struct cloche_err *e)
 }
 
 /* A failure ends the process: a partial configuration is not repeated. */
-static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
+static int configure(struct fs_control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
         int abi = 0, r = prepare(params, e);
         bool filtered = false;
@@ -186,7 +186,7 @@ static int wait_for_configuration(struct server *server)
 
 int main(int argc, char **argv)
 {
-        struct control control;
+        struct fs_control control;
 
         if (arrange_descriptors(argc - 1, argv + 1) < 0) {
                 fprintf(stderr, "usage: cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]\n");

@@ -13,14 +13,14 @@
 
 struct fuse_session;
 
-struct mount {
+struct fs_mount {
         struct settings settings;
         struct lower lower;
         struct directories directories;
         struct upper upper;
         struct tree tree;
         struct denial_log denial_log;
-        struct passthrough passthrough;
+        struct fs_passthrough passthrough;
         struct loading *loading;
         struct fuse_session *session;
         size_t open_handles, listing_bytes;

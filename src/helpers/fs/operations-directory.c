@@ -14,7 +14,7 @@
 #define REPLY_MAX (1u << 17)
 
 struct open_listing {
-        struct mount *mount;
+        struct fs_mount *mount;
         struct listing listing;
         struct node *directory;
         bool begun;
@@ -27,7 +27,7 @@ static struct open_listing *listing_of(const struct fuse_file_info *fi)
 
 static void close_listing(struct open_listing *open)
 {
-        struct mount *mount = open->mount;
+        struct fs_mount *mount = open->mount;
 
         listing_done(mount, &open->listing);
         open->directory->handles--;
@@ -38,7 +38,7 @@ static void close_listing(struct open_listing *open)
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *directory = node_of(req, ino);
         struct open_listing *open;
         int r = go_on(access_check_node(mount, directory, RULES_LIST));
@@ -70,7 +70,7 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* Reading again from the start shows the present entries (rewinddir(3)). */
-static int start(struct mount *mount, struct open_listing *open, off_t offset)
+static int start(struct fs_mount *mount, struct open_listing *open, off_t offset)
 {
         bool restarts = offset == 0 && open->begun;
 
@@ -93,7 +93,7 @@ static const char *name_at(const struct open_listing *open, size_t at, struct st
 }
 
 /* NULL: hidden, or removed meanwhile. */
-static struct node *stat_listed(struct mount *mount, const struct open_listing *open, const char *name)
+static struct node *stat_listed(struct fs_mount *mount, const struct open_listing *open, const char *name)
 {
         struct node *node;
         struct stat st;
@@ -110,7 +110,7 @@ static struct node *stat_listed(struct mount *mount, const struct open_listing *
 }
 
 /* For a plain listing: names that need no lookup are not looked up. */
-static bool is_shown(struct mount *mount, const struct open_listing *open, const char *name)
+static bool is_shown(struct fs_mount *mount, const struct open_listing *open, const char *name)
 {
         struct node *node;
 
@@ -134,7 +134,7 @@ static size_t add_plain(fuse_req_t req, const struct open_listing *open, size_t 
 
 static size_t add_plus(fuse_req_t req, const struct open_listing *open, size_t at, char *buffer, size_t room)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct fuse_entry_param entry = {0};
         const char *name = name_at(open, at, &entry.attr);
         struct node *node = at < 2 ? NULL : stat_listed(mount, open, name);

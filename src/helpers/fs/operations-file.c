@@ -23,7 +23,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
         return (struct handle *)(uintptr_t)fi->fh;
 }
 
-static int new_handle(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret)
+static int new_handle(struct fs_mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret)
 {
         struct handle *handle = mount->open_handles < mount->settings.open_files ? calloc(1, sizeof(*handle)) : NULL;
 
@@ -39,7 +39,7 @@ static int new_handle(struct mount *mount, struct node *node, struct fuse_file_i
         return 0;
 }
 
-static void free_handle(struct mount *mount, struct handle *handle)
+static void free_handle(struct fs_mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
 
@@ -63,7 +63,7 @@ static bool is_shown(const struct node *node)
 }
 
 /* The descriptor of the present contents: another handle may have copied them up. */
-static int handle_file(struct mount *mount, struct handle *handle)
+static int handle_file(struct fs_mount *mount, struct handle *handle)
 {
         int fd;
 
@@ -84,7 +84,7 @@ static int handle_file(struct mount *mount, struct handle *handle)
 }
 
 /* The same for writing. */
-static int handle_own_file(struct mount *mount, struct handle *handle, uint64_t keep)
+static int handle_own_file(struct fs_mount *mount, struct handle *handle, uint64_t keep)
 {
         int r = overlay_copy_up(mount, handle->node, keep);
 
@@ -94,7 +94,7 @@ static int handle_own_file(struct mount *mount, struct handle *handle, uint64_t 
 /* -- opening -------------------------------------------------------------------------------------------------- */
 
 /* A lazily loaded file counts once, when it is first opened. */
-static int load(struct mount *mount, struct node *node)
+static int load(struct fs_mount *mount, struct node *node)
 {
         uint64_t max = mount->settings.max_total_bytes, size = (uint64_t)node->st.st_size;
         const char *path;
@@ -112,7 +112,7 @@ static int load(struct mount *mount, struct node *node)
 }
 
 /* Let the kernel keep its pages if they are of these very contents. */
-static void judge_cache(struct mount *mount, struct node *node, struct fuse_file_info *fi)
+static void judge_cache(struct fs_mount *mount, struct node *node, struct fuse_file_info *fi)
 {
         fi->keep_cache = !node->stale;
         if (node->content || !node->has_lower) {
@@ -132,7 +132,7 @@ static void judge_cache(struct mount *mount, struct node *node, struct fuse_file
 
 /* Pass a small file to the kernel's cache at open, which saves its read requests. Only while the
  * file has no other handle: then no page can be locked by a read that waits for us. */
-static void store(struct mount *mount, struct node *node, const struct fuse_file_info *fi, int fd)
+static void store(struct fs_mount *mount, struct node *node, const struct fuse_file_info *fi, int fd)
 {
         struct fuse_bufvec data = FUSE_BUFVEC_INIT(0);
         static char bytes[STORE_MAX];
@@ -150,7 +150,7 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
 }
 
 /* A file that is entirely in the kernel's cache is opened at its first read request. */
-static int open_contents(struct mount *mount, struct handle *handle)
+static int open_contents(struct fs_mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
         int r;
@@ -164,7 +164,7 @@ static int open_contents(struct mount *mount, struct handle *handle)
         return handle->unopened ? 0 : handle_file(mount, handle);
 }
 
-static int pass(struct mount *mount, struct node *node, const struct fuse_file_info *fi, struct handle *handle)
+static int pass(struct fs_mount *mount, struct node *node, const struct fuse_file_info *fi, struct handle *handle)
 {
         int r = passthrough_open(mount, node, fi->flags, handle->fd);
 
@@ -172,7 +172,7 @@ static int pass(struct mount *mount, struct node *node, const struct fuse_file_i
         return r < 0 ? r : 0;
 }
 
-static int open_judged(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle *handle)
+static int open_judged(struct fs_mount *mount, struct node *node, struct fuse_file_info *fi, struct handle *handle)
 {
         bool writes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC,
              reads = (fi->flags & O_ACCMODE) != O_WRONLY;
@@ -215,7 +215,7 @@ static int open_judged(struct mount *mount, struct node *node, struct fuse_file_
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         struct handle *handle;
         int r = node->kind == S_IFREG ? new_handle(mount, node, fi, &handle) : -ENXIO;
@@ -243,7 +243,7 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* The file has no effect before it is given a name, which needs the right to create. */
-static int create_nameless(struct mount *mount, mode_t mode, struct fuse_file_info *fi, struct handle **ret)
+static int create_nameless(struct fs_mount *mount, mode_t mode, struct fuse_file_info *fi, struct handle **ret)
 {
         struct node *node = overlay_has_room(mount) < 0 ? NULL : make_node(mount, S_IFREG | mode);
         int r = node ? overlay_copy_up(mount, node, 0) : -ENOSPC;
@@ -261,7 +261,7 @@ static int create_nameless(struct mount *mount, mode_t mode, struct fuse_file_in
         return 0;
 }
 
-static int create(struct mount *mount, struct node *parent, const char *name, mode_t mode, struct fuse_file_info *fi,
+static int create(struct fs_mount *mount, struct node *parent, const char *name, mode_t mode, struct fuse_file_info *fi,
                   struct handle **ret)
 {
         bool is_virtual = false;
@@ -301,7 +301,7 @@ static int create(struct mount *mount, struct node *parent, const char *name, mo
 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct fuse_entry_param entry;
         struct handle *handle = NULL;
         int r = (fi->flags & O_TMPFILE) == O_TMPFILE
@@ -356,7 +356,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct f
 }
 
 /* The rule may have changed since the open: a parent directory may have been renamed. Returns like go_on(). */
-static int may_write(struct mount *mount, struct handle *handle)
+static int may_write(struct fs_mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
         enum access_verdict verdict;
@@ -373,7 +373,7 @@ static int may_write(struct mount *mount, struct handle *handle)
         return go_on(verdict);
 }
 
-static ssize_t write_counted(struct mount *mount, struct handle *handle, const char *data, size_t size, off_t offset)
+static ssize_t write_counted(struct fs_mount *mount, struct handle *handle, const char *data, size_t size, off_t offset)
 {
         struct node *node = handle->node;
         int fd = handle_own_file(mount, handle, UINT64_MAX), r = upper_has_room(&mount->upper, size);
@@ -395,7 +395,7 @@ static ssize_t write_counted(struct mount *mount, struct handle *handle, const c
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct handle *handle = handle_of(fi);
         ssize_t n = may_write(mount, handle);
 
@@ -407,7 +407,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
                 fuse_reply_write(req, (size_t)n);
 }
 
-static int allocate(struct mount *mount, struct handle *handle, int mode, off_t offset, off_t size)
+static int allocate(struct fs_mount *mount, struct handle *handle, int mode, off_t offset, off_t size)
 {
         struct node *node = handle->node;
         int fd = handle_own_file(mount, handle, UINT64_MAX), r;
@@ -431,7 +431,7 @@ static int allocate(struct mount *mount, struct handle *handle, int mode, off_t 
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t size, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct handle *handle = handle_of(fi);
         int r = may_write(mount, handle);
 
@@ -465,7 +465,8 @@ static ssize_t copy_by_hand(int from_fd, off_t from, int to_fd, off_t to, size_t
         return n < 0 ? -errno : n;
 }
 
-static ssize_t copy_range(struct mount *mount, struct handle *in, off_t from, struct handle *out, off_t to, size_t size)
+static ssize_t copy_range(struct fs_mount *mount, struct handle *in, off_t from, struct handle *out, off_t to,
+                          size_t size)
 {
         int out_fd = handle_own_file(mount, out, UINT64_MAX), in_fd = out_fd < 0 ? out_fd : handle_file(mount, in);
         off_t at = from, to_at = to;
@@ -492,7 +493,7 @@ static ssize_t copy_range(struct mount *mount, struct handle *in, off_t from, st
 void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
                         fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t size, int flags)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         ssize_t n = may_write(mount, handle_of(fi_out));
 
         (void)ino_in;
@@ -509,7 +510,7 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct 
 
 /* -- attributes ----------------------------------------------------------------------------------------------- */
 
-static int set_owner(const struct mount *mount, const struct stat *attr, int to_set)
+static int set_owner(const struct fs_mount *mount, const struct stat *attr, int to_set)
 {
         if ((to_set & FUSE_SET_ATTR_UID && attr->st_uid != mount->settings.uid) ||
             (to_set & FUSE_SET_ATTR_GID && attr->st_gid != mount->settings.gid))
@@ -529,7 +530,7 @@ static void set_times(struct node *node, const struct stat *attr, int to_set)
         node->attributes.ctime = now;
 }
 
-static int set_attributes(struct mount *mount, struct node *node, const struct stat *attr, int to_set)
+static int set_attributes(struct fs_mount *mount, struct node *node, const struct stat *attr, int to_set)
 {
         int r = set_owner(mount, attr, to_set);
 
@@ -548,7 +549,7 @@ static int set_attributes(struct mount *mount, struct node *node, const struct s
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         struct handle *handle = fi ? handle_of(fi) : NULL;
         enum access_verdict verdict = ACCESS_YES;

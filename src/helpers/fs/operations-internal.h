@@ -18,24 +18,24 @@ struct handle {
         bool made;        /* by the open that created the file: writing is allowed whatever the rules for modify */
 };
 
-struct mount *mount_of(fuse_req_t req);
+struct fs_mount *mount_of(fuse_req_t req);
 struct node *node_of(fuse_req_t req, fuse_ino_t ino);
-fuse_ino_t ino_of(const struct mount *mount, const struct node *node);
+fuse_ino_t ino_of(const struct fs_mount *mount, const struct node *node);
 
 /* Map a verdict: 1: perform the operation; 0: pretend to; -EACCES. */
 int go_on(enum access_verdict verdict);
 
-double attr_cache_s(const struct mount *mount, const struct node *node);
+double attr_cache_s(const struct fs_mount *mount, const struct node *node);
 /* Fill an entry and count the kernel's reference. */
-void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param *ret);
-void forget(struct mount *mount, struct node *node, uint64_t count);
+void fill_entry(struct fs_mount *mount, struct node *node, struct fuse_entry_param *ret);
+void forget(struct fs_mount *mount, struct node *node, uint64_t count);
 
 /* Check the creation of a name. *ret_virtual: for the guest only. Returns like go_on(). */
-int may_make(struct mount *mount, struct node *parent, const char *name, bool *ret_virtual);
+int may_make(struct fs_mount *mount, struct node *parent, const char *name, bool *ret_virtual);
 /* Put a node under a new name and touch the parent. On failure node is settled. */
-int put_new(struct mount *mount, struct node *parent, const char *name, struct node *node, bool is_virtual);
+int put_new(struct fs_mount *mount, struct node *parent, const char *name, struct node *node, bool is_virtual);
 /* A node of the guest without a name yet; it stays nameless if its creation is pretended. NULL: no room. */
-struct node *make_node(struct mount *mount, mode_t mode);
+struct node *make_node(struct fs_mount *mount, mode_t mode);
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);

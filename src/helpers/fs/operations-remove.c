@@ -18,7 +18,7 @@
 #define DEPTH_MAX 5000
 
 /* Find a name in the table; every existing entry has one. */
-static int find(struct mount *mount, struct node *parent, const char *text, struct name **ret)
+static int find(struct fs_mount *mount, struct node *parent, const char *text, struct name **ret)
 {
         struct node *node;
         int r = overlay_lookup(mount, parent, text, NULL, &node);
@@ -30,7 +30,7 @@ static int find(struct mount *mount, struct node *parent, const char *text, stru
 
 /* A directory that is empty for the guest may still hold names whose nodes are unreferenced; they
  * go with it. */
-static void take_away(struct mount *mount, struct name *name, bool is_virtual)
+static void take_away(struct fs_mount *mount, struct name *name, bool is_virtual)
 {
         struct node *node = name->node, *parent = name->parent;
 
@@ -48,7 +48,7 @@ static void take_away(struct mount *mount, struct name *name, bool is_virtual)
 
 static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, bool directory)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct name *name = NULL;
         enum access_verdict verdict = ACCESS_NO;
         int r = find(mount, node_of(req, parent), text, &name);
@@ -88,7 +88,7 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
  * otherwise renaming a parent would bypass a rule. Above the limit: EXDEV, on which mv(1) and
  * others move the entries one by one. */
 struct subtree {
-        struct mount *mount;
+        struct fs_mount *mount;
         size_t seen, depth;
         size_t from_size, to_size;
         char from[NODE_PATH_MAX], to[NODE_PATH_MAX];
@@ -163,7 +163,7 @@ static int judge_directory(struct subtree *t, struct node *directory)
         return r;
 }
 
-static int judge_subtree(struct mount *mount, const struct name *from, const struct node *parent, const char *to,
+static int judge_subtree(struct fs_mount *mount, const struct name *from, const struct node *parent, const char *to,
                          enum access_verdict *verdict)
 {
         struct subtree *t;
@@ -190,7 +190,7 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
 }
 
 /* Judge a move of `from` to `text` in parent, over `replaced` (or NULL). The strictest of all verdicts. */
-static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text,
+static int judge_rename(struct fs_mount *mount, const struct name *from, struct node *parent, const char *text,
                         const struct name *replaced, enum access_verdict *ret)
 {
         enum access_verdict verdict = access_check_node(mount, from->node, RULES_DELETE);
@@ -219,7 +219,7 @@ static bool is_above(const struct node *node, const struct node *in)
         return false;
 }
 
-static int check_replaced(struct mount *mount, const struct node *from, const struct name *replaced, unsigned flags)
+static int check_replaced(struct fs_mount *mount, const struct node *from, const struct name *replaced, unsigned flags)
 {
         if (!replaced)
                 return 0;
@@ -234,7 +234,7 @@ static int check_replaced(struct mount *mount, const struct node *from, const st
 
 /* Both directories and the node are the guest's already, so only memory can be missing; it is
  * allocated first. */
-static int move(struct mount *mount, struct name *from, struct node *parent, const char *text, bool is_virtual)
+static int move(struct fs_mount *mount, struct name *from, struct node *parent, const char *text, bool is_virtual)
 {
         bool hidden = overlay_hides(mount, parent, text);
         struct name *to = tree_make_name(&mount->tree, parent, text);
@@ -267,7 +267,8 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
 }
 
 /* Ensure room for a rename's changes if the verdict permits it. Returns like go_on(). */
-static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum access_verdict verdict)
+static int prepare_move(struct fs_mount *mount, struct node *parent, struct node *new_parent,
+                        enum access_verdict verdict)
 {
         int r = go_on(verdict);
 
@@ -282,7 +283,7 @@ static int prepare_move(struct mount *mount, struct node *parent, struct node *n
 }
 
 /* Each entry leaves its place and replaces the other. */
-static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other,
+static int judge_exchange(struct fs_mount *mount, const struct name *one, const struct name *other,
                           enum access_verdict *ret)
 {
         enum access_verdict verdict = ACCESS_YES, back = ACCESS_YES;
@@ -294,7 +295,7 @@ static int judge_exchange(struct mount *mount, const struct name *one, const str
         return r;
 }
 
-static void trade(struct mount *mount, struct name *one, struct name *other, bool is_virtual)
+static void trade(struct fs_mount *mount, struct name *one, struct name *other, bool is_virtual)
 {
         struct node *first = one->node, *second = other->node;
 
@@ -316,7 +317,7 @@ static void trade(struct mount *mount, struct name *one, struct name *other, boo
                 mount->tree.epoch++;
 }
 
-static int exchange_names(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
+static int exchange_names(struct fs_mount *mount, struct node *parent, const char *text, struct node *new_parent,
                           const char *new_text)
 {
         struct name *one = NULL, *other = NULL;
@@ -341,7 +342,7 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
         return 0;
 }
 
-static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent,
+static int rename_name(struct fs_mount *mount, struct node *parent, const char *text, struct node *new_parent,
                        const char *new_text, unsigned flags)
 {
         struct name *from = NULL, *replaced = NULL;

@@ -35,7 +35,7 @@ static void drop(struct tree *tree, struct xattr **at)
         free(x);
 }
 
-static int set(struct mount *mount, struct node *node, const char *name, const char *value, size_t size, int flags)
+static int set(struct fs_mount *mount, struct node *node, const char *name, const char *value, size_t size, int flags)
 {
         struct tree *tree = &mount->tree;
         size_t name_size = strlen(name) + 1;
@@ -64,7 +64,7 @@ static int set(struct mount *mount, struct node *node, const char *name, const c
         return 0;
 }
 
-static int may_set(struct mount *mount, struct node *node, const char *name)
+static int may_set(struct fs_mount *mount, struct node *node, const char *name)
 {
         enum access_verdict verdict;
         int r = check_name(name);
@@ -78,7 +78,7 @@ static int may_set(struct mount *mount, struct node *node, const char *name)
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         int r = may_set(mount, node, name);
 
@@ -89,7 +89,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         int r = may_set(mount, node, name);
 
@@ -115,7 +115,7 @@ static void reply_bytes(fuse_req_t req, const char *bytes, size_t size, size_t r
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         struct xattr *x = *find(node, name);
         int r = check_name(name);

@@ -14,14 +14,14 @@
 
 /* -- shared --------------------------------------------------------------------------------------------------- */
 
-struct mount *mount_of(fuse_req_t req)
+struct fs_mount *mount_of(fuse_req_t req)
 {
         return fuse_req_userdata(req);
 }
 
 struct node *node_of(fuse_req_t req, fuse_ino_t ino)
 {
-        const struct mount *mount = mount_of(req);
+        const struct fs_mount *mount = mount_of(req);
         struct node *node = ino != FUSE_ROOT_ID ? (struct node *)(uintptr_t)ino
                             : mount->file       ? mount->file
                                                 : mount->tree.root;
@@ -30,7 +30,7 @@ struct node *node_of(fuse_req_t req, fuse_ino_t ino)
         return node;
 }
 
-fuse_ino_t ino_of(const struct mount *mount, const struct node *node)
+fuse_ino_t ino_of(const struct fs_mount *mount, const struct node *node)
 {
         return node == (mount->file ? mount->file : mount->tree.root) ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)node;
 }
@@ -41,19 +41,19 @@ int go_on(enum access_verdict verdict)
 }
 
 /* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
-static double entry_cache_s(const struct mount *mount, const struct node *node)
+static double entry_cache_s(const struct fs_mount *mount, const struct node *node)
 {
         if (mount->settings.on_denied == DENIED_IGNORE)
                 return 0;
         return node_is_changed(node) ? CACHE_OWN_S : mount->settings.cache_s;
 }
 
-double attr_cache_s(const struct mount *mount, const struct node *node)
+double attr_cache_s(const struct fs_mount *mount, const struct node *node)
 {
         return node->own ? CACHE_OWN_S : mount->settings.cache_s;
 }
 
-void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param *ret)
+void fill_entry(struct fs_mount *mount, struct node *node, struct fuse_entry_param *ret)
 {
         *ret = (struct fuse_entry_param){
                 .ino = ino_of(mount, node),
@@ -64,7 +64,7 @@ void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param 
         node->lookups++;
 }
 
-void forget(struct mount *mount, struct node *node, uint64_t count)
+void forget(struct fs_mount *mount, struct node *node, uint64_t count)
 {
         assert(node->lookups >= count);
         node->lookups -= count;
@@ -73,7 +73,7 @@ void forget(struct mount *mount, struct node *node, uint64_t count)
 }
 
 /* Takes the reference back if the kernel did not receive the reply. */
-static void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, bool cached)
+static void reply_entry(fuse_req_t req, struct fs_mount *mount, struct node *node, bool cached)
 {
         struct fuse_entry_param entry;
 
@@ -84,7 +84,7 @@ static void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, 
                 forget(mount, node, 1);
 }
 
-static void reply_nothing(fuse_req_t req, const struct mount *mount, const struct node *parent)
+static void reply_nothing(fuse_req_t req, const struct fs_mount *mount, const struct node *parent)
 {
         struct fuse_entry_param entry = {.entry_timeout = parent->has_lower ? mount->settings.cache_s : CACHE_OWN_S};
 
@@ -94,7 +94,7 @@ static void reply_nothing(fuse_req_t req, const struct mount *mount, const struc
                 fuse_reply_entry(req, &entry);
 }
 
-int may_make(struct mount *mount, struct node *parent, const char *name, bool *ret_virtual)
+int may_make(struct fs_mount *mount, struct node *parent, const char *name, bool *ret_virtual)
 {
         struct node *there;
         enum access_verdict verdict;
@@ -120,7 +120,7 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
         return go_on(verdict);
 }
 
-struct node *make_node(struct mount *mount, mode_t mode)
+struct node *make_node(struct fs_mount *mount, mode_t mode)
 {
         struct node *node = tree_new_node(&mount->tree, mode);
 
@@ -134,7 +134,7 @@ struct node *make_node(struct mount *mount, mode_t mode)
         return node;
 }
 
-int put_new(struct mount *mount, struct node *parent, const char *text, struct node *node, bool is_virtual)
+int put_new(struct fs_mount *mount, struct node *parent, const char *text, struct node *node, bool is_virtual)
 {
         bool hidden = overlay_hides(mount, parent, text);
         int r = overlay_own(mount, parent);
@@ -156,7 +156,7 @@ int put_new(struct mount *mount, struct node *parent, const char *text, struct n
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *directory = node_of(req, parent), *node;
         int r = strlen(name) > NODE_NAME_MAX ? -ENAMETOOLONG : overlay_lookup(mount, directory, name, NULL, &node);
 
@@ -184,7 +184,7 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         /* For an open file that the host removed, the last attributes are used. */
         int r = overlay_refresh(mount, node);
@@ -200,7 +200,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
         char target[PATH_MAX];
         int r = go_on(access_check_node(mount, node, RULES_READ));
@@ -215,7 +215,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct statvfs st;
         uint64_t max = mount->upper.bytes_max, left = max > mount->upper.bytes_used ? max - mount->upper.bytes_used : 0;
         size_t nodes = mount->settings.tree.changed;
@@ -241,7 +241,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 /* 0: replied. Otherwise *ret_virtual is set and the caller creates the entry. */
 static int start_creating(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         int r = may_make(mount, parent, name, ret_virtual);
         struct node *ghost = r == 0 ? make_node(mount, mode) : NULL;
 
@@ -256,7 +256,7 @@ static int start_creating(fuse_req_t req, struct node *parent, const char *name,
 
 static void finish_making(fuse_req_t req, struct node *parent, const char *name, struct node *node, bool is_virtual)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         int r = node ? put_new(mount, parent, name, node, is_virtual) : -ENOSPC;
 
         if (r < 0)
@@ -285,7 +285,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                 return;
         }
         if (start_creating(req, directory, name, mode, &is_virtual)) {
-                struct mount *mount = mount_of(req);
+                struct fs_mount *mount = mount_of(req);
                 struct node *node = make_node(mount, mode);
 
                 if (node && S_ISREG(mode) && overlay_copy_up(mount, node, 0) < 0) {
@@ -317,7 +317,7 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *name)
 {
-        struct mount *mount = mount_of(req);
+        struct fs_mount *mount = mount_of(req);
         struct node *node = node_of(req, ino), *directory = node_of(req, new_parent);
         bool is_virtual = false;
         /* A second name must not give access to contents that the first denies. */

@@ -7,7 +7,7 @@
 #define FUSE_USE_VERSION 312
 #include <fuse3/fuse_lowlevel.h>
 
-extern const struct fuse_lowlevel_ops operations; /* userdata is the struct mount */
+extern const struct fuse_lowlevel_ops operations; /* userdata is the struct fs_mount */
 
 /* True if this opcode may change data that a sync reads. It then waits while the mount is frozen. */
 bool operations_change(const void *request, size_t size);

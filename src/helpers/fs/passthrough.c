@@ -25,11 +25,11 @@
 #define SIZE_MIN (1 << 20) /* below this a request to the keeper costs more than it saves */
 #define PATIENCE_MS 2000   /* timeout for the keeper; afterwards it is not used again */
 
-void passthrough_init(struct passthrough *p, int fuse_fd, int keeper_fd, int root_fd)
+void passthrough_init(struct fs_passthrough *p, int fuse_fd, int keeper_fd, int root_fd)
 {
         struct statfs st;
 
-        *p = (struct passthrough){.fuse_fd = fuse_fd, .keeper_fd = keeper_fd};
+        *p = (struct fs_passthrough){.fuse_fd = fuse_fd, .keeper_fd = keeper_fd};
         if (keeper_fd >= 0 && (fcntl(keeper_fd, F_SETFL, O_NONBLOCK) < 0 || fstatfs(root_fd, &st) < 0 ||
                                !passthrough_knows((uint64_t)st.f_type)))
                 fd_close(&p->keeper_fd);
@@ -37,7 +37,7 @@ void passthrough_init(struct passthrough *p, int fuse_fd, int keeper_fd, int roo
 
 /* -- patches around libfuse ----------------------------------------------------------------------------------- */
 
-void passthrough_note_init(struct passthrough *p, const void *request, size_t size)
+void passthrough_note_init(struct fs_passthrough *p, const void *request, size_t size)
 {
         const struct fuse_in_header *header = request;
         const struct fuse_init_in *in = (const void *)(header + 1);
@@ -46,7 +46,7 @@ void passthrough_note_init(struct passthrough *p, const void *request, size_t si
                 p->offered = in->flags & FUSE_INIT_EXT && in->flags2 & INIT_PASSTHROUGH;
 }
 
-void passthrough_amend_init(struct passthrough *p, const struct iovec *iov, int count)
+void passthrough_amend_init(struct fs_passthrough *p, const struct iovec *iov, int count)
 {
         struct fuse_init_out *out = count == 2 ? iov[1].iov_base : NULL;
 
@@ -58,7 +58,7 @@ void passthrough_amend_init(struct passthrough *p, const struct iovec *iov, int 
         p->accepted = true;
 }
 
-void passthrough_amend_open(struct passthrough *p, const struct iovec *iov, int count)
+void passthrough_amend_open(struct fs_passthrough *p, const struct iovec *iov, int count)
 {
         struct fuse_open_out *out = count == 2 && iov[1].iov_len == sizeof(*out) ? iov[1].iov_base : NULL;
 
@@ -71,7 +71,7 @@ void passthrough_amend_open(struct passthrough *p, const struct iovec *iov, int 
 
 /* -- the keeper ----------------------------------------------------------------------------------------------- */
 
-static bool wait_for_keeper(const struct passthrough *p, short events, uint64_t until_ns)
+static bool wait_for_keeper(const struct fs_passthrough *p, short events, uint64_t until_ns)
 {
         uint64_t now_ns = clock_now_ns();
         struct pollfd fd = {p->keeper_fd, events, 0};
@@ -79,7 +79,7 @@ static bool wait_for_keeper(const struct passthrough *p, short events, uint64_t 
         return now_ns < until_ns && (poll(&fd, 1, (int)((until_ns - now_ns) / 1000000) + 1) > 0 || errno == EINTR);
 }
 
-static int send_to_keeper(struct passthrough *p, uint32_t op, int32_t id, const int *fds, size_t fd_count)
+static int send_to_keeper(struct fs_passthrough *p, uint32_t op, int32_t id, const int *fds, size_t fd_count)
 {
         struct passthrough_request request = {.op = op, .id = id, .serial = ++p->serial};
         uint64_t until_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
@@ -92,7 +92,7 @@ static int send_to_keeper(struct passthrough *p, uint32_t op, int32_t id, const 
 }
 
 /* The id, or -errno; -EPIPE: no keeper. */
-static int32_t read_keeper(struct passthrough *p)
+static int32_t read_keeper(struct fs_passthrough *p)
 {
         uint64_t until_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
         struct passthrough_answer answer;
@@ -105,7 +105,7 @@ static int32_t read_keeper(struct passthrough *p)
         return n == sizeof(answer) && answer.serial == p->serial && answer.result != 0 ? answer.result : -EPIPE;
 }
 
-static int32_t request_id(struct passthrough *p, int fd)
+static int32_t request_id(struct fs_passthrough *p, int fd)
 {
         const int fds[2] = {p->fuse_fd, fd};
         int32_t id = send_to_keeper(p, PASSTHROUGH_OPEN, 0, fds, 2) < 0 ? -EPIPE : read_keeper(p);
@@ -118,7 +118,7 @@ static int32_t request_id(struct passthrough *p, int fd)
 }
 
 /* Without the keeper, ids stay until the connection ends. */
-static void give_back(struct passthrough *p, int32_t id)
+static void give_back(struct fs_passthrough *p, int32_t id)
 {
         if (p->keeper_fd >= 0 && send_to_keeper(p, PASSTHROUGH_CLOSE, id, &p->fuse_fd, 1) < 0)
                 fd_close(&p->keeper_fd);
@@ -129,7 +129,7 @@ static void give_back(struct passthrough *p, int32_t id)
 /* True if the file can never be written, renamed or replaced by the guest. Then a decision stays
  * right while the file is open: its contents and rights do not change. A directory above it cannot
  * be moved either (README.md). */
-static bool is_fixed(struct mount *mount, struct node *node)
+static bool is_fixed(struct fs_mount *mount, struct node *node)
 {
         const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = access_rights(mount, node);
 
@@ -139,15 +139,15 @@ static bool is_fixed(struct mount *mount, struct node *node)
 }
 
 /* A handle opened the ordinary way keeps the node ordinary until it is closed. */
-static bool may_start(struct mount *mount, struct node *node, int flags, int fd)
+static bool may_start(struct fs_mount *mount, struct node *node, int flags, int fd)
 {
-        const struct passthrough *p = &mount->passthrough;
+        const struct fs_passthrough *p = &mount->passthrough;
 
         return p->accepted && p->keeper_fd >= 0 && fd >= 0 && !(flags & (O_ACCMODE | O_TRUNC | O_DIRECT)) &&
                node->handles == 1 && S_ISREG(node->st.st_mode) && node->st.st_size >= SIZE_MIN && is_fixed(mount, node);
 }
 
-static int start(struct mount *mount, struct node *node, int fd)
+static int start(struct fs_mount *mount, struct node *node, int fd)
 {
         struct backing *backing = malloc(sizeof(*backing));
         int32_t id = backing ? request_id(&mount->passthrough, fd) : -ENOMEM;
@@ -185,7 +185,7 @@ static int follow(struct node *node, int flags, int fd)
         return 1;
 }
 
-int passthrough_open(struct mount *mount, struct node *node, int flags, int fd)
+int passthrough_open(struct fs_mount *mount, struct node *node, int flags, int fd)
 {
         int r = node->backing                       ? follow(node, flags, fd)
                 : may_start(mount, node, flags, fd) ? start(mount, node, fd)
@@ -195,7 +195,7 @@ int passthrough_open(struct mount *mount, struct node *node, int flags, int fd)
         return r;
 }
 
-void passthrough_release(struct mount *mount, struct node *node)
+void passthrough_release(struct fs_mount *mount, struct node *node)
 {
         if (--node->backing->opens > 0)
                 return;

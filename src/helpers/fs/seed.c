@@ -95,7 +95,7 @@ static int read_placing(const json_t *params, int fd, struct placing *ret, struc
 /* -- placing -------------------------------------------------------------------------------------------------- */
 
 /* from_fd: -EBADF: it is empty. */
-static int fill(struct mount *mount, struct node *node, int from_fd)
+static int fill(struct fs_mount *mount, struct node *node, int from_fd)
 {
         _cleanup_fd_ int to_fd = -EBADF;
         struct stat st;
@@ -112,7 +112,7 @@ static int fill(struct mount *mount, struct node *node, int from_fd)
         return upper_copy(&mount->upper, to_fd, from_fd, (uint64_t)st.st_size);
 }
 
-static int make(struct mount *mount, const struct placing *what, struct node **ret)
+static int make(struct fs_mount *mount, const struct placing *what, struct node **ret)
 {
         struct node *node = tree_new_node(&mount->tree, what->kind);
         int r = node ? overlay_own(mount, node) : -ENOSPC;
@@ -136,7 +136,7 @@ static int make(struct mount *mount, const struct placing *what, struct node **r
 }
 
 /* Clear the place: the host's entry is hidden, an earlier seed is dropped. */
-static void clear(struct mount *mount, struct name *name)
+static void clear(struct fs_mount *mount, struct name *name)
 {
         struct node *node = name->node;
 
@@ -149,7 +149,7 @@ static void clear(struct mount *mount, struct name *name)
         overlay_settle(mount, node);
 }
 
-static int put(struct mount *mount, struct node *parent, const char *text, const struct placing *what,
+static int put(struct fs_mount *mount, struct node *parent, const char *text, const struct placing *what,
                struct node **ret)
 {
         struct node *node;
@@ -172,7 +172,7 @@ static int put(struct mount *mount, struct node *parent, const char *text, const
         return 0;
 }
 
-static int put_last(struct mount *mount, struct node *parent, const char *text, const struct placing *what)
+static int put_last(struct fs_mount *mount, struct node *parent, const char *text, const struct placing *what)
 {
         struct node *there, *node;
         int r = overlay_lookup(mount, parent, text, NULL, &there);
@@ -187,7 +187,7 @@ static int put_last(struct mount *mount, struct node *parent, const char *text, 
 }
 
 /* Find the directory of path's last part; create missing ones. */
-static int make_way(struct mount *mount, const char **path, struct node **ret)
+static int make_way(struct fs_mount *mount, const char **path, struct node **ret)
 {
         static const struct placing directory = {.kind = S_IFDIR, .permissions = 0755, .fd = -EBADF};
         char part[NODE_NAME_MAX + 1];
@@ -210,7 +210,7 @@ static int make_way(struct mount *mount, const char **path, struct node **ret)
         return r;
 }
 
-int seed_entry(struct mount *mount, const json_t *params, int fd, struct cloche_err *e)
+int seed_entry(struct fs_mount *mount, const json_t *params, int fd, struct cloche_err *e)
 {
         struct placing what = {.fd = -EBADF};
         struct node *parent = mount->tree.root;
@@ -233,7 +233,7 @@ int seed_entry(struct mount *mount, const json_t *params, int fd, struct cloche_
 
 /* -- places of other mounts ----------------------------------------------------------------------------------- */
 
-static int make_point(struct mount *mount, const json_t *point, size_t index, struct cloche_err *e)
+static int make_point(struct fs_mount *mount, const json_t *point, size_t index, struct cloche_err *e)
 {
         struct placing what = {.fd = -EBADF};
         struct node *parent = mount->tree.root, *node;
@@ -265,7 +265,7 @@ static int make_point(struct mount *mount, const json_t *point, size_t index, st
         return r < 0 ? err_wrap(e, "points[%zu]", index) : 0;
 }
 
-int points_make(struct mount *mount, struct cloche_err *e)
+int points_make(struct fs_mount *mount, struct cloche_err *e)
 {
         int r = 0;
 

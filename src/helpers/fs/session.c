@@ -28,8 +28,8 @@ struct held {
 };
 
 struct session {
-        struct mount *mount;
-        struct control *control;
+        struct fs_mount *mount;
+        struct fs_control *control;
         int fd;
         char *buffer;
         struct held *first, *last;
@@ -55,7 +55,7 @@ static bool init_answered, killpriv_v2; /* one session per process */
 
 static ssize_t write_to_kernel(int fd, struct iovec *iov, int count, void *userdata)
 {
-        struct mount *mount = userdata;
+        struct fs_mount *mount = userdata;
 
         if (!init_answered && killpriv_v2)
                 amend_init(iov, count);
@@ -251,7 +251,7 @@ static void serve(struct session *s)
         }
 }
 
-int session_serve(struct mount *mount, struct control *control, int fuse_fd)
+int session_serve(struct fs_mount *mount, struct fs_control *control, int fuse_fd)
 {
         struct session s = {.mount = mount,
                             .control = control,

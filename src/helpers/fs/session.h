@@ -6,6 +6,6 @@
 #include "mount.h"
 
 /* Serve until the control socket or the connection closes. 0, or -1 if it could not start. Takes fuse_fd. */
-int session_serve(struct mount *mount, struct control *control, int fuse_fd);
+int session_serve(struct fs_mount *mount, struct fs_control *control, int fuse_fd);
 
 #endif

@@ -19,7 +19,7 @@ static const char *path_of(const struct plan *plan, uint32_t row)
 
 static json_t *step_json(const struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
         json_t *json = json_pack("{s:o, s:s, s:s}", "path", path_to_json(c->path), "type", change_type_name(c->type),
                                  "action", action_names[p->action]);
@@ -78,7 +78,7 @@ static json_t *identity_json(const struct lower_identity *identity)
 
 static json_t *conflict_json(const struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
         struct lower_identity found;
 

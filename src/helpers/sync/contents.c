@@ -34,7 +34,7 @@ static struct timespec time_of(int64_t ns)
 /* -- bytes ---------------------------------------------------------------------------------------------------- */
 
 /* -ESTALE: the size differs from the size in the change. */
-static int open_contents(const struct change *c, int contents_fd, struct stat *ret)
+static int open_contents(const struct sync_change *c, int contents_fd, struct stat *ret)
 {
         struct upper upper = {.dir_fd = contents_fd};
         _cleanup_fd_ int fd = upper_open(&upper, c->contents, O_RDONLY | O_NONBLOCK);
@@ -55,7 +55,7 @@ static int copy_small(int to_fd, int from_fd, size_t size)
 }
 
 /* All contents stand in one file; the number is the offset plus one. */
-static int copy_piece(const struct change *c, int to_fd, int contents_fd)
+static int copy_piece(const struct sync_change *c, int to_fd, int contents_fd)
 {
         off_t at = (off_t)(c->contents - 1);
 
@@ -71,7 +71,7 @@ static int copy_piece(const struct change *c, int to_fd, int contents_fd)
         return 0;
 }
 
-static int copy(const struct change *c, int to_fd, int contents_fd)
+static int copy(const struct sync_change *c, int to_fd, int contents_fd)
 {
         struct upper unbounded = {0};
         _cleanup_fd_ int from_fd = -EBADF;
@@ -152,7 +152,7 @@ static int open_new(struct plan *plan, uint32_t row, const struct stage *stage, 
 
 static int make_file(struct plan *plan, uint32_t row, const struct stage *stage, const char *slot, int contents_fd)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
         unsigned mode = c->has_mode ? c->mode : p->how == HOW_SWAP ? p->found.st_mode & 0777 : 0644;
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(c->mtime_ns)};
@@ -190,7 +190,7 @@ static int make_directory(struct plan *plan, uint32_t row, const struct stage *s
 
 static int make_symlink(struct plan *plan, uint32_t row, const struct stage *stage, const char *slot)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(c->mtime_ns)};
 
         if (symlinkat(c->target, stage->dir_fd, slot) < 0)
@@ -219,7 +219,7 @@ static int make_link(struct plan *plan, uint32_t row, const struct stage *stage,
 
 static int make(struct plan *plan, uint32_t row, const struct stage *stage, const char *slot, int contents_fd)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
 
         if (c->link)
                 return make_link(plan, row, stage, slot);

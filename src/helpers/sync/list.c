@@ -119,7 +119,7 @@ static int find_name(const char *const *names, size_t count, const char *name)
         return -1;
 }
 
-static int read_type(const json_t *row, size_t index, struct change *ret, struct cloche_err *e)
+static int read_type(const json_t *row, size_t index, struct sync_change *ret, struct cloche_err *e)
 {
         int type = find_name(type_names, CHANGE_TYPE_COUNT, json_string_value(json_object_get(row, "type")));
         const json_t *given = json_object_get(row, "kind");
@@ -152,7 +152,7 @@ static int read_whole(const json_t *object, const char *key, json_int_t min, jso
         return json_is_integer(value) && *ret >= min && *ret <= max ? 0 : -1;
 }
 
-static int read_numbers(const json_t *row, size_t index, struct change *ret, struct cloche_err *e)
+static int read_numbers(const json_t *row, size_t index, struct sync_change *ret, struct cloche_err *e)
 {
         json_int_t mode = 0, size = 0, mtime = 0;
 
@@ -170,7 +170,7 @@ static int read_numbers(const json_t *row, size_t index, struct change *ret, str
         return 0;
 }
 
-static int read_flags(const json_t *row, size_t index, struct change *ret, struct cloche_err *e)
+static int read_flags(const json_t *row, size_t index, struct sync_change *ret, struct cloche_err *e)
 {
         bool content = false;
         const struct {
@@ -192,7 +192,7 @@ static int read_flags(const json_t *row, size_t index, struct change *ret, struc
         return 0;
 }
 
-static int read_contents(const json_t *row, size_t index, struct change *ret, struct cloche_err *e)
+static int read_contents(const json_t *row, size_t index, struct sync_change *ret, struct cloche_err *e)
 {
         const json_t *value = json_object_get(row, "contents");
         const char *text = json_string_value(value);
@@ -233,7 +233,7 @@ static int read_origin(const json_t *row, size_t index, const char *key, struct 
 
 /* -- rows ----------------------------------------------------------------------------------------------------- */
 
-static int read_row(const json_t *row, size_t index, struct change *ret, struct cloche_err *e)
+static int read_row(const json_t *row, size_t index, struct sync_change *ret, struct cloche_err *e)
 {
         bool has_link = json_object_get(row, "link");
         int r = check_members(row, index, e);
@@ -271,22 +271,22 @@ static int read_row(const json_t *row, size_t index, struct change *ret, struct 
         return r;
 }
 
-static struct change *add_row(struct list *list)
+static struct sync_change *add_row(struct sync_list *list)
 {
         if (list->count == list->room) {
                 size_t room = list->room ? list->room * 2 : 64;
-                struct change *rows = reallocarray(list->rows, room, sizeof(*rows));
+                struct sync_change *rows = reallocarray(list->rows, room, sizeof(*rows));
 
                 if (!rows)
                         return NULL;
                 list->rows = rows;
                 list->room = room;
         }
-        list->rows[list->count] = (struct change){0};
+        list->rows[list->count] = (struct sync_change){0};
         return &list->rows[list->count++];
 }
 
-int list_add(struct list *list, const json_t *changes, struct cloche_err *e)
+int list_add(struct sync_list *list, const json_t *changes, struct cloche_err *e)
 {
         json_t *value;
         size_t i;
@@ -297,7 +297,7 @@ int list_add(struct list *list, const json_t *changes, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "changes: more than %d", LIST_ROWS_MAX);
         json_array_foreach ((json_t *)changes, i, value) {
                 size_t index = list->count;
-                struct change *row = add_row(list);
+                struct sync_change *row = add_row(list);
                 int r = row ? read_row(value, index, row, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
 
                 if (r < 0)
@@ -308,7 +308,7 @@ int list_add(struct list *list, const json_t *changes, struct cloche_err *e)
 
 static int in_order(const void *a, const void *b)
 {
-        const struct change *left = a, *right = b;
+        const struct sync_change *left = a, *right = b;
         int deleted = (left->type != CHANGE_DELETED) - (right->type != CHANGE_DELETED), by_path;
 
         if (deleted)
@@ -325,10 +325,10 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Two rows may share a path only if the first frees it or creates the entry that the second changes. */
-static int check_pairs(const struct list *list, struct cloche_err *e)
+static int check_pairs(const struct sync_list *list, struct cloche_err *e)
 {
         for (size_t i = 1; i < list->count; i++) {
-                const struct change *a = &list->rows[i - 1], *b = &list->rows[i];
+                const struct sync_change *a = &list->rows[i - 1], *b = &list->rows[i];
 
                 if (strcmp(a->path, b->path) == 0 && (a->type == CHANGE_DELETED) == (b->type == CHANGE_DELETED) &&
                     !(a->type == CHANGE_RENAMED && b->type == CHANGE_MODIFIED && !b->link))
@@ -339,7 +339,7 @@ static int check_pairs(const struct list *list, struct cloche_err *e)
 }
 
 /* An entry leaves its place only once. */
-static int check_leaving(const struct list *list, struct cloche_err *e)
+static int check_leaving(const struct sync_list *list, struct cloche_err *e)
 {
         const char **paths = calloc(list->count + 1, sizeof(*paths));
         size_t count = 0;
@@ -359,7 +359,7 @@ static int check_leaving(const struct list *list, struct cloche_err *e)
         return r;
 }
 
-int list_close(struct list *list, struct cloche_err *e)
+int list_close(struct sync_list *list, struct cloche_err *e)
 {
         int r;
 
@@ -369,7 +369,7 @@ int list_close(struct list *list, struct cloche_err *e)
         return r < 0 ? r : check_leaving(list, e);
 }
 
-void list_done(struct list *list)
+void list_done(struct sync_list *list)
 {
         for (size_t i = 0; i < list->count; i++) {
                 free(list->rows[i].path);
@@ -378,5 +378,5 @@ void list_done(struct list *list)
                 free(list->rows[i].target);
         }
         free(list->rows);
-        *list = (struct list){0};
+        *list = (struct sync_list){0};
 }

@@ -26,7 +26,7 @@ struct origin {
         struct lower_identity at;
 };
 
-struct change {
+struct sync_change {
         enum change_type type;
         enum change_kind kind;
         char *path, *from, *link, *target; /* NULL where a row has none */
@@ -38,17 +38,17 @@ struct change {
         bool over, is_virtual, has_size, has_mtime, has_mode;
 };
 
-struct list {
-        struct change *rows;
+struct sync_list {
+        struct sync_change *rows;
         size_t count, room;
 };
 
 /* Add the rows of a JSON array. -CLOCHE_E_INVALID_ARGUMENT names the row and member. Call
  * list_done() after a failure too. */
-int list_add(struct list *list, const json_t *changes, struct cloche_err *e);
+int list_add(struct sync_list *list, const json_t *changes, struct cloche_err *e);
 /* Sort in the order of helpers/fs/tree/change.h and refuse rows that contradict each other. */
-int list_close(struct list *list, struct cloche_err *e);
-void list_done(struct list *list);
+int list_close(struct sync_list *list, struct cloche_err *e);
+void list_done(struct sync_list *list);
 
 /* The fault in a path, or NULL. Paths are relative; "" is invalid, as are empty, "." and ".." parts
  * and excess length. */

@@ -26,14 +26,14 @@ enum { ROOT_FD = 3, CONTENTS_FD, CONTROL_FD, FD_END };
 
 struct sync {
         struct server server;
-        struct settings settings;
-        struct list list; /* pages received of a request with `more` */
+        struct sync_settings settings;
+        struct sync_list list; /* pages received of a request with `more` */
         const char *list_of;
 };
 
 /* -- process setup -------------------------------------------------------------------------------------------- */
 
-static int restrict_files(const struct settings *settings, int has_directory, int *ret_abi, struct cloche_err *e)
+static int restrict_files(const struct sync_settings *settings, int has_directory, int *ret_abi, struct cloche_err *e)
 {
         const struct landlock_place places[] = {{ROOT_FD, LANDLOCK_TREE}, {CONTENTS_FD, 0}};
         int r = landlock_enter(places, has_directory ? 2 : 1, ret_abi, e);
@@ -160,7 +160,7 @@ static int plan_and_apply(struct sync *sync, struct plan *plan, json_t **ret, st
 static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, struct cloche_err *e,
                      int (*work)(struct sync *sync, struct plan *plan, json_t **ret, struct cloche_err *e))
 {
-        const struct settings *s = &sync->settings;
+        const struct sync_settings *s = &sync->settings;
         struct recovery recovery = {0};
         struct plan plan = {0};
         int r = transaction_recover(ROOT_FD, STAGE_PATIENCE_MS, &recovery, e);

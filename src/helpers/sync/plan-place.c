@@ -116,7 +116,7 @@ static int descend(struct plan *plan, struct directory *d, const char *part, siz
                 return -ENAMETOOLONG;
         placed = plan_find(&plan->places, d->path);
         if (placed != ROW_NONE) {
-                const struct change *change = &plan->list->rows[placed];
+                const struct sync_change *change = &plan->list->rows[placed];
 
                 d->by = placed;
                 snprintf(d->real, sizeof(d->real), "%s", plan_real(plan, placed));

@@ -124,7 +124,7 @@ static int place(const struct plan *plan, uint32_t row, struct steps *steps)
 
 static int set_attributes(const struct plan *plan, uint32_t row, struct steps *steps)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
         struct step *step = add_set(steps, row, plan_real(plan, row), &p->found, p->any_found ? STEP_ANY : 0u);
 
@@ -142,7 +142,7 @@ static int set_attributes(const struct plan *plan, uint32_t row, struct steps *s
 /* New directories are created writable; this sets their real mode. */
 static int finish_made(const struct plan *plan, uint32_t row, struct steps *steps)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
         struct stat st = {.st_mode = S_IFDIR | OWNER_ALL, .st_ino = p->ino};
         struct stat root;
@@ -171,7 +171,7 @@ static int finish_moved(const struct plan *plan, uint32_t row, struct steps *ste
 
 static int finish(const struct plan *plan, uint32_t row, struct steps *steps)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const struct plan_row *p = &plan->rows[row];
 
         if (c->type == CHANGE_RENAMED)

@@ -20,7 +20,8 @@ static int by_path(const void *a, const void *b)
         return strcmp(((const struct key *)a)->path, ((const struct key *)b)->path);
 }
 
-static int key_rows(const struct list *list, struct key_list *ret, const char *(*key)(const struct change *change))
+static int key_rows(const struct sync_list *list, struct key_list *ret,
+                    const char *(*key)(const struct sync_change *change))
 {
         ret->keys = calloc(list->count + 1, sizeof(*ret->keys));
         if (!ret->keys)
@@ -35,22 +36,22 @@ static int key_rows(const struct list *list, struct key_list *ret, const char *(
         return 0;
 }
 
-static const char *placed_path(const struct change *change)
+static const char *placed_path(const struct sync_change *change)
 {
         return change->type == CHANGE_CREATED || change->type == CHANGE_RENAMED ? change->path : NULL;
 }
 
-static const char *left_path(const struct change *change)
+static const char *left_path(const struct sync_change *change)
 {
         return change->type == CHANGE_DELETED ? change->path : change->from;
 }
 
-static const char *modified_path(const struct change *change)
+static const char *modified_path(const struct sync_change *change)
 {
         return change->type == CHANGE_MODIFIED ? change->path : NULL;
 }
 
-int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd,
+int plan_init(struct plan *plan, const struct sync_list *list, const struct rules *rules, int root_fd,
               enum on_conflict policy, enum on_error on_error, bool links_inside, struct cloche_err *e)
 {
         *plan = (struct plan){.list = list,
@@ -242,7 +243,7 @@ static bool may_modify(struct plan *plan, uint32_t row, const char *path, const 
 
 static bool is_permitted(struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         uint32_t placed = plan_find(&plan->places, c->path);
 
         switch (c->type) {
@@ -387,7 +388,7 @@ static void evaluate_deleted(struct plan *plan, uint32_t row)
 
 static void evaluate_moved(struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
 
         plan->rows[row].action = ACTION_RENAME;
         if (S_ISDIR(plan->rows[row].taken.st_mode) && !may_move_all(plan, row, c->from, c->path, 64))
@@ -396,7 +397,7 @@ static void evaluate_moved(struct plan *plan, uint32_t row)
 
 static void evaluate_leaving(struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         struct plan_row *p = &plan->rows[row];
         const char *host = left_path(c);
         char parent[LIST_PATH_MAX + 1];
@@ -441,7 +442,7 @@ struct there {
         struct stat st;
 };
 
-static enum plan_action action_of(const struct change *c)
+static enum plan_action action_of(const struct sync_change *c)
 {
         if (c->type == CHANGE_RENAMED)
                 return ACTION_RENAME;
@@ -450,7 +451,7 @@ static enum plan_action action_of(const struct change *c)
         return c->kind == KIND_DIRECTORY ? ACTION_MKDIR : c->kind == KIND_SYMLINK ? ACTION_SYMLINK : ACTION_WRITE;
 }
 
-static bool makes_something(const struct change *c)
+static bool makes_something(const struct sync_change *c)
 {
         return c->type == CHANGE_CREATED || c->type == CHANGE_RENAMED || c->contents || c->link || c->target;
 }
@@ -517,7 +518,7 @@ static void put(struct plan *plan, uint32_t row)
  * must be empty. */
 static void replace(struct plan *plan, uint32_t row, const struct there *there, const char *host, bool any)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         struct plan_row *p = &plan->rows[row];
         bool strange = false;
 
@@ -548,7 +549,7 @@ static void replace(struct plan *plan, uint32_t row, const struct there *there, 
 }
 
 /* True if the guest created this entry as a whole. An empty file has no contents number. */
-static bool is_made(const struct change *c, const struct there *there)
+static bool is_made(const struct sync_change *c, const struct there *there)
 {
         bool is_empty = c->type == CHANGE_MODIFIED && c->kind == KIND_FILE && c->has_size && c->size == 0;
 
@@ -557,7 +558,7 @@ static bool is_made(const struct change *c, const struct there *there)
 }
 
 /* NULL if the host still has here the state that the guest first changed; otherwise the fault. */
-static const char *find_fault(const struct change *c, const struct there *there)
+static const char *find_fault(const struct sync_change *c, const struct there *there)
 {
         const struct origin *origin = c->type == CHANGE_RENAMED ? &c->over_origin : &c->origin;
         bool must_be_free = c->type == CHANGE_CREATED || (c->type == CHANGE_RENAMED && !c->over);
@@ -586,7 +587,7 @@ static void set_only(struct plan *plan, uint32_t row, const struct there *there,
 static void evaluate_conflict(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there,
                               const char *host, const char *what, enum on_conflict policy)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         bool made = is_made(c, there), is_directory = c->kind == KIND_DIRECTORY && c->type != CHANGE_RENAMED;
         bool same_kind = there->exists && c->kind == change_kind_of(there->st.st_mode);
 
@@ -607,7 +608,7 @@ static void evaluate_conflict(struct plan *plan, uint32_t row, const struct dire
 static void evaluate_change(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there,
                             const char *host)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const char *what = find_fault(c, there);
         bool made = is_made(c, there);
         enum on_conflict policy;
@@ -663,7 +664,7 @@ static void find_link(struct plan *plan, uint32_t row)
 static int stat_there(struct plan *plan, uint32_t row, const struct directory *d, const char *name, struct there *ret,
                       char host[LIST_PATH_MAX + 1])
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         uint32_t placed = plan_find(&plan->places, c->path), leaving;
 
         *ret = (struct there){0};
@@ -702,7 +703,7 @@ static size_t depth_of(const char *path)
  * in a directory that does: they are not read. At the same depth or deeper it leads as far as before. */
 static bool rises(const struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const char *from = c->type == CHANGE_RENAMED ? c->from : plan->rows[row].link_host;
 
         return from && (c->kind == KIND_SYMLINK || c->kind == KIND_DIRECTORY) && depth_of(c->path) < depth_of(from);
@@ -710,7 +711,7 @@ static bool rises(const struct plan *plan, uint32_t row)
 
 static void evaluate_placing(struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         const char *name = strrchr(c->path, '/') ? strrchr(c->path, '/') + 1 : c->path;
         char parent[LIST_PATH_MAX + 1], host[LIST_PATH_MAX + 1];
         const struct directory *d;
@@ -755,7 +756,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
 
 static void start_row(struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         struct plan_row *p = &plan->rows[row];
 
         if (p->settled)
@@ -845,7 +846,7 @@ static int stop_at_failure(struct plan *plan)
 
 /* -- a list that is applied already --------------------------------------------------------------------------- */
 
-static bool is_made_already(const struct plan *plan, const struct change *c, const struct stat *st)
+static bool is_made_already(const struct plan *plan, const struct sync_change *c, const struct stat *st)
 {
         int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
         struct stat other;
@@ -864,7 +865,7 @@ static bool is_made_already(const struct plan *plan, const struct change *c, con
 
 static bool is_done(const struct plan *plan, uint32_t row)
 {
-        const struct change *c = &plan->list->rows[row];
+        const struct sync_change *c = &plan->list->rows[row];
         struct stat st;
         int r = lower_stat(&plan->root, c->path, &st);
 

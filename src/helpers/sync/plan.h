@@ -74,7 +74,7 @@ struct directory {
 };
 
 struct plan {
-        const struct list *list;
+        const struct sync_list *list;
         const struct rules *rules;
         struct lower root;
         enum on_conflict policy;
@@ -91,7 +91,7 @@ struct plan {
 };
 
 /* The list is closed and does not change any more. Call plan_done() after a failure too. */
-int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd,
+int plan_init(struct plan *plan, const struct sync_list *list, const struct rules *rules, int root_fd,
               enum on_conflict policy, enum on_error on_error, bool links_inside, struct cloche_err *e);
 void plan_done(struct plan *plan);
 

@@ -39,7 +39,7 @@ static int read_choice(const json_t *params, const char *key, const char *const 
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected %s, %s or %s", key, names[0], names[1], names[2]);
 }
 
-static int read_optional(const json_t *optional, struct settings *s, struct cloche_err *e)
+static int read_optional(const json_t *optional, struct sync_settings *s, struct cloche_err *e)
 {
         size_t i;
         json_t *name;
@@ -54,7 +54,7 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
         return 0;
 }
 
-static int read_links(const json_t *links, struct settings *s, struct cloche_err *e)
+static int read_links(const json_t *links, struct sync_settings *s, struct cloche_err *e)
 {
         const char *text = json_string_value(links);
 
@@ -64,7 +64,7 @@ static int read_links(const json_t *links, struct settings *s, struct cloche_err
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links: expected inside or any");
 }
 
-int sync_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
+int sync_settings_load(const json_t *params, struct sync_settings *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"permissions", "onError", "conflict", "links", "optional", NULL};
         static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse",
@@ -72,7 +72,7 @@ int sync_settings_load(const json_t *params, struct settings *ret, struct cloche
                                                                                                      "overwrite"};
         int on_error = ON_ERROR_ROLLBACK, policy = CONFLICT_REFUSE, r;
 
-        *ret = (struct settings){0};
+        *ret = (struct sync_settings){0};
         r = settings_check_members(params, members, e);
         if (r == 0)
                 r = rules_load(json_object_get(params, "permissions"), &ret->rules, e);
@@ -89,8 +89,8 @@ int sync_settings_load(const json_t *params, struct settings *ret, struct cloche
         return r;
 }
 
-void sync_settings_done(struct settings *settings)
+void sync_settings_done(struct sync_settings *settings)
 {
         rules_free(settings->rules);
-        *settings = (struct settings){0};
+        *settings = (struct sync_settings){0};
 }

@@ -4,7 +4,7 @@
 
 #include "plan.h"
 
-struct settings {
+struct sync_settings {
         struct rules *rules;
         enum on_conflict policy;
         enum on_error on_error;
@@ -12,8 +12,8 @@ struct settings {
 };
 
 /* -CLOCHE_E_INVALID_ARGUMENT names the member. Call sync_settings_done() after a failure too. */
-int sync_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
-void sync_settings_done(struct settings *settings);
+int sync_settings_load(const json_t *params, struct sync_settings *ret, struct cloche_err *e);
+void sync_settings_done(struct sync_settings *settings);
 
 /* -CLOCHE_E_INVALID_ARGUMENT for a member that is not in names (ends with NULL). */
 int settings_check_members(const json_t *params, const char *const *names, struct cloche_err *e);

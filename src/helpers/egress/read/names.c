@@ -12,21 +12,21 @@
 _Static_assert(1u << SLOT_BITS == NAMES_MAX && GENERATIONS * NAMES_MAX == 1u << (32 - NAMES_POOL_BITS),
                "the pool is as large as what is made of it");
 
-void names_init(struct names *names, uint32_t seed)
+void names_init(struct egress_names *names, uint32_t seed)
 {
         memset(names, 0, sizeof(*names));
         names->count = 1;
         names->seed = seed;
 }
 
-void egress_names_done(struct names *names)
+void egress_names_done(struct egress_names *names)
 {
         for (uint32_t i = 0; i < names->count; i++)
                 free(names->rows[i].name);
 }
 
 /* FNV-1a. */
-static uint32_t hash(const struct names *names, const char *name)
+static uint32_t hash(const struct egress_names *names, const char *name)
 {
         uint32_t h = names->seed ^ 2166136261u;
 
@@ -35,12 +35,12 @@ static uint32_t hash(const struct names *names, const char *name)
         return (h ^ h >> SLOT_BITS) % NAMES_MAX;
 }
 
-static uint32_t address_of(const struct names *names, uint32_t index)
+static uint32_t address_of(const struct egress_names *names, uint32_t index)
 {
         return NAMES_POOL | names->rows[index].generation << SLOT_BITS | index;
 }
 
-static uint32_t find(const struct names *names, const char *name)
+static uint32_t find(const struct egress_names *names, const char *name)
 {
         uint32_t index = names->heads[hash(names, name)];
 
@@ -49,7 +49,7 @@ static uint32_t find(const struct names *names, const char *name)
         return index;
 }
 
-static void unlink_row(struct names *names, uint32_t index)
+static void unlink_row(struct egress_names *names, uint32_t index)
 {
         uint32_t *link = &names->heads[hash(names, names->rows[index].name)];
 
@@ -59,7 +59,7 @@ static void unlink_row(struct names *names, uint32_t index)
 }
 
 /* The row to evict, or 0. */
-static uint32_t find_oldest(const struct names *names, uint64_t now_ns)
+static uint32_t find_oldest(const struct egress_names *names, uint64_t now_ns)
 {
         uint32_t oldest = 0;
 
@@ -73,7 +73,7 @@ static uint32_t find_oldest(const struct names *names, uint64_t now_ns)
         return oldest;
 }
 
-static uint32_t take_row(struct names *names, uint64_t now_ns)
+static uint32_t take_row(struct egress_names *names, uint64_t now_ns)
 {
         uint32_t index;
 
@@ -88,7 +88,7 @@ static uint32_t take_row(struct names *names, uint64_t now_ns)
         return index;
 }
 
-int names_address(struct names *names, const char *name, uint64_t now_ns, uint32_t *ret)
+int names_address(struct egress_names *names, const char *name, uint64_t now_ns, uint32_t *ret)
 {
         uint32_t index = find(names, name), *head;
         char *copy;
@@ -112,7 +112,7 @@ int names_address(struct names *names, const char *name, uint64_t now_ns, uint32
         return 0;
 }
 
-const char *names_find(const struct names *names, uint32_t address)
+const char *names_find(const struct egress_names *names, uint32_t address)
 {
         uint32_t index = address % NAMES_MAX;
 
@@ -121,12 +121,12 @@ const char *names_find(const struct names *names, uint32_t address)
                        : NULL;
 }
 
-void names_hold(struct names *names, uint32_t address)
+void names_hold(struct egress_names *names, uint32_t address)
 {
         names->rows[address % NAMES_MAX].connections++;
 }
 
-void names_release(struct names *names, uint32_t address)
+void names_release(struct egress_names *names, uint32_t address)
 {
         names->rows[address % NAMES_MAX].connections--;
 }

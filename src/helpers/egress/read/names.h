@@ -19,15 +19,15 @@ struct name_row {
         uint64_t requested_ns;
 };
 
-struct names {
+struct egress_names {
         struct name_row rows[NAMES_MAX]; /* the first is unused, so that no address ends in .0.0 */
         uint32_t heads[NAMES_MAX];       /* by hash: index, or 0 */
         uint32_t count, seed;
 };
 
 /* seed: random; otherwise a guest could choose colliding names. */
-void names_init(struct names *names, uint32_t seed);
-void egress_names_done(struct names *names);
+void names_init(struct egress_names *names, uint32_t seed);
+void egress_names_done(struct egress_names *names);
 
 static inline int names_is_pool(uint32_t address)
 {
@@ -36,11 +36,11 @@ static inline int names_is_pool(uint32_t address)
 
 /* The address of a name in host_name() form; assigns a new one if needed. 0, -ENOSPC when all are
  * in use, or -ENOMEM. */
-int names_address(struct names *names, const char *name, uint64_t now_ns, uint32_t *ret);
+int names_address(struct egress_names *names, const char *name, uint64_t now_ns, uint32_t *ret);
 /* The name assigned to an address, or NULL. */
-const char *names_find(const struct names *names, uint32_t address);
+const char *names_find(const struct egress_names *names, uint32_t address);
 /* Count a connection to an assigned address. The address keeps its name while the count is not zero. */
-void names_hold(struct names *names, uint32_t address);
-void names_release(struct names *names, uint32_t address);
+void names_hold(struct egress_names *names, uint32_t address);
+void names_release(struct egress_names *names, uint32_t address);
 
 #endif

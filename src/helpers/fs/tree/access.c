@@ -6,7 +6,7 @@
 
 #define READING (1u << RULES_READ | 1u << RULES_LIST)
 
-static unsigned decide(const struct mount *mount, const char *path, size_t *ret_rule)
+static unsigned decide(const struct fs_mount *mount, const char *path, size_t *ret_rule)
 {
         if (path)
                 return rules_decide(mount->settings.rules, path, ret_rule);
@@ -16,7 +16,7 @@ static unsigned decide(const struct mount *mount, const char *path, size_t *ret_
 }
 
 /* The path on the host if it differs from the guest's. */
-static const char *former_path(struct mount *mount, const struct node *node, const char *path)
+static const char *former_path(struct fs_mount *mount, const struct node *node, const char *path)
 {
         const char *lower;
 
@@ -26,7 +26,7 @@ static const char *former_path(struct mount *mount, const struct node *node, con
         return lower && path && strcmp(lower, path) == 0 ? NULL : lower ? lower : "";
 }
 
-static unsigned compute(struct mount *mount, const struct node *node)
+static unsigned compute(struct fs_mount *mount, const struct node *node)
 {
         unsigned rights = ~0u;
         const char *path = "", *former;
@@ -44,7 +44,7 @@ static unsigned compute(struct mount *mount, const struct node *node)
         return rights;
 }
 
-unsigned access_rights(struct mount *mount, struct node *node)
+unsigned access_rights(struct fs_mount *mount, struct node *node)
 {
         if (node->seeded_at)
                 return ~0u;
@@ -57,17 +57,17 @@ unsigned access_rights(struct mount *mount, struct node *node)
         return node->rights;
 }
 
-bool access_allows(struct mount *mount, struct node *node, enum rules_action action)
+bool access_allows(struct fs_mount *mount, struct node *node, enum rules_action action)
 {
         return access_rights(mount, node) & 1u << action;
 }
 
-bool access_veils(struct mount *mount, struct node *node)
+bool access_veils(struct fs_mount *mount, struct node *node)
 {
         return (access_rights(mount, node) & READING) == 0;
 }
 
-bool access_veils_name(struct mount *mount, const struct node *parent, const char *name)
+bool access_veils_name(struct fs_mount *mount, const struct node *parent, const char *name)
 {
         const struct name *entry = tree_find(&mount->tree, parent, name);
         unsigned rights =
@@ -80,7 +80,7 @@ bool access_veils_name(struct mount *mount, const struct node *parent, const cha
         return (rights & READING) == 0;
 }
 
-enum access_verdict access_refusal(const struct mount *mount, enum rules_action action)
+enum access_verdict access_refusal(const struct fs_mount *mount, enum rules_action action)
 {
         /* A read cannot be pretended. */
         if (action == RULES_READ || action == RULES_LIST || mount->settings.on_denied == DENIED_THROW)
@@ -95,13 +95,13 @@ enum access_verdict access_worse(enum access_verdict a, enum access_verdict b)
         return order[a] > order[b] ? a : b;
 }
 
-static void record(struct mount *mount, const char *path, enum rules_action action, size_t rule)
+static void record(struct fs_mount *mount, const char *path, enum rules_action action, size_t rule)
 {
         denial_log_deny(&mount->denial_log, path, action, rules_pattern(mount->settings.rules, rule));
 }
 
 /* Record the refusing path of the node and its rule. */
-static void record_node(struct mount *mount, const struct node *node, enum rules_action action)
+static void record_node(struct fs_mount *mount, const struct node *node, enum rules_action action)
 {
         const char *path = "", *former;
         size_t rule;
@@ -125,7 +125,7 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
         }
 }
 
-enum access_verdict access_check_node(struct mount *mount, struct node *node, enum rules_action action)
+enum access_verdict access_check_node(struct fs_mount *mount, struct node *node, enum rules_action action)
 {
         if (access_allows(mount, node, action))
                 return ACCESS_YES;
@@ -133,12 +133,12 @@ enum access_verdict access_check_node(struct mount *mount, struct node *node, en
         return access_refusal(mount, action);
 }
 
-bool access_check_path(const struct mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
+bool access_check_path(const struct fs_mount *mount, const char *path, enum rules_action action, size_t *ret_rule)
 {
         return decide(mount, path, ret_rule) & 1u << action;
 }
 
-enum access_verdict access_check_name(struct mount *mount, const struct node *parent, const char *name,
+enum access_verdict access_check_name(struct fs_mount *mount, const struct node *parent, const char *name,
                                       enum rules_action action)
 {
         const char *path = node_child_path(parent, name, mount->path);

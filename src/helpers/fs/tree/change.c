@@ -121,7 +121,7 @@ static bool is_unchanged_seed(const struct name *name)
 /* True if the name stays in the guest because a seeded directory above it may not be created on the
  * host. Otherwise those directories are marked for the sync: they follow with their first synced
  * entry. */
-static bool is_in_place_of_its_own(struct mount *mount, const struct name *name, uint64_t number)
+static bool is_in_place_of_its_own(struct fs_mount *mount, const struct name *name, uint64_t number)
 {
         const struct name *above;
 
@@ -135,7 +135,7 @@ static bool is_in_place_of_its_own(struct mount *mount, const struct name *name,
         return false;
 }
 
-static int add_removed(struct mount *mount, struct changes *changes, const struct name *name)
+static int add_removed(struct fs_mount *mount, struct changes *changes, const struct name *name)
 {
         const struct node *removed = name->removed;
         struct change *row;
@@ -149,7 +149,7 @@ static int add_removed(struct mount *mount, struct changes *changes, const struc
         return 0;
 }
 
-static int add_link(struct mount *mount, struct changes *changes, const struct name *name, bool replaces,
+static int add_link(struct fs_mount *mount, struct changes *changes, const struct name *name, bool replaces,
                     bool is_virtual)
 {
         enum change_type type = replaces ? CHANGE_MODIFIED : CHANGE_CREATED;
@@ -161,7 +161,7 @@ static int add_link(struct mount *mount, struct changes *changes, const struct n
         return 0;
 }
 
-static int add_rename(struct mount *mount, struct changes *changes, const struct name *name, bool replaces,
+static int add_rename(struct fs_mount *mount, struct changes *changes, const struct name *name, bool replaces,
                       bool is_virtual)
 {
         struct change *row = add(changes, CHANGE_RENAMED, name_path(name, mount->path), name->node, is_virtual);
@@ -177,7 +177,7 @@ static int add_rename(struct mount *mount, struct changes *changes, const struct
         return 0;
 }
 
-static int add_here(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
+static int add_here(struct fs_mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         const struct node *node = name->node;
         bool replaces = name->left_out || takes_its_place(name);
@@ -202,7 +202,7 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
         return 0;
 }
 
-static int add_name(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
+static int add_name(struct fs_mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         if (add_removed(mount, changes, name) < 0)
                 return -1;
@@ -218,7 +218,7 @@ static int add_name(struct mount *mount, struct changes *changes, const struct n
 }
 
 /* Add rows for seeds: a directory with synced contents, and entries that the guest removed. */
-static int add_seed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
+static int add_seed(struct fs_mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         static const struct node nothing = {.kind = S_IFREG};
 
@@ -230,7 +230,7 @@ static int add_seed(struct mount *mount, struct changes *changes, const struct n
 }
 
 /* Visit every name, in no order: the table also has those in removed directories. */
-static int collect(struct mount *mount, struct changes *changes, uint64_t number)
+static int collect(struct fs_mount *mount, struct changes *changes, uint64_t number)
 {
         for (size_t i = 0; i < mount->tree.table_size; i++)
                 for (const struct name *name = mount->tree.table[i]; name; name = name->hash_next)
@@ -256,7 +256,7 @@ static int in_order(const void *a, const void *b)
         return by_path ? by_path : (int)left->type - (int)right->type;
 }
 
-int changes_collect(struct mount *mount, struct changes *ret, struct cloche_err *e)
+int changes_collect(struct fs_mount *mount, struct changes *ret, struct cloche_err *e)
 {
         *ret = (struct changes){0};
         if (collect(mount, ret, ++mount->lists) < 0) {

@@ -37,7 +37,7 @@ struct changes {
 
 /* Collect the present changes; the rows are copies. -CLOCHE_E_TOO_LARGE if the paths exceed the
  * limit held in memory. */
-int changes_collect(struct mount *mount, struct changes *ret, struct cloche_err *e);
+int changes_collect(struct fs_mount *mount, struct changes *ret, struct cloche_err *e);
 void changes_done(struct changes *changes);
 
 /* Encode rows from index on: at most limit, and at most one message, but at least one row.

@@ -18,7 +18,7 @@
 /* -- lookup --------------------------------------------------------------------------------------------------- */
 
 /* Stat the host's entry if the guest may see it. */
-static int stat_lower(struct mount *mount, struct node *parent, const char *name, const struct stat *known,
+static int stat_lower(struct fs_mount *mount, struct node *parent, const char *name, const struct stat *known,
                       struct stat *ret)
 {
         const char *path, *why;
@@ -50,7 +50,7 @@ static int stat_lower(struct mount *mount, struct node *parent, const char *name
         return r;
 }
 
-bool overlay_hides(struct mount *mount, const struct node *parent, const char *text)
+bool overlay_hides(struct fs_mount *mount, const struct node *parent, const char *text)
 {
         struct name *name = tree_find(&mount->tree, parent, text);
         const char *path;
@@ -64,7 +64,7 @@ bool overlay_hides(struct mount *mount, const struct node *parent, const char *t
         return path && lower_stat(&mount->lower, path, &st) == 0;
 }
 
-void overlay_cover(struct mount *mount, struct name *name)
+void overlay_cover(struct fs_mount *mount, struct name *name)
 {
         const char *path = node_child_lower_path(name->parent, name->bytes, mount->lower_path);
         struct stat st;
@@ -77,7 +77,8 @@ void overlay_cover(struct mount *mount, struct name *name)
                 lower_identify(&st, name->covered);
 }
 
-static int enter(struct mount *mount, struct node *parent, const char *text, const struct stat *st, struct node **ret)
+static int enter(struct fs_mount *mount, struct node *parent, const char *text, const struct stat *st,
+                 struct node **ret)
 {
         struct node *node = tree_new_lower_node(&mount->tree, parent, text, st);
         struct name *name = node ? tree_make_name(&mount->tree, parent, text) : NULL;
@@ -94,7 +95,7 @@ static int enter(struct mount *mount, struct node *parent, const char *text, con
 }
 
 /* Drop an unchanged node of the host together with its entry. */
-static void drop_stale(struct mount *mount, struct name *name)
+static void drop_stale(struct fs_mount *mount, struct name *name)
 {
         struct node *node = name->node;
 
@@ -103,7 +104,7 @@ static void drop_stale(struct mount *mount, struct name *name)
         overlay_settle(mount, node);
 }
 
-int overlay_lookup(struct mount *mount, struct node *parent, const char *text, const struct stat *known,
+int overlay_lookup(struct fs_mount *mount, struct node *parent, const char *text, const struct stat *known,
                    struct node **ret)
 {
         struct name *name = tree_find(&mount->tree, parent, text);
@@ -137,7 +138,7 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
         return 0;
 }
 
-int overlay_refresh(struct mount *mount, struct node *node)
+int overlay_refresh(struct fs_mount *mount, struct node *node)
 {
         struct stat st;
         int r;
@@ -165,7 +166,7 @@ static void stat_of_guest(const struct node *node, struct stat *st)
         st->st_nlink = node->name_count;
 }
 
-void overlay_stat(struct mount *mount, struct node *node, struct stat *ret)
+void overlay_stat(struct fs_mount *mount, struct node *node, struct stat *ret)
 {
         *ret = (struct stat){
                 .st_ino = node->ino,
@@ -204,7 +205,7 @@ int overlay_first_part(const char *path, char ret[NODE_NAME_MAX + 1])
         return (int)size;
 }
 
-int overlay_walk(struct mount *mount, const char *path, struct node **ret)
+int overlay_walk(struct fs_mount *mount, const char *path, struct node **ret)
 {
         struct node *node = mount->tree.root, *next = NULL;
         char part[NODE_NAME_MAX + 1];
@@ -227,12 +228,12 @@ int overlay_walk(struct mount *mount, const char *path, struct node **ret)
 
 /* -- changing ------------------------------------------------------------------------------------------------- */
 
-int overlay_has_room(const struct mount *mount)
+int overlay_has_room(const struct fs_mount *mount)
 {
         return tree_has_room(&mount->tree) ? 0 : -ENOSPC;
 }
 
-int overlay_own(struct mount *mount, struct node *node)
+int overlay_own(struct fs_mount *mount, struct node *node)
 {
         int r;
 
@@ -267,7 +268,7 @@ void overlay_touch(struct node *node, bool contents)
                 node->attributes.mtime = node->attributes.ctime;
 }
 
-static int copy_contents(struct mount *mount, struct node *node, int to_fd, uint64_t keep)
+static int copy_contents(struct fs_mount *mount, struct node *node, int to_fd, uint64_t keep)
 {
         struct lower_identity now;
         struct stat st;
@@ -284,7 +285,7 @@ static int copy_contents(struct mount *mount, struct node *node, int to_fd, uint
         return upper_copy(&mount->upper, to_fd, from_fd, keep);
 }
 
-int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
+int overlay_copy_up(struct fs_mount *mount, struct node *node, uint64_t keep)
 {
         _cleanup_fd_ int to_fd = -EBADF;
         uint64_t number;
@@ -315,7 +316,7 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         return 0;
 }
 
-int overlay_open_contents(struct mount *mount, struct node *node, int flags)
+int overlay_open_contents(struct fs_mount *mount, struct node *node, int flags)
 {
         if (node->content)
                 return upper_open(&mount->upper, node->content, flags);
@@ -324,7 +325,7 @@ int overlay_open_contents(struct mount *mount, struct node *node, int flags)
                        : -ESTALE;
 }
 
-int overlay_truncate(struct mount *mount, struct node *node, uint64_t size)
+int overlay_truncate(struct fs_mount *mount, struct node *node, uint64_t size)
 {
         _cleanup_fd_ int fd = -EBADF;
         uint64_t before;
@@ -346,7 +347,7 @@ int overlay_truncate(struct mount *mount, struct node *node, uint64_t size)
         return 0;
 }
 
-void overlay_settle(struct mount *mount, struct node *node)
+void overlay_settle(struct fs_mount *mount, struct node *node)
 {
         if (node->content && !node->name_count && !node->handles && !node->lookups) {
                 upper_remove(&mount->upper, node->content);
@@ -358,7 +359,7 @@ void overlay_settle(struct mount *mount, struct node *node)
 /* -- symbolic links ------------------------------------------------------------------------------------------- */
 
 /* Translate a host link to an absolute path inside the mount to the guest's path. */
-static const char *translated(const struct mount *mount, const char *target, char *ret, size_t size)
+static const char *translated(const struct fs_mount *mount, const char *target, char *ret, size_t size)
 {
         const char *source = mount->settings.source;
         size_t n = source ? strlen(source) : 0;
@@ -375,7 +376,7 @@ static bool is_dots(const char *part, size_t size)
 
 /* True if target stays inside, seen from a directory at this depth. A ".." after a name counts as
  * leaving: the name may be a link itself. */
-static bool stays_inside(const struct mount *mount, const char *target, size_t depth)
+static bool stays_inside(const struct fs_mount *mount, const char *target, size_t depth)
 {
         bool named = false;
 
@@ -408,7 +409,7 @@ static size_t depth_of(const struct node *node)
         return depth;
 }
 
-int overlay_read_link(struct mount *mount, struct node *node, char *ret, size_t size)
+int overlay_read_link(struct fs_mount *mount, struct node *node, char *ret, size_t size)
 {
         char raw[PATH_MAX];
         const char *target = node->target;
@@ -436,7 +437,7 @@ int overlay_read_link(struct mount *mount, struct node *node, char *ret, size_t 
 /* -- eager loading -------------------------------------------------------------------------------------------- */
 
 struct eager {
-        struct mount *mount;
+        struct fs_mount *mount;
         uint64_t total;
         size_t depth;
         char path[NODE_PATH_MAX];
@@ -447,7 +448,7 @@ struct eager {
 
 static int leave_out(struct eager *eager, const char *text, const char *why)
 {
-        struct mount *mount = eager->mount;
+        struct fs_mount *mount = eager->mount;
         char above[NODE_PATH_MAX];
         struct node *parent;
         struct name *name;
@@ -536,7 +537,7 @@ static int load_directory(struct eager *eager)
         return r;
 }
 
-int overlay_load_eagerly(struct mount *mount)
+int overlay_load_eagerly(struct fs_mount *mount)
 {
         struct eager *eager;
         int r;

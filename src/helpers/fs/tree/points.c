@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-bool points_is_on_way(const struct mount *mount, const struct node *node)
+bool points_is_on_way(const struct fs_mount *mount, const struct node *node)
 {
         for (size_t i = 0; i < SETTINGS_POINTS_MAX && mount->points[i]; i++)
                 for (const struct node *at = mount->points[i]->node; at; at = node_parent(at))
@@ -13,7 +13,7 @@ bool points_is_on_way(const struct mount *mount, const struct node *node)
         return false;
 }
 
-bool points_has_path(struct mount *mount, const char *path)
+bool points_has_path(struct fs_mount *mount, const char *path)
 {
         for (size_t i = 0; i < SETTINGS_POINTS_MAX && mount->points[i]; i++) {
                 const char *point = name_path(mount->points[i], mount->path);

@@ -8,8 +8,8 @@
 #include "helpers/fs/mount.h"
 
 /* True if the node is a point or leads to one: then it is busy (EBUSY). */
-bool points_is_on_way(const struct mount *mount, const struct node *node);
+bool points_is_on_way(const struct fs_mount *mount, const struct node *node);
 /* True if path, relative to the mount, is a point: the host's content below it is not loaded. */
-bool points_has_path(struct mount *mount, const char *path);
+bool points_has_path(struct fs_mount *mount, const char *path);
 
 #endif
