@@ -21,7 +21,7 @@
 
 /* -- the user -------------------------------------------------------------------------------------------------- */
 
-int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
+int keeper_caller_of_socket(int socket_fd, struct keeper_caller *ret, struct cloche_err *e)
 {
         struct ucred peer;
         socklen_t size = sizeof(peer), groups_size = sizeof(ret->groups);
@@ -56,7 +56,7 @@ static int read_id(const char **text, uint32_t *ret)
 }
 
 /* Read the ids before the colon. */
-static int read_named(const char **argument, struct caller *ret)
+static int read_named(const char **argument, struct keeper_caller *ret)
 {
         const char *at = *argument;
 
@@ -120,7 +120,7 @@ int caller_open_root(const char *argument, struct keeper_root *ret, struct cloch
 
 /* -- opening it ------------------------------------------------------------------------------------------------ */
 
-static int fail(const struct caller *caller, int code, const char *what, const char *path, struct cloche_err *e)
+static int fail(const struct keeper_caller *caller, int code, const char *what, const char *path, struct cloche_err *e)
 {
         enum cloche_code error = code == EACCES || code == EPERM || code == EXDEV || code == EROFS
                                          ? CLOCHE_E_FORBIDDEN
@@ -135,8 +135,8 @@ static int fail(const struct caller *caller, int code, const char *what, const c
 }
 
 /* The keeper waits for this process, so the caller must not be able to stop it. */
-static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write,
-                          struct cloche_err *e)
+static int open_as_caller(const struct keeper_caller *caller, const struct keeper_root *root, const char *path,
+                          int write, struct cloche_err *e)
 {
         struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                                .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
@@ -161,7 +161,7 @@ static int open_as_caller(const struct caller *caller, const struct keeper_root 
 }
 
 struct opening {
-        const struct caller *caller;
+        const struct keeper_caller *caller;
         const struct keeper_root *root;
         const char *path;
         int write;
@@ -176,7 +176,7 @@ static int open_in_child(const void *data, int *ret_fds, struct cloche_err *e)
         return fd < 0 ? fd : 0;
 }
 
-int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write,
+int caller_open(const struct keeper_caller *caller, const struct keeper_root *root, const char *path, int write,
                 struct cloche_err *e)
 {
         const struct opening opening = {caller, root, path, write};

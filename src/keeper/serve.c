@@ -158,10 +158,10 @@ struct program {
         size_t fd_count;
         uid_t uid;
         gid_t gid;
-        const struct caller *caller; /* its supplementary groups are set too; NULL: none */
-        int memory_fd;               /* entrance of the box's memory group, or -EBADF */
-        const int *processor_fd;     /* likewise, or NULL: its time is not charged to the box */
-        int needs_upper;             /* the child makes fds[2] */
+        const struct keeper_caller *caller; /* its supplementary groups are set too; NULL: none */
+        int memory_fd;                      /* entrance of the box's memory group, or -EBADF */
+        const int *processor_fd;            /* likewise, or NULL: its time is not charged to the box */
+        int needs_upper;                    /* the child makes fds[2] */
         uint64_t disk_bytes, disk_inodes;
 };
 
@@ -170,8 +170,8 @@ struct directory {
         int fd;
         uid_t uid;
         gid_t gid;
-        const struct caller *caller; /* room, or the caller of a root; NULL: its owner */
-        struct caller room;
+        const struct keeper_caller *caller; /* room, or the caller of a root; NULL: its owner */
+        struct keeper_caller room;
 };
 
 /* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its

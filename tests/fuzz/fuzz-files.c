@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         line = rest ? strsep(&rest, "\n") : method;
         params = json_loads(line, 0, NULL);
         if (params && params_check(method, params, 64, NULL) == 0) {
-                struct request q = {.params = params};
+                struct files_request q = {.params = params};
                 struct path_filter filter = {0};
 
                 if (path_filter_open(&filter, &q, NULL, NULL) == 0)

@@ -12,7 +12,7 @@
 
 static void test_sockets(void)
 {
-        static struct caller caller;
+        static struct keeper_caller caller;
         struct cloche_err e = {0};
         int pair[2], pipes[2], tcp_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

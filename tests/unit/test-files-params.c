@@ -44,7 +44,7 @@ static void filter(const char *text, const char *path, int excluded, int include
 {
         static const char *const absent[] = {".git", "node_modules", NULL};
         json_t *value = json_loads(text, 0, NULL);
-        struct request q = {.params = value};
+        struct files_request q = {.params = value};
         struct path_filter s = {0};
         struct cloche_err e = {0};
         int r = path_filter_open(&s, &q, absent, &e);
@@ -59,7 +59,7 @@ static void filter(const char *text, const char *path, int excluded, int include
 static void test_path_filter(void)
 {
         json_t *value = json_loads("{\"exclude\": [\"a\", \"+(b/c)\"]}", 0, NULL);
-        struct request q = {.params = value};
+        struct files_request q = {.params = value};
         struct path_filter s = {0};
         struct cloche_err e = {0};
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-int answer_write(struct request *q, const struct cloche_err *error)
+int answer_write(struct files_request *q, const struct cloche_err *error)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
@@ -20,8 +20,8 @@ int answer_write(struct request *q, const struct cloche_err *error)
         return fd_write_full(q->out_fd, out.data, out.size) < 0 ? -1 : 0;
 }
 
-int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about, const struct buf *attached,
-                 struct cloche_err *e)
+int answer_event(struct buf *out, const struct files_request *q, const char *event, json_t *about,
+                 const struct buf *attached, struct cloche_err *e)
 {
         json_t *params = json_pack("{s:O, s:s, s:o}", "id", q->id, "event", event, "about", about);
 

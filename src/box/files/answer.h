@@ -6,11 +6,11 @@
 
 /* Write the result of a request, or error unless it is NULL, as one frame; it waits while the pipe is
  * full. A result too large for a frame is replaced by an error. 0, or -1 if the reader has gone. */
-CLOCHE_MUST_CHECK int answer_write(struct request *q, const struct cloche_err *error);
+CLOCHE_MUST_CHECK int answer_write(struct files_request *q, const struct cloche_err *error);
 
 /* Append the notification `event` {id, event, about} to out. Steals about; copies the attached
  * bytes. -CLOCHE_E_RESOURCE. */
-CLOCHE_MUST_CHECK int answer_event(struct buf *out, const struct request *q, const char *event, json_t *about,
+CLOCHE_MUST_CHECK int answer_event(struct buf *out, const struct files_request *q, const char *event, json_t *about,
                                    const struct buf *attached, struct cloche_err *e);
 
 #endif

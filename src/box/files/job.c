@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-static void reap(struct job *job, int *ret_status)
+static void reap(struct files_job *job, int *ret_status)
 {
         while (waitpid(job->pid, ret_status, 0) < 0 && errno == EINTR)
                 continue;
@@ -19,7 +19,7 @@ static void reap(struct job *job, int *ret_status)
         job->id = NULL;
 }
 
-void job_kill(struct job *job)
+void job_kill(struct files_job *job)
 {
         int status;
 
@@ -27,12 +27,13 @@ void job_kill(struct job *job)
         reap(job, &status);
 }
 
-void job_flush(const struct job *job)
+void job_flush(const struct files_job *job)
 {
         kill(job->pid, SIGUSR1);
 }
 
-static void run_job(struct request *q, int (*run)(struct request *q), int channel_fd, int out_fd, pid_t parent)
+static void run_job(struct files_request *q, int (*run)(struct files_request *q), int channel_fd, int out_fd,
+                    pid_t parent)
 {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
@@ -42,14 +43,15 @@ static void run_job(struct request *q, int (*run)(struct request *q), int channe
         _exit(run(q));
 }
 
-int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd, struct cloche_err *e)
+int job_start(struct files_job *job, struct files_request *q, int (*run)(struct files_request *q), int channel_fd,
+              struct cloche_err *e)
 {
         pid_t parent = getpid();
         int ends[2];
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "start %s", q->method);
-        *job = (struct job){.fd = ends[0]};
+        *job = (struct files_job){.fd = ends[0]};
         job->pid = fork();
         if (job->pid == 0)
                 run_job(q, run, channel_fd, ends[1], parent);
@@ -63,7 +65,8 @@ int job_start(struct job *job, struct request *q, int (*run)(struct request *q),
         return 0;
 }
 
-int job_read(struct job *job, int (*on_frame)(void *data, const struct frame *frame), void *data, int *ret_answered)
+int job_read(struct files_job *job, int (*on_frame)(void *data, const struct frame *frame), void *data,
+             int *ret_answered)
 {
         struct frame frame;
         int status = -1, r;

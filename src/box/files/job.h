@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-struct job {
+struct files_job {
         json_t *id; /* owned */
         pid_t pid;
         int fd; /* read end of its pipe; owned */
@@ -17,13 +17,14 @@ struct job {
 
 /* Call run in the new process, which exits with its result: 0 after an answer. The new process
  * closes channel_fd. */
-CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(struct request *q), int channel_fd,
-                                struct cloche_err *e);
+CLOCHE_MUST_CHECK int job_start(struct files_job *job, struct files_request *q, int (*run)(struct files_request *q),
+                                int channel_fd, struct cloche_err *e);
 /* Read available bytes and pass each whole frame to on_frame. 1: the job still runs; 0: it has
  * exited and is reaped; *ret_answered: with exit code 0. */
-int job_read(struct job *job, int (*on_frame)(void *data, const struct frame *frame), void *data, int *ret_answered);
-void job_kill(struct job *job);
+int job_read(struct files_job *job, int (*on_frame)(void *data, const struct frame *frame), void *data,
+             int *ret_answered);
+void job_kill(struct files_job *job);
 /* Make a watch send its pending changes at once, then the event "flushed". Other jobs ignore it. */
-void job_flush(const struct job *job);
+void job_flush(const struct files_job *job);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct operation operations[] = {
+static const struct files_operation operations[] = {
         {"file.write", file_write, SHORT},
         {"file.read", file_read, SHORT},
         {"file.stat", file_stat, SHORT},
@@ -20,7 +20,7 @@ static const struct operation operations[] = {
         {"archive.extract", archive_extract, LONG},
 };
 
-const struct operation *operation_find(const char *method)
+const struct files_operation *operation_find(const char *method)
 {
         for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
                 if (strcmp(operations[i].method, method) == 0)
@@ -28,7 +28,7 @@ const struct operation *operation_find(const char *method)
         return NULL;
 }
 
-int operation_is_long(const struct operation *operation, const json_t *params)
+int operation_is_long(const struct files_operation *operation, const json_t *params)
 {
         return operation->length == LONG ||
                (operation->length == LONG_IF_RECURSIVE && json_is_true(json_object_get(params, "recursive")));

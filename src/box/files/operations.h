@@ -4,31 +4,31 @@
 
 #include "request.h"
 
-typedef int (*operation_run)(struct request *q, struct cloche_err *e);
+typedef int (*operation_run)(struct files_request *q, struct cloche_err *e);
 
-struct operation {
+struct files_operation {
         const char *method;
         operation_run run;
         enum { SHORT, LONG, LONG_IF_RECURSIVE } length;
 };
 
 /* NULL: not found. */
-const struct operation *operation_find(const char *method);
-int operation_is_long(const struct operation *operation, const json_t *params);
+const struct files_operation *operation_find(const char *method);
+int operation_is_long(const struct files_operation *operation, const json_t *params);
 
-int file_write(struct request *q, struct cloche_err *e);
-int file_read(struct request *q, struct cloche_err *e);
-int file_stat(struct request *q, struct cloche_err *e);
-int file_exists(struct request *q, struct cloche_err *e);
-int file_list(struct request *q, struct cloche_err *e);
-int file_mkdir(struct request *q, struct cloche_err *e);
-int file_move(struct request *q, struct cloche_err *e);
-int file_copy(struct request *q, struct cloche_err *e);
-int file_remove(struct request *q, struct cloche_err *e);
-int file_search(struct request *q, struct cloche_err *e);
-int file_replace(struct request *q, struct cloche_err *e);
-int file_watch(struct request *q, struct cloche_err *e);
-int archive_create(struct request *q, struct cloche_err *e);
-int archive_extract(struct request *q, struct cloche_err *e);
+int file_write(struct files_request *q, struct cloche_err *e);
+int file_read(struct files_request *q, struct cloche_err *e);
+int file_stat(struct files_request *q, struct cloche_err *e);
+int file_exists(struct files_request *q, struct cloche_err *e);
+int file_list(struct files_request *q, struct cloche_err *e);
+int file_mkdir(struct files_request *q, struct cloche_err *e);
+int file_move(struct files_request *q, struct cloche_err *e);
+int file_copy(struct files_request *q, struct cloche_err *e);
+int file_remove(struct files_request *q, struct cloche_err *e);
+int file_search(struct files_request *q, struct cloche_err *e);
+int file_replace(struct files_request *q, struct cloche_err *e);
+int file_watch(struct files_request *q, struct cloche_err *e);
+int archive_create(struct files_request *q, struct cloche_err *e);
+int archive_extract(struct files_request *q, struct cloche_err *e);
 
 #endif

@@ -16,26 +16,26 @@ int request_no_memory(struct cloche_err *e)
         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "work on a request");
 }
 
-const char *request_text(const struct request *q, const char *name)
+const char *request_text(const struct files_request *q, const char *name)
 {
         return json_string_value(json_object_get(q->params, name));
 }
 
-uint64_t request_count(const struct request *q, const char *name, uint64_t absent)
+uint64_t request_count(const struct files_request *q, const char *name, uint64_t absent)
 {
         const json_t *value = json_object_get(q->params, name);
 
         return value ? (uint64_t)json_integer_value(value) : absent;
 }
 
-int request_is_true(const struct request *q, const char *name, int absent)
+int request_is_true(const struct files_request *q, const char *name, int absent)
 {
         const json_t *value = json_object_get(q->params, name);
 
         return value ? json_is_true(value) : absent;
 }
 
-int request_mode(const struct request *q, const char *name, mode_t absent, mode_t *ret, struct cloche_err *e)
+int request_mode(const struct files_request *q, const char *name, mode_t absent, mode_t *ret, struct cloche_err *e)
 {
         uint64_t mode = request_count(q, name, absent);
 
@@ -47,14 +47,14 @@ int request_mode(const struct request *q, const char *name, mode_t absent, mode_
         return 0;
 }
 
-int request_path(const struct request *q, const char *name, char **ret, struct cloche_err *e)
+int request_path(const struct files_request *q, const char *name, char **ret, struct cloche_err *e)
 {
         int r = path_absolute(q->directory, request_text(q, name), ret, e);
 
         return r < 0 ? err_wrap(e, "\"%s\"", name) : 0;
 }
 
-json_t *request_text_or_bytes(struct request *q, const void *data, size_t size)
+json_t *request_text_or_bytes(struct files_request *q, const void *data, size_t size)
 {
         /* A NUL needs six characters, and long texts cost far more to encode and parse than bytes. */
         json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data, size);
@@ -74,7 +74,7 @@ json_t *request_time(const struct timespec *time)
         return clock_write_utc(text, *time) < 0 ? json_null() : json_string(text);
 }
 
-int request_answer(struct request *q, json_t *result, struct cloche_err *e)
+int request_answer(struct files_request *q, json_t *result, struct cloche_err *e)
 {
         if (!result)
                 return request_no_memory(e);

@@ -18,21 +18,21 @@
 struct files {
         struct server server;
         const char *directory;
-        struct job jobs[JOBS_MAX];
+        struct files_job jobs[JOBS_MAX];
         size_t job_count;
 };
 
 /* -- jobs ----------------------------------------------------------------------------------------------------- */
 
-static int run_in_job(struct request *q)
+static int run_in_job(struct files_request *q)
 {
-        const struct operation *operation = operation_find(q->method);
+        const struct files_operation *operation = operation_find(q->method);
         struct cloche_err e = {0};
 
         return answer_write(q, operation->run(q, &e) < 0 ? &e : NULL);
 }
 
-static int start_job(struct files *s, struct request *q, struct cloche_err *e)
+static int start_job(struct files *s, struct files_request *q, struct cloche_err *e)
 {
         int r;
 
@@ -114,14 +114,14 @@ static int handle(void *argument, const struct rpc_message *m, const struct fram
                   struct cloche_err *e)
 {
         struct files *s = argument;
-        const struct operation *operation = operation_find(m->method);
-        struct request q = {.directory = s->directory,
-                            .id = m->id,
-                            .method = m->method,
-                            .params = m->params,
-                            .attachments = f->attachments,
-                            .out_fd = -EBADF,
-                            .attached = BUF_INIT(REQUEST_ATTACHED_MAX)};
+        const struct files_operation *operation = operation_find(m->method);
+        struct files_request q = {.directory = s->directory,
+                                  .id = m->id,
+                                  .method = m->method,
+                                  .params = m->params,
+                                  .attachments = f->attachments,
+                                  .out_fd = -EBADF,
+                                  .attached = BUF_INIT(REQUEST_ATTACHED_MAX)};
         int r;
 
         if (strcmp(m->method, "cancel") == 0 || strcmp(m->method, "flush") == 0)

@@ -30,15 +30,15 @@ static int answer(struct shell_answer *a)
         return fd_send(fds_get(FDS_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
 }
 
-static void fork_copy(struct request *request, struct shell_answer *a)
+static void fork_copy(struct session_request *request, struct shell_answer *a)
 {
         a->pid = copy_run(request, &a->exit_code);
         shell_request_done(request);
 }
 
-static int serve_request(struct request *request)
+static int serve_request(struct session_request *request)
 {
-        static void (*const rows[])(struct request * request, struct shell_answer * answer) = {
+        static void (*const rows[])(struct session_request * request, struct shell_answer * answer) = {
                 [SHELL_RUN] = shell_command_run,
                 [SHELL_FORK] = fork_copy,
                 [SHELL_EXPORT] = command_export,
@@ -52,7 +52,7 @@ static int serve_request(struct request *request)
 static void serve_all(void)
 {
         struct shell_answer ready = {.op = SHELL_READY};
-        struct request request;
+        struct session_request request;
         int goes_on = answer(&ready);
 
         while (goes_on && request_receive(fds_get(FDS_SOCKET), &request))

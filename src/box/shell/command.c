@@ -21,7 +21,7 @@ void zreset(void);
 
 /* -- descriptors ----------------------------------------------------------------------------------------------- */
 
-static void open_descriptors(struct request *request)
+static void open_descriptors(struct session_request *request)
 {
         for (int i = 0; i < 3; i++) {
                 dup2(request->fds[1 + i], i);
@@ -89,7 +89,7 @@ static int refuse_nul(const char *command, size_t size)
 
 static int evaluate(void *data)
 {
-        const struct request *request = data;
+        const struct session_request *request = data;
 
         if (refuse_nul(request->strings, request->head.command_size) < 0)
                 return EX_BADUSAGE;
@@ -121,7 +121,7 @@ static int is_exit(int jump)
         return jump == EXITPROG || jump == EXITBLTIN;
 }
 
-void shell_command_run(struct request *request, struct shell_answer *answer)
+void shell_command_run(struct session_request *request, struct shell_answer *answer)
 {
         const int is_large = request->head.command_size > LARGE_BYTES;
         enum abandoned why;
@@ -150,7 +150,7 @@ void shell_command_run(struct request *request, struct shell_answer *answer)
         answer->flags |= why == ABANDONED_BY_INTERRUPT ? SHELL_INTERRUPTED : 0;
 }
 
-_Noreturn void command_run_and_exit(struct request *request)
+_Noreturn void command_run_and_exit(struct session_request *request)
 {
         int jump, status = 0;
 
@@ -168,7 +168,7 @@ static int export(void *data)
         return overlay_export(data) < 0 ? EXECUTION_FAILURE : EXECUTION_SUCCESS;
 }
 
-void command_export(struct request *request, struct shell_answer *answer)
+void command_export(struct session_request *request, struct shell_answer *answer)
 {
         int status = 0, jump = loadable_guard(export, request, NULL, &status);
 

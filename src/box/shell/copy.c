@@ -37,7 +37,7 @@ static void become_subshell(void)
         restore_sigmask();
 }
 
-static _Noreturn void run_copy(struct request *request)
+static _Noreturn void run_copy(struct session_request *request)
 {
         fd_close(&request->fds[4]);
         setsid();
@@ -82,7 +82,7 @@ static _Noreturn void supervise(pid_t copy, int status_fd)
         _exit(0);
 }
 
-static _Noreturn void run_supervisor(struct request *request, int pid_fd)
+static _Noreturn void run_supervisor(struct session_request *request, int pid_fd)
 {
         int32_t pid;
 
@@ -100,7 +100,7 @@ static _Noreturn void run_supervisor(struct request *request, int pid_fd)
         supervise(pid, request->fds[4]);
 }
 
-static pid_t fork_supervisor(struct request *request, int read_fd, int write_fd)
+static pid_t fork_supervisor(struct session_request *request, int read_fd, int write_fd)
 {
         sigset_t all, before;
         pid_t pid;
@@ -117,7 +117,7 @@ static pid_t fork_supervisor(struct request *request, int read_fd, int write_fd)
         return pid;
 }
 
-pid_t copy_run(struct request *request, pid_t *ret_supervisor)
+pid_t copy_run(struct session_request *request, pid_t *ret_supervisor)
 {
         _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
         int32_t pid;

@@ -120,7 +120,7 @@ static int set_for_good(const char *name, const char *value)
 }
 
 /* text: NAME=VALUE or NAME. All are tried; -1 if one fails. */
-static int each(const struct request *request, int (*set)(const char *name, const char *value))
+static int each(const struct session_request *request, int (*set)(const char *name, const char *value))
 {
         const char *at = request->env;
         int r = 0;
@@ -136,7 +136,7 @@ static int each(const struct request *request, int (*set)(const char *name, cons
         return r;
 }
 
-int overlay_export(const struct request *request)
+int overlay_export(const struct session_request *request)
 {
         return each(request, set_for_good);
 }
@@ -197,7 +197,7 @@ static int enter(const char *directory)
         return status == EXECUTION_SUCCESS ? 0 : -1;
 }
 
-int overlay_apply(const struct request *request)
+int overlay_apply(const struct session_request *request)
 {
         if (each(request, set_for_now) < 0)
                 return -1;

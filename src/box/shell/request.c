@@ -44,7 +44,7 @@ static char *next_string(char *at, const char *end)
 }
 
 /* A terminator is added to the command, which has none in the file. */
-static int read_strings(struct request *request, size_t size)
+static int read_strings(struct session_request *request, size_t size)
 {
         const size_t command_size = request->head.command_size;
 
@@ -57,7 +57,7 @@ static int read_strings(struct request *request, size_t size)
         return 1;
 }
 
-static int split_strings(struct request *request, size_t size)
+static int split_strings(struct session_request *request, size_t size)
 {
         char *at = request->strings + request->head.command_size + 1, *end = request->strings + size + 1;
 
@@ -74,7 +74,7 @@ static int split_strings(struct request *request, size_t size)
         return 1;
 }
 
-static int take_strings(struct request *request)
+static int take_strings(struct session_request *request)
 {
         struct stat st;
 
@@ -101,11 +101,11 @@ static void wait_for_packet(int socket_fd)
         CHECK_TERMSIG;
 }
 
-int request_receive(int socket_fd, struct request *ret)
+int request_receive(int socket_fd, struct session_request *ret)
 {
         ssize_t n;
 
-        *ret = (struct request){.fd_count = REQUEST_FDS_MAX};
+        *ret = (struct session_request){.fd_count = REQUEST_FDS_MAX};
         wait_for_packet(socket_fd);
         n = fd_receive(socket_fd, &ret->head, sizeof(ret->head), ret->fds, &ret->fd_count, 0);
         if (n <= 0) {
@@ -121,7 +121,7 @@ int request_receive(int socket_fd, struct request *ret)
         return take_strings(ret);
 }
 
-void shell_request_done(struct request *request)
+void shell_request_done(struct session_request *request)
 {
         for (size_t i = 0; i < request->fd_count; i++)
                 fd_close(&request->fds[i]);

@@ -16,7 +16,7 @@
 
 #define REQUEST_FDS_MAX 5
 
-struct request {
+struct session_request {
         struct shell_request head;
         int fds[REQUEST_FDS_MAX]; /* owned */
         size_t fd_count;
@@ -27,8 +27,8 @@ struct request {
 
 /* True if a request came; otherwise the session is over. A request that violates the protocol is
  * reported on stderr, and ends the session. */
-int request_receive(int socket_fd, struct request *ret);
-void shell_request_done(struct request *request);
+int request_receive(int socket_fd, struct session_request *ret);
+void shell_request_done(struct session_request *request);
 
 /* -- fds.c: descriptors that are ours -------------------------------------------------------------------------- */
 
@@ -73,11 +73,11 @@ void hooks_after_command(void);
 
 /* Both may jump (loadable_guard). Return 0, or -1 after a message on stderr; the settings made
  * until then stay in force. */
-int overlay_apply(const struct request *request);
+int overlay_apply(const struct session_request *request);
 /* Restore the state before overlay_apply. */
 void overlay_undo(void);
 /* SHELL_EXPORT: for good. */
-int overlay_export(const struct request *request);
+int overlay_export(const struct session_request *request);
 
 /* -- export.c: the state of the shell -------------------------------------------------------------------------- */
 
@@ -92,17 +92,17 @@ int export_environment(void);
 /* -- command.c: running a command ------------------------------------------------------------------------------ */
 
 /* Run it in this shell. Does not return if the command ends the shell. */
-void shell_command_run(struct request *request, struct shell_answer *answer);
+void shell_command_run(struct session_request *request, struct shell_answer *answer);
 /* Run it in a fork of the shell, which ends with it. */
-_Noreturn void command_run_and_exit(struct request *request);
+_Noreturn void command_run_and_exit(struct session_request *request);
 /* SHELL_EXPORT. */
-void command_export(struct request *request, struct shell_answer *answer);
+void command_export(struct session_request *request, struct shell_answer *answer);
 /* Close the command's descriptors: 0, 1 and 2 become /dev/null. */
 void command_close(void);
 
 /* -- copy.c: SHELL_FORK ---------------------------------------------------------------------------------------- */
 
 /* Return the pid of the copy, or -errno. */
-pid_t copy_run(struct request *request, pid_t *ret_supervisor);
+pid_t copy_run(struct session_request *request, pid_t *ret_supervisor);
 
 #endif

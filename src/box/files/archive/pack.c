@@ -297,7 +297,7 @@ static void remember_itself(struct pack *p, int i, int r, const struct stat *sta
         p->inode[i] = r == 0 ? status->st_ino : 0;
 }
 
-static int pack(struct pack *p, struct request *q, const char *path, const char *to, int fd, struct cloche_err *e)
+static int pack(struct pack *p, struct files_request *q, const char *path, const char *to, int fd, struct cloche_err *e)
 {
         struct stat status;
         int r;
@@ -317,7 +317,7 @@ static int pack(struct pack *p, struct request *q, const char *path, const char 
         return r;
 }
 
-static int read_links(struct pack *p, const struct request *q, struct cloche_err *e)
+static int read_links(struct pack *p, const struct files_request *q, struct cloche_err *e)
 {
         const char *links = json_string_value(json_object_get(q->params, "links"));
 
@@ -327,7 +327,7 @@ static int read_links(struct pack *p, const struct request *q, struct cloche_err
         return 0;
 }
 
-int archive_create(struct request *q, struct cloche_err *e)
+int archive_create(struct files_request *q, struct cloche_err *e)
 {
         static struct pack p; /* large; one per process */
         _cleanup_text_ char *path = NULL, *to = NULL;

@@ -53,7 +53,7 @@ static int write_below(int archive_fd, const char *path, const char *to, uint64_
         return r;
 }
 
-int archive_extract(struct request *q, struct cloche_err *e)
+int archive_extract(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL, *to = NULL;
         uint64_t files = 0, bytes = 0;

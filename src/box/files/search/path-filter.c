@@ -83,7 +83,8 @@ static int read_absent(struct path_filter_list *list, const char *const *absent,
         return r;
 }
 
-int path_filter_open(struct path_filter *s, const struct request *q, const char *const *absent, struct cloche_err *e)
+int path_filter_open(struct path_filter *s, const struct files_request *q, const char *const *absent,
+                     struct cloche_err *e)
 {
         const json_t *include = json_object_get(q->params, "include"), *exclude = json_object_get(q->params, "exclude");
         int r = include ? read_list(&s->include, include, "include", e) : 0;

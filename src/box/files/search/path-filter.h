@@ -19,7 +19,7 @@ struct path_filter {
 
 /* absent: globs excluded when "exclude" is absent, ends with NULL. -CLOCHE_E_INVALID_ARGUMENT names
  * the glob. */
-CLOCHE_MUST_CHECK int path_filter_open(struct path_filter *s, const struct request *q, const char *const *absent,
+CLOCHE_MUST_CHECK int path_filter_open(struct path_filter *s, const struct files_request *q, const char *const *absent,
                                        struct cloche_err *e);
 void path_filter_done(struct path_filter *s);
 /* 1: skip this path and everything below. */

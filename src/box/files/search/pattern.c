@@ -72,7 +72,7 @@ static int compile_both(struct pattern *p, const char *text, size_t size, int ig
         return 0;
 }
 
-int pattern_open(const struct request *q, struct pattern **ret, struct cloche_err *e)
+int pattern_open(const struct files_request *q, struct pattern **ret, struct cloche_err *e)
 {
         const char *text = request_text(q, "text"), *expression = request_text(q, "pattern"),
                    *given = text ? text : expression;

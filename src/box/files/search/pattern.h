@@ -14,7 +14,7 @@ struct pattern; /* opaque */
 
 /* Compile "text" or "pattern" and "ignoreCase" of a request. -CLOCHE_E_INVALID_ARGUMENT names the
  * fault and its position. */
-CLOCHE_MUST_CHECK int pattern_open(const struct request *q, struct pattern **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int pattern_open(const struct files_request *q, struct pattern **ret, struct cloche_err *e);
 void pattern_free(struct pattern **p);
 
 /* Find the first match at or after at. is_utf8: the whole subject is UTF-8. 1: found, 0: none,

@@ -14,7 +14,7 @@
 #define FILE_BYTES_MAX (64u << 20) /* per file, before and after */
 
 struct replace {
-        struct request *q;
+        struct files_request *q;
         const struct pattern *pattern;
         json_t *files;
         int64_t count;
@@ -84,7 +84,7 @@ static int replace_in_file(void *data, int fd, const char *path, const struct wa
         return WALK_ON;
 }
 
-int file_replace(struct request *q, struct cloche_err *e)
+int file_replace(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_pattern_ struct pattern *pattern = NULL;
         struct replace s = {.q = q, .is_dry = request_is_true(q, "dryRun", 0)};

@@ -68,7 +68,7 @@ static int take_one(const struct each *each, char **path, struct cloche_err *e)
         return r < 0 ? r : 0;
 }
 
-int search_each(struct request *q, search_take take, void *data, struct cloche_err *e)
+int search_each(struct files_request *q, search_take take, void *data, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL, *target = NULL;
         _cleanup_path_filter_ struct path_filter filter = {0};

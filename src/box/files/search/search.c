@@ -18,7 +18,7 @@
 #define WINDOW_BYTES (16u << 20) /* a longer line or match is searched in pieces */
 
 struct search {
-        struct request *q;
+        struct files_request *q;
         const struct pattern *pattern;
         json_t *matches;
         size_t limit, files;
@@ -151,7 +151,7 @@ static int search_file(void *data, int fd, const char *path, const struct walk_e
         return r;
 }
 
-int file_search(struct request *q, struct cloche_err *e)
+int file_search(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_pattern_ struct pattern *pattern = NULL;
         uint64_t limit = request_count(q, "limit", LIMIT_ABSENT);

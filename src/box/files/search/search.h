@@ -9,6 +9,6 @@
 typedef int (*search_take)(void *data, int fd, const char *path, const struct walk_entry *entry, struct cloche_err *e);
 
 /* Visit regular files only; unreadable files below the path are skipped. */
-CLOCHE_MUST_CHECK int search_each(struct request *q, search_take take, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int search_each(struct files_request *q, search_take take, void *data, struct cloche_err *e);
 
 #endif

@@ -12,7 +12,7 @@ const char *entry_type(mode_t mode)
         return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "symlink" : "other";
 }
 
-static json_t *target(struct request *q, int dir_fd, const char *name, const struct stat *status)
+static json_t *target(struct files_request *q, int dir_fd, const char *name, const struct stat *status)
 {
         char text[PATH_MAX];
         ssize_t size = S_ISLNK(status->st_mode) ? readlinkat(dir_fd, name, text, sizeof(text)) : -1;
@@ -20,7 +20,7 @@ static json_t *target(struct request *q, int dir_fd, const char *name, const str
         return size < 0 ? NULL : request_text_or_bytes(q, text, (size_t)size);
 }
 
-json_t *entry_describe(struct request *q, int dir_fd, const char *name, const char *path, const char *relative,
+json_t *entry_describe(struct files_request *q, int dir_fd, const char *name, const char *path, const char *relative,
                        const struct stat *status)
 {
         const char *last = path_name(path);

@@ -7,7 +7,7 @@
 /* "file", "directory", "symlink" or "other". */
 const char *entry_type(mode_t mode);
 /* Return a new reference. name is in dir_fd; path is absolute. NULL when out of memory. */
-json_t *entry_describe(struct request *q, int dir_fd, const char *name, const char *path, const char *relative,
+json_t *entry_describe(struct files_request *q, int dir_fd, const char *name, const char *path, const char *relative,
                        const struct stat *status);
 
 #endif

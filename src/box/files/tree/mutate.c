@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int file_mkdir(struct request *q, struct cloche_err *e)
+int file_mkdir(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL;
         int made = 1, r;
@@ -59,7 +59,7 @@ static int into_directory(struct way *way, struct cloche_err *e)
         return 0;
 }
 
-static int read_way(const struct request *q, struct way *way, struct cloche_err *e)
+static int read_way(const struct files_request *q, struct way *way, struct cloche_err *e)
 {
         const char *name;
         int r;
@@ -77,14 +77,14 @@ static int read_way(const struct request *q, struct way *way, struct cloche_err 
         return into_directory(way, e);
 }
 
-static int answer_way(struct request *q, const struct way *way, struct cloche_err *e)
+static int answer_way(struct files_request *q, const struct way *way, struct cloche_err *e)
 {
         return request_answer(q, json_pack("{s:s, s:s}", "from", way->from, "to", way->to), e);
 }
 
 #define _cleanup_way_ __attribute__((cleanup(way_done)))
 
-int file_copy(struct request *q, struct cloche_err *e)
+int file_copy(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_way_ struct way way = {0};
         int r = read_way(q, &way, e);
@@ -120,7 +120,7 @@ static int move(const struct way *way, const char *directory, struct cloche_err 
         return errno == EXDEV ? move_over(way, e) : files_os(e, errno, "move %s to %s", way->from, way->to);
 }
 
-int file_move(struct request *q, struct cloche_err *e)
+int file_move(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_way_ struct way way = {0};
         int r = read_way(q, &way, e);
@@ -132,7 +132,7 @@ int file_move(struct request *q, struct cloche_err *e)
 
 /* -- remove --------------------------------------------------------------------------------------------------- */
 
-static int remove_one(const struct request *q, const char *path, uint64_t *count, struct cloche_err *e)
+static int remove_one(const struct files_request *q, const char *path, uint64_t *count, struct cloche_err *e)
 {
         struct stat status;
         int r;
@@ -148,7 +148,7 @@ static int remove_one(const struct request *q, const char *path, uint64_t *count
         return r < 0 ? r : tree_remove(path, count, e);
 }
 
-int file_remove(struct request *q, struct cloche_err *e)
+int file_remove(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL;
         uint64_t count = 0;

@@ -19,7 +19,7 @@ struct bytes {
         size_t size;
 };
 
-static struct bytes content_of(const struct request *q)
+static struct bytes content_of(const struct files_request *q)
 {
         const json_t *content = json_object_get(q->params, "content");
 
@@ -86,7 +86,7 @@ static void shorten(int fd, const struct stat *before, size_t size)
                 return;
 }
 
-static int write_into(const struct request *q, const char *path, const struct bytes *b, mode_t mode,
+static int write_into(const struct files_request *q, const char *path, const struct bytes *b, mode_t mode,
                       struct cloche_err *e)
 {
         int is_append = request_is_true(q, "append", 0), r;
@@ -109,7 +109,7 @@ static int write_into(const struct request *q, const char *path, const struct by
         return r < 0 ? files_os(e, -r, "write %s", path) : 0;
 }
 
-int file_write(struct request *q, struct cloche_err *e)
+int file_write(struct files_request *q, struct cloche_err *e)
 {
         int is_append = request_is_true(q, "append", 0), has_offset = json_object_get(q->params, "offset") != NULL;
         _cleanup_text_ char *path = NULL, *target = NULL;
@@ -185,7 +185,7 @@ static int check_read(const char *path, uint64_t size, uint64_t offset, uint64_t
         return 0;
 }
 
-int file_read(struct request *q, struct cloche_err *e)
+int file_read(struct files_request *q, struct cloche_err *e)
 {
         uint64_t offset = request_count(q, "offset", 0), limit = request_count(q, "limit", UINT64_MAX);
         _cleanup_buf_ struct buf data = BUF_INIT(READ_BYTES_MAX + (1u << 18));

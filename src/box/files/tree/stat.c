@@ -14,7 +14,7 @@
 #define LIST_ABSENT 10000
 #define LIST_MAX 100000
 
-int file_stat(struct request *q, struct cloche_err *e)
+int file_stat(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL;
         struct stat status;
@@ -27,7 +27,7 @@ int file_stat(struct request *q, struct cloche_err *e)
         return request_answer(q, entry_describe(q, AT_FDCWD, path, path, path_name(path), &status), e);
 }
 
-int file_exists(struct request *q, struct cloche_err *e)
+int file_exists(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL;
         struct stat status;
@@ -48,7 +48,7 @@ int file_exists(struct request *q, struct cloche_err *e)
 /* -- list ----------------------------------------------------------------------------------------------------- */
 
 struct list {
-        struct request *q;
+        struct files_request *q;
         const char *path;
         json_t *entries;
         size_t limit;
@@ -103,7 +103,7 @@ static int read_cursor(const char *text, char **ret, struct cloche_err *e)
         return *ret ? 0 : request_no_memory(e);
 }
 
-static int read_limit(const struct request *q, size_t *ret, struct cloche_err *e)
+static int read_limit(const struct files_request *q, size_t *ret, struct cloche_err *e)
 {
         uint64_t limit = request_count(q, "limit", LIST_ABSENT);
 
@@ -134,7 +134,7 @@ static int list_directory(struct list *list, const char *after, struct cloche_er
         return walk_tree(fd, &walk, e);
 }
 
-int file_list(struct request *q, struct cloche_err *e)
+int file_list(struct files_request *q, struct cloche_err *e)
 {
         _cleanup_text_ char *path = NULL, *after = NULL;
         struct list list = {.q = q};

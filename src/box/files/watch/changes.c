@@ -11,7 +11,7 @@ static const char *const names[] = {
         [CHANGE_MOVE] = "move",     [CHANGE_ATTRIB] = "attrib",
 };
 
-static void forget(struct changes *c)
+static void forget(struct watch_changes *c)
 {
         for (size_t i = 0; i < c->count; i++) {
                 free(c->items[i].path);
@@ -20,17 +20,17 @@ static void forget(struct changes *c)
         c->count = 0;
 }
 
-void changes_lose(struct changes *c)
+void changes_lose(struct watch_changes *c)
 {
         forget(c);
         c->is_lost = 1;
 }
 
 /* True if the last pending change of the path covers this one. */
-static int is_said(const struct changes *c, enum change_type type, const char *path)
+static int is_said(const struct watch_changes *c, enum change_type type, const char *path)
 {
         for (size_t i = c->count; i-- > 0;) {
-                const struct change *before = &c->items[i];
+                const struct watch_change *before = &c->items[i];
 
                 if (strcmp(before->path, path) != 0)
                         continue;
@@ -42,9 +42,9 @@ static int is_said(const struct changes *c, enum change_type type, const char *p
         return 0;
 }
 
-int changes_add(struct changes *c, enum change_type type, const char *path, const char *from, int is_directory)
+int changes_add(struct watch_changes *c, enum change_type type, const char *path, const char *from, int is_directory)
 {
-        struct change change = {.type = type, .is_directory = is_directory};
+        struct watch_change change = {.type = type, .is_directory = is_directory};
 
         if (c->is_lost || is_said(c, type, path))
                 return 0;
@@ -64,14 +64,14 @@ int changes_add(struct changes *c, enum change_type type, const char *path, cons
         return 0;
 }
 
-static json_t *full_path(struct request *q, const char *root, const char *path)
+static json_t *full_path(struct files_request *q, const char *root, const char *path)
 {
         _cleanup_text_ char *full = path ? path_join(root, path) : NULL;
 
         return full ? request_text_or_bytes(q, full, strlen(full)) : NULL;
 }
 
-static int report_one(const struct change *change, struct request *q, const char *root, struct buf *out,
+static int report_one(const struct watch_change *change, struct files_request *q, const char *root, struct buf *out,
                       struct cloche_err *e)
 {
         json_t *about;
@@ -86,7 +86,8 @@ static int report_one(const struct change *change, struct request *q, const char
         return r;
 }
 
-int changes_report(struct changes *c, struct request *q, const char *root, struct buf *out, struct cloche_err *e)
+int changes_report(struct watch_changes *c, struct files_request *q, const char *root, struct buf *out,
+                   struct cloche_err *e)
 {
         int r = 0;
 

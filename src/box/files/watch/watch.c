@@ -37,14 +37,14 @@ struct move {
 };
 
 struct watch {
-        struct request *q;
+        struct files_request *q;
         char *root;      /* the watched directory */
         char *only_name; /* for a watched file: its name there */
         char *own_name;  /* for a watched directory: its name in the parent, watched for removal only */
         int above_wd;
         struct path_filter filter;
         struct watch_tree tree;
-        struct changes changes;
+        struct watch_changes changes;
         struct move moves[MOVES_MAX];
         size_t move_count;
         struct buf out;
@@ -438,7 +438,7 @@ static int watch(struct watch *w, const char *path, struct cloche_err *e)
         return r;
 }
 
-int file_watch(struct request *q, struct cloche_err *e)
+int file_watch(struct files_request *q, struct cloche_err *e)
 {
         static struct watch w; /* large; one per process */
         _cleanup_text_ char *path = NULL;
