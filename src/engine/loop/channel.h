@@ -3,9 +3,9 @@
 #ifndef CLOCHE_ENGINE_LOOP_CHANNEL_H
 #define CLOCHE_ENGINE_LOOP_CHANNEL_H
 
-#include "wire/client.h"
+#include "watch.h"
 
-#include <uv.h>
+#include "wire/client.h"
 
 #define CHANNEL_MEMORY_BYTES_MAX 65536
 
@@ -17,7 +17,7 @@ struct channel {
          * CHANNEL_MEMORY_BYTES_MAX; 0: accept no descriptors. */
         mode_t takes;
         int received_fd; /* or -EBADF */
-        uv_poll_t *poll;
+        struct watch *watch;
         struct wire_client client;
         /* Called for each message that answers no pending request; may close the channel. A negative
          * return with *e means that the message is invalid; on_end follows. */
