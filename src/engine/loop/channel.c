@@ -126,15 +126,31 @@ static void set_events(struct channel *c)
         watch_set(c->watch, (c->is_paused ? 0 : UV_READABLE) | (channel_unsent(c) > 0 ? UV_WRITABLE : 0));
 }
 
-int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
+int channel_register(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
 {
         int r = watch_new(loop, c->fd, &c->watch);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
+        watch_set(c->watch, UV_READABLE);
+        return 0;
+}
+
+int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
+{
+        int r = c->watch ? 0 : channel_register(c, loop, e);
+
+        if (r < 0)
+                return r;
         watch_on_event(c->watch, on_event, c);
         set_events(c);
         return 0;
+}
+
+void channel_ignore(struct channel *c)
+{
+        if (c->watch)
+                watch_on_event(c->watch, NULL, NULL);
 }
 
 void channel_pause(struct channel *c, int is_paused)

@@ -191,8 +191,9 @@ struct cloche_run {
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
-                struct buf pending; /* read, but not yet written to the sink */
-                uv_poll_t poll, sink_poll;
+                struct buf pending;  /* read, but not yet written to the sink */
+                struct watch *watch; /* of fd, or NULL */
+                uv_poll_t sink_poll;
         } streams[2];
         struct {
                 int source_fd; /* our copy of the caller's descriptor */
@@ -279,7 +280,7 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
 /* stream.c */
 /* Copy the caller's descriptors, before there is a box. */
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
-/* Take our ends of the guest's pipes. */
+/* Take our ends of the guest's pipes, and their watches. */
 void streams_take(struct cloche_run *run, struct stdio *stdio);
 /* Take our end of the guest's terminal instead of pipes. Takes master_fd, also on failure. */
 int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e);

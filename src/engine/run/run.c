@@ -67,10 +67,9 @@ void loop_poll_close(uv_poll_t *poll)
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
-                (uv_handle_t *)&run->streams[0].poll,  (uv_handle_t *)&run->streams[0].sink_poll,
-                (uv_handle_t *)&run->streams[1].poll,  (uv_handle_t *)&run->streams[1].sink_poll,
-                (uv_handle_t *)&run->input.guest_poll, (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->wall_timer,       (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->streams[0].sink_poll, (uv_handle_t *)&run->streams[1].sink_poll,
+                (uv_handle_t *)&run->input.guest_poll,     (uv_handle_t *)&run->input.source_poll,
+                (uv_handle_t *)&run->wall_timer,           (uv_handle_t *)&run->cpu_timer,
                 (uv_handle_t *)&run->exit_timer,
         };
 

@@ -171,15 +171,26 @@ static void on_forked(void *data, struct keeper_reply *reply)
         become_ready(instance);
 }
 
+/* A run that takes the instance finds its handles on the loop: that is no part of its time. */
+static int register_handles(struct instance *instance, struct cloche_err *e)
+{
+        int r = stdio_watch(&instance->stdio, &instance->engine->loop, e);
+
+        return r < 0 ? r : channel_register(&instance->channel, &instance->engine->loop, e);
+}
+
 /* The request to the child may be written before the child exists: it waits in the socket. */
 static int request_fork(struct instance *instance, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
+        int is_for_run = !instance->is_template && !is_of_context(instance);
         int r = instance->is_template && !is_of_context(instance) ? stdio_open_null(&instance->stdio, e)
                                                                   : stdio_open(&instance->stdio, e);
 
         if (r == 0)
                 r = channel_open(&instance->channel, FRAME_BYTES_MAX, &agent_fd, e);
+        if (r == 0 && is_for_run)
+                r = register_handles(instance, e);
         for (int i = 0; r == 0 && i < 3; i++)
                 fds[i] = instance->stdio.guest_fds[i];
         fds[3] = agent_fd;
