@@ -237,13 +237,18 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
                 lose_keeper(engine);
 }
 
-static void on_check(uv_check_t *check)
+static void report_ended(cloche_engine *engine)
 {
-        cloche_engine *engine = check->data;
         struct cloche_run *run;
 
         while ((run = TAILQ_FIRST(&engine->ended)))
                 run_report(run);
+}
+
+static void on_check(uv_check_t *check)
+{
+        runs_close_ends(check->data); /* of earlier turns */
+        report_ended(check->data);
 }
 
 static void on_refill(uv_timer_t *timer)
@@ -379,7 +384,7 @@ int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
 void cloche_engine_turn(cloche_engine *engine)
 {
         uv_run(&engine->loop, UV_RUN_NOWAIT);
-        on_check(&engine->ended_check);
+        report_ended(engine);
 }
 
 /* -- guards ----------------------------------------------------------------------------------------------------- */
@@ -429,6 +434,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         }
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
+        TAILQ_INIT(&engine->with_open_ends);
         TAILQ_INIT(&engine->cold_waiting);
         TAILQ_INIT(&engine->cold_requested);
         set_options(engine, opt);

@@ -56,6 +56,7 @@ struct cloche_engine {
         int is_pinging;        /* a ping is unanswered */
         unsigned silent_turns; /* ticks of the tidy timer since that ping */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
+        TAILQ_HEAD(runs_with_open_ends, cloche_run) with_open_ends; /* concluded, in an earlier turn of the loop */
 };
 
 /* Limits of a base template; a prefix has those of its set-up. */
@@ -114,6 +115,7 @@ enum run_state {
 
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link; /* link: in a list of its template, or of cold runs */
+        TAILQ_ENTRY(cloche_run) open_ends_link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
         enum cloche_run_kind kind;
@@ -127,7 +129,7 @@ struct cloche_run {
         int output_held;
         enum run_state state; /* set by run_set_state */
         int had_program;      /* it was RUN_RUNNING */
-        int is_queued, was_waited_for;
+        int is_queued, was_waited_for, has_open_ends;
         int code; /* these three are valid from RUN_CONCLUDED on */
         cloche_result *result;
         struct cloche_err error;
@@ -302,6 +304,8 @@ void run_conclude(struct cloche_run *run);
 void run_set_state(struct cloche_run *run, enum run_state state);
 int run_has_ended(const struct cloche_run *run);
 void run_report(struct cloche_run *run);
+/* Close the channels and pipes that concluded runs left open. */
+void runs_close_ends(struct cloche_engine *engine);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */
 void run_schedule_conclude(struct cloche_run *run);

@@ -383,8 +383,6 @@ static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb ca
 
 static int watch_channel(struct cloche_run *run, struct cloche_err *e)
 {
-        int r;
-
         run->channel.on_message = on_message;
         run->channel.on_end = on_channel_end;
         run->channel.data = run;
@@ -392,10 +390,8 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         if (buf_append(channel_out(&run->channel), run->request.data, run->request.size) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the call");
         buf_done(&run->request);
-        r = channel_watch(&run->channel, &run->engine->loop, e);
-        if (r == 0)
-                channel_flush(&run->channel);
-        return r;
+        channel_flush(&run->channel); /* first: what is sent at once needs no event */
+        return channel_watch(&run->channel, &run->engine->loop, e);
 }
 
 /* Start the count at the request for the module, for the fork before is not its cost. Other kinds
@@ -871,6 +867,32 @@ static void give_box_back(struct cloche_run *run)
         run->parent_box = NULL;
 }
 
+static void close_ends(struct cloche_run *run)
+{
+        if (run->has_open_ends)
+                TAILQ_REMOVE(&run->engine->with_open_ends, run, open_ends_link);
+        run->has_open_ends = 0;
+        channel_close(&run->channel);
+        streams_done(run);
+}
+
+/* Our ends of the channel and of the pipes: nothing is read from them any more, and closing them is
+ * not worth the caller's time. cloche_run_free closes them, or the loop's next turn. */
+static void leave_ends_open(struct cloche_run *run)
+{
+        channel_ignore(&run->channel);
+        run->has_open_ends = 1;
+        TAILQ_INSERT_TAIL(&run->engine->with_open_ends, run, open_ends_link);
+}
+
+void runs_close_ends(struct cloche_engine *engine)
+{
+        struct cloche_run *run;
+
+        while ((run = TAILQ_FIRST(&engine->with_open_ends)))
+                close_ends(run);
+}
+
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         json_t *list = run->own_changes;
@@ -878,7 +900,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         run->own_changes = NULL;
         close_handles(run);
         console_take_rest(run);
-        channel_close(&run->channel);
+        leave_ends_open(run);
         bridge_done(&run->bridge);
         /* The caller need not wait until the box is gone. */
         if (run->parent_box)
@@ -1042,12 +1064,11 @@ void cloche_run_free(cloche_run *run)
         if (run->mounts)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
-        channel_close(&run->channel);
+        close_ends(run);
         run_network_done(run);
         let_go(run);
         parent_box_unref(run->parent_box);
         kept_files_done(&run->own_files);
-        streams_done(run);
         buf_done(&run->request);
         buf_done(&run->strings);
         build_done(&run->build);
