@@ -45,6 +45,7 @@ struct box box_move(struct box *from)
 
         from->made = 0;
         from->control = NULL;
+        from->counters.is_open = 0;
         return to;
 }
 
@@ -94,6 +95,7 @@ int box_drop(struct box *box, keeper_done done, void *data)
         peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
+        cgroup_usage_close(&box->counters);
         return !box->is_killed && keeper_box_drop_async(box->keeper, box->id, done, data, NULL) == 0;
 }
 

@@ -15,7 +15,8 @@ struct box {
         int control_fd;            /* the taken socket, or -EBADF */
         struct box_waiter *waiter; /* of box_waiter_new */
         int pidfd;
-        int fork_fd; /* of a template, until its program has it */
+        int fork_fd;                        /* of a template, until its program has it */
+        struct cgroup_usage_files counters; /* of engine_measure_box */
         /* The program started last; exit is valid if exited is set. */
         int32_t pid;
         int exited;

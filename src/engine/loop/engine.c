@@ -192,14 +192,31 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
+static int is_complete(const struct cgroup_host *groups, const struct keeper_usage *ret)
+{
+        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) &&
+               (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
+               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
+}
+
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret)
 {
         const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
         *ret = usage_read(groups, box);
-        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) &&
-               (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
-               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
+        return is_complete(groups, ret);
+}
+
+int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret)
+{
+        const struct cgroup_host *groups = keeper_groups(engine->keeper);
+        struct cgroup_usage usage;
+
+        if (!box->made || (!box->counters.is_open && cgroup_usage_open(groups, box->id, &box->counters) < 0))
+                return 0;
+        cgroup_usage_read(&box->counters, &usage);
+        *ret = usage_convert(&usage);
+        return is_complete(groups, ret);
 }
 
 /* -- the loop --------------------------------------------------------------------------------------------------- */

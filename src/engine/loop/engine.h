@@ -80,6 +80,8 @@ CLOCHE_MUST_CHECK int engine_check_queue(const struct cloche_engine *engine, str
 /* Read a box's usage from its control groups. 0: this process may not read all of them, so the
  * keeper has to. */
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
+/* The same for a box that is measured more than once: its files stay open until box_drop. */
+int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret);
 
 /* Fill in the image, runtime and guards of this engine's boxes. */
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,

@@ -184,7 +184,7 @@ static void on_cpu(uv_timer_t *timer)
         struct cloche_run *run = timer->data;
         struct keeper_usage usage;
 
-        if (engine_read_usage(run->engine, run->box.id, &usage))
+        if (engine_measure_box(run->engine, &run->box, &usage))
                 judge_cpu(run, &usage);
         else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
                 return; /* the keeper is gone, and the box with it */
@@ -400,7 +400,7 @@ static void count_from_here(struct cloche_run *run)
 {
         struct keeper_usage now;
 
-        if (run->kind != CLOCHE_EVALUATE || !engine_read_usage(run->engine, run->box.id, &now))
+        if (run->kind != CLOCHE_EVALUATE || !engine_measure_box(run->engine, &run->box, &now))
                 return;
         if (now.cpu_known && now.cpu_ns > run->before.cpu_ns)
                 run->before.cpu_ns = now.cpu_ns;
@@ -806,7 +806,7 @@ static void on_measured(void *data, struct keeper_reply *reply)
 void run_measure(struct cloche_run *run)
 {
         run_set_state(run, RUN_MEASURING);
-        if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
+        if (engine_measure_box(run->engine, &run->box, &run->usage) ||
             keeper_box_usage_async(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
                 measured(run);
 }

@@ -165,7 +165,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
         }
         if (instance->of)
                 instance->of->forks++;
-        if (!is_of_context(instance) && !engine_read_usage(instance->engine, instance->box.id, &instance->before) &&
+        if (!is_of_context(instance) && !engine_measure_box(instance->engine, &instance->box, &instance->before) &&
             keeper_box_usage_async(instance->engine->keeper, instance->box.id, on_usage, instance, NULL) == 0)
                 return;
         become_ready(instance);
