@@ -153,6 +153,12 @@ void channel_ignore(struct channel *c)
                 watch_on_event(c->watch, NULL, NULL);
 }
 
+void channel_unwatch(struct channel *c)
+{
+        watch_close(c->watch);
+        c->watch = NULL;
+}
+
 void channel_pause(struct channel *c, int is_paused)
 {
         c->is_paused = is_paused;
@@ -213,8 +219,7 @@ void channel_drain(struct channel *c)
 
 void channel_close(struct channel *c)
 {
-        watch_close(c->watch);
-        c->watch = NULL;
+        channel_unwatch(c);
         if (c->takes)
                 fd_close(&c->received_fd);
         wire_client_done(&c->client);

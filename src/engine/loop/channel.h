@@ -36,8 +36,9 @@ int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 /* Register the channel on the loop before it has a reader, and before the struct is moved; nothing is
  * read until channel_watch. */
 int channel_register(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
-/* Drop later events; channel_close follows. */
+/* Drop later events, or take the channel off the loop as well; channel_close follows. */
 void channel_ignore(struct channel *c);
+void channel_unwatch(struct channel *c);
 /* Another limit, before channel_watch. */
 void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max);
 

@@ -289,18 +289,25 @@ static void fail_unsent(struct control *c, int code)
         deliver(q, NULL, -EBADF, &e);
 }
 
+static void handle_event(struct control *c, const int *was_closed, int status, int events)
+{
+        int r;
+
+        while (events & UV_WRITABLE && !*was_closed && (r = flush(c)) < 0)
+                fail_unsent(c, -r);
+        /* While no request waits the socket is most likely empty: its next event is an exit, or the end. */
+        if (!*was_closed && (status < 0 || (events & UV_READABLE)))
+                while (receive(c) && !*was_closed && (status < 0 || !STAILQ_EMPTY(&c->sent)))
+                        ;
+}
+
 static void on_event(void *data, int status, int events)
 {
         struct control *c = data;
-        int was_closed = 0, r;
+        int was_closed = 0;
 
         c->was_closed = &was_closed;
-        while (events & UV_WRITABLE && !was_closed && (r = flush(c)) < 0)
-                fail_unsent(c, -r);
-        /* While no request waits the socket is most likely empty: its next event is an exit, or the end. */
-        if (!was_closed && (status < 0 || (events & UV_READABLE)))
-                while (receive(c) && !was_closed && (status < 0 || !STAILQ_EMPTY(&c->sent)))
-                        ;
+        handle_event(c, &was_closed, status, events);
         if (!was_closed)
                 c->was_closed = NULL;
 }

@@ -147,7 +147,7 @@ struct cloche_run {
         struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */
         uint32_t argc, envc;
-        int before_fd; /* a list of the box's files before the run; -EBADF: there were none */
+        int before_fd; /* a list of the box's files before the run; -EBADF: that of the recorded box, if any */
 
         /* End. */
         struct aside *aside; /* thread that compares files, or NULL */
@@ -293,6 +293,7 @@ void stream_resize(struct cloche_run *run); /* to terminal_size */
 int streams_start(struct cloche_run *run, struct cloche_err *e);
 /* Stop events after the program has ended, and read the rest in the pipes. */
 void streams_stop(struct cloche_run *run);
+void streams_unwatch(struct cloche_run *run); /* after streams_stop */
 void streams_done(struct cloche_run *run);
 
 /* run.c: open a handle on the engine's loop. Its data is the run, which counts it until it is

@@ -451,11 +451,18 @@ void streams_stop(struct cloche_run *run)
         stop_output(&run->streams[1]);
 }
 
-void streams_done(struct cloche_run *run)
+void streams_unwatch(struct cloche_run *run)
 {
         for (int i = 0; i < 2; i++) {
                 watch_close(run->streams[i].watch);
                 run->streams[i].watch = NULL;
+        }
+}
+
+void streams_done(struct cloche_run *run)
+{
+        streams_unwatch(run);
+        for (int i = 0; i < 2; i++) {
                 fd_close(&run->streams[i].fd);
                 fd_close(&run->streams[i].sink_fd);
                 output_done(&run->streams[i].kept);

@@ -714,7 +714,8 @@ void run_warn(struct cloche_run *run, const char *text)
 static int compare_files(struct cloche_run *run, struct cloche_err *e)
 {
         struct files before = {0}, after = {0};
-        int r = run->before_fd < 0 ? 0 : files_parse_fd(run->before_fd, &before, e);
+        int before_fd = run->before_fd < 0 ? run->box.files_fd : run->before_fd;
+        int r = before_fd < 0 ? 0 : files_parse_fd(before_fd, &before, e);
 
         if (r == 0 && !run_is_root_mounted(run))
                 r = files_list(&run->box, &after, e);
@@ -811,6 +812,43 @@ void run_measure(struct cloche_run *run)
                 measured(run);
 }
 
+static void compare_aside(struct cloche_run *run)
+{
+        box_take_control(&run->box);
+        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
+            0) {
+                run->usage_error = run->aside_error; /* without its changes the run has no result */
+                on_looked(run);
+        }
+}
+
+/* A box as it was recorded has no changed file. Of another one the files are compared, and init, which has
+ * killed everything, has nothing left to kill. */
+static void on_checked(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        static const struct files none;
+        struct cloche_run *run = data;
+
+        fd_close(&fd);
+        if (e) {
+                run->aside_error = *e;
+                on_looked(run);
+        } else if (answer->is_clean != 1) {
+                compare_aside(run);
+        } else {
+                run->quiet = *answer;
+                (void)files_compare(&run->box, &none, &none, 1, &run->own_changes, &run->aside_error);
+                on_looked(run);
+        }
+}
+
+/* Most runs change no file, which the clean-check of their box shows without a thread and a list. */
+static int may_be_unchanged(const struct cloche_run *run)
+{
+        return run->parent_box && run->box.is_recorded && run->end == RUN_END_NONE && !run->mounts &&
+               run->own_files.count == 0 && run->collect_count == 0;
+}
+
 /* 0: run_schedule_conclude follows. */
 static int open_books(struct cloche_run *run)
 {
@@ -823,13 +861,12 @@ static int open_books(struct cloche_run *run)
                 return 0;
         }
         close_handles(run);
+        /* The guest is killed now: the ends of its pipes and of its channel are no news. */
+        streams_unwatch(run);
+        channel_unwatch(&run->channel);
         run_set_state(run, RUN_COMPARING);
-        box_take_control(&run->box);
-        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
-            0) {
-                run->usage_error = run->aside_error; /* without its changes the run has no result */
-                on_looked(run);
-        }
+        if (!may_be_unchanged(run) || box_check_clean(&run->box, on_checked, run, NULL) < 0)
+                compare_aside(run);
         return 0;
 }
 

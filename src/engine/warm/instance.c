@@ -218,6 +218,37 @@ static void fork_or_hold(struct instance *instance)
                 fail(instance, &e);
 }
 
+static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
+{
+        struct instance *instance = data;
+        struct cloche_err e;
+
+        (void)answer;
+        instance->box.files_fd = fd;
+        if (!error && fd >= 0) {
+                fork_or_hold(instance);
+                return;
+        }
+        if (error)
+                e = *error;
+        else
+                err_set(&e, CLOCHE_E_PROTOCOL, "the box's init sent no list of files");
+        fail(instance, &e);
+}
+
+/* List the set-up's files in the recorded box: runs compare their files with these. */
+static void list_files(struct instance *instance)
+{
+        struct init_request request = {.op = INIT_LIST};
+        struct cloche_err e = {0};
+
+        if (!instance->has_files)
+                fork_or_hold(instance);
+        else if (control_request_path(instance->box.control, &request, FILES_ROOT, NULL, 0, on_listed, instance, &e) <
+                 0)
+                fail(instance, &e);
+}
+
 /* Init has recorded the box's state, or checked it after a run; or the box has joined the
  * sandbox's. */
 static void on_init_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
@@ -232,6 +263,9 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
         } else if (answer->op == INIT_CHECK_CLEAN && answer->is_clean != 1) {
                 err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
                 fail(instance, &e);
+        } else if (answer->op == INIT_RECORD_STATE) {
+                instance->box.is_recorded = 1;
+                list_files(instance);
         } else {
                 fork_or_hold(instance);
         }
@@ -281,6 +315,7 @@ static void seed(struct instance *instance)
                                  ? NULL
                                  : template_seed(instance->of, instance); /* a context's owner seeds its files */
         instance->state = INSTANCE_SEEDING;
+        instance->has_files = instance->seed != NULL;
         if (instance->seed)
                 seeding_start(&instance->seeding, &instance->box, instance->mounts, &instance->seed->files, on_seeded,
                               instance);
