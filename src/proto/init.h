@@ -86,7 +86,8 @@ struct init_answer {
         uint32_t is_clean;   /* INIT_CHECK_CLEAN */
         uint64_t user_us, system_us,
                 max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
-        uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE, INIT_DISK: of the box's writable file system */
+        uint64_t disk_bytes_used,
+                disk_inodes_used; /* INIT_QUIESCE, INIT_CHECK_CLEAN, INIT_DISK: of the box's writable file system */
         uint64_t disk_bytes_free, disk_inodes_free;
         struct cloche_err err; /* code 0: done */
 };

@@ -150,14 +150,35 @@ def test_a_template_whose_interpreter_is_being_started():
     raise AssertionError("no process was met in time; the attack must be written anew")
 
 
+def stop_waiting_boxes(it):
+    known = it.settled_children()
+    equal(it.evil.call("call", **WARM)["result"], 42)
+    it.stopped += [pid for pid in it.settled_children() - known if is_init(pid) and stop(pid)]
+
+
 def test_boxes_that_wait_for_a_run():
     with Evil() as it:
-        known = it.settled_children()
-        equal(it.evil.call("call", **WARM)["result"], 42)
-        it.stopped += [pid for pid in it.settled_children() - known if is_init(pid) and stop(pid)]
-        number = it.evil.ask("call", **WARM)
+        stop_waiting_boxes(it)
+        number = it.evil.ask("call", files={"given": "x"}, **WARM)
         it.is_held_up_alone(number)
         it.cancel(number)
+
+
+def test_boxes_that_are_looked_at_after_a_run():
+    """A run without files needs its box's init only at its end: the answer waits for it, or comes without changes."""
+    for goes_on in (True, False):
+        with Evil() as it:
+            stop_waiting_boxes(it)
+            number = it.evil.ask("call", **WARM)
+            assert not it.evil.is_answered(number, 0.3), "the answer came before the files were looked at"
+            it.others_are_served()
+            if goes_on:
+                it.go_on()
+            result = it.evil.wait(number)
+            equal((result["status"], result["result"]), ("success", 42), result)
+            if not goes_on:
+                assert any("did not survive" in warning for warning in result["meta"]["warnings"]), result
+            it.others_are_served()
 
 
 def with_a_mount(work):

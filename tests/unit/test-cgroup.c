@@ -2,8 +2,10 @@
 #include "jail/cgroup/home.h"
 #include "tap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -337,6 +339,114 @@ static void test_limit_1(void)
         remove_base();
 }
 
+/* Plain files stand for the groups of box 7, all controllers in one directory. */
+static void make_box(int version, struct cgroup_host *ret)
+{
+        char path[160];
+
+        memset(ret, 0, sizeof(*ret));
+        snprintf(tree, sizeof(tree), "/tmp/test-cgroup-XXXXXX");
+        CHECK(mkdtemp(tree) != NULL, "a group's directory");
+        snprintf(path, sizeof(path), "%s/box7", tree);
+        mkdir(path, 0755);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                ret->places[c].version = version;
+                snprintf(ret->places[c].base, sizeof(ret->places[c].base), "%s", tree);
+        }
+}
+
+static void remove_box(const char *const files[2][CGROUP_COUNTERS])
+{
+        char path[160];
+
+        for (int version = 0; version < 2; version++)
+                for (int i = 0; i < CGROUP_COUNTERS; i++) {
+                        snprintf(path, sizeof(path), "%s/%s", tree, files[version][i]);
+                        remove(path);
+                }
+        snprintf(path, sizeof(path), "%s/box7", tree);
+        rmdir(path);
+        rmdir(tree);
+}
+
+static const char *const counter_files[2][CGROUP_COUNTERS] = {
+        {"box7/memory.max_usage_in_bytes", "box7/memory.oom_control", "box7/cpuacct.usage", "box7/pids.peak",
+         "box7/pids.events"},
+        {"box7/memory.peak", "box7/memory.events", "box7/cpu.stat", "box7/pids.peak", "box7/pids.events"},
+};
+
+static void test_usage(int version)
+{
+        static const char *const texts[2][CGROUP_COUNTERS] = {
+                {"655360\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "6430483\n", "2\n", "max 4\n"},
+                {"655360\n", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 3\noom_group_kill 0\n",
+                 "usage_usec 6430\nuser_usec 1\nsystem_usec 2\n", "2\n", "max 4\n"},
+        };
+        struct cgroup_usage_files files;
+        struct cgroup_usage usage;
+        struct cgroup_host host;
+
+        make_box(version, &host);
+        for (int i = 0; i < CGROUP_COUNTERS; i++)
+                put_tree(counter_files[version - 1][i], texts[version - 1][i]);
+        CHECK(cgroup_usage_open(&host, 7, &files) == 0, "version %d: counters are opened", version);
+        cgroup_usage_read(&files, &usage);
+        CHECK(usage.memory_known && usage.memory_peak_bytes == 655360 && usage.oom_kills == 3,
+              "version %d: memory, and what was killed", version);
+        CHECK(usage.cpu_known && usage.cpu_ns == (version == 1 ? 6430483 : 6430000), "version %d: processor time",
+              version);
+        CHECK(usage.pids_known && usage.pids_peak == 2 && usage.pids_refused == 4, "version %d: tasks", version);
+        put_tree(counter_files[version - 1][CGROUP_OOM_KILLS],
+                 version == 1 ? "oom_kill_disable 0\nunder_oom 1\noom_kill 12\n" : "oom_kill 12\n");
+        put_tree(counter_files[version - 1][CGROUP_PIDS_REFUSED], "max 5\n");
+        cgroup_usage_read(&files, &usage);
+        CHECK(usage.oom_kills == 12 && usage.pids_refused == 5, "version %d: open files show each change", version);
+        cgroup_usage_close(&files);
+        CHECK(!files.is_open && files.fds[0] < 0, "version %d: and are closed once", version);
+        cgroup_usage_close(&files);
+        remove_box(counter_files);
+}
+
+static void test_usage_without_files(void)
+{
+        struct cgroup_usage_files files;
+        struct cgroup_usage usage;
+        struct cgroup_host host;
+
+        make_box(2, &host);
+        host.places[CGROUP_PIDS].version = 0;
+        put_tree("box7/memory.events", "low 0\nhigh 0\n");
+        put_tree("box7/cpu.stat", "");
+        CHECK(cgroup_usage_open(&host, 7, &files) == 0, "a host without some counters is none without all");
+        cgroup_usage_read(&files, &usage);
+        CHECK(!usage.memory_known && !usage.cpu_known && !usage.pids_known && usage.oom_kills == 0,
+              "what is not there is not known");
+        cgroup_usage_close(&files);
+        remove_box(counter_files);
+}
+
+static void test_usage_without_descriptors(void)
+{
+        struct rlimit all, few;
+        struct cgroup_usage_files files;
+        struct cgroup_host host;
+        int fd;
+
+        make_box(1, &host);
+        for (int i = 0; i < CGROUP_COUNTERS; i++)
+                put_tree(counter_files[0][i], "1\n");
+        fd = dup(0);
+        getrlimit(RLIMIT_NOFILE, &all);
+        few = (struct rlimit){.rlim_cur = (rlim_t)fd + 2, .rlim_max = all.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        close(fd);
+        CHECK(cgroup_usage_open(&host, 7, &files) == -EMFILE && !files.is_open, "a part of the counters is an error");
+        setrlimit(RLIMIT_NOFILE, &all);
+        CHECK(dup(0) == fd, "and leaves no descriptor");
+        close(fd);
+        remove_box(counter_files);
+}
+
 int main(void)
 {
         test_version_1();
@@ -348,5 +458,9 @@ int main(void)
         test_home();
         test_limit_2();
         test_limit_1();
+        test_usage(1);
+        test_usage(2);
+        test_usage_without_files();
+        test_usage_without_descriptors();
         return tap_done();
 }

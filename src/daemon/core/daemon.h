@@ -44,8 +44,8 @@ struct daemon {
         struct stats stats;
         struct callers callers;
         TAILQ_HEAD(connections, connection) connections;
-        TAILQ_HEAD(clients, client) unsent; /* clients with unwritten output */
-        TAILQ_HEAD(jobs, job) jobs;
+        TAILQ_HEAD(clients, client) unsent;     /* clients with unwritten output */
+        TAILQ_HEAD(jobs, job) jobs, ended_jobs; /* ended_jobs: their runs are freed after the answers have left */
         TAILQ_HEAD(kept_prefixes, kept_prefix) prefixes;
         TAILQ_HEAD(kept_changesets, kept_changeset) changesets;
         TAILQ_HEAD(sync_jobs, sync_job) syncs;

@@ -81,6 +81,7 @@ static void on_turn(uv_prepare_t *prepare)
         changes_reap(d);
         flush_all(d);
         http_server_turn(d->http);
+        run_free_ended(d);
         connections_tidy(d);
         daemon_check_stop(d);
         timeout_ms = cloche_engine_timeout_ms(d->engine);
@@ -272,6 +273,7 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->connections);
         TAILQ_INIT(&d->unsent);
         TAILQ_INIT(&d->jobs);
+        TAILQ_INIT(&d->ended_jobs);
         TAILQ_INIT(&d->prefixes);
         TAILQ_INIT(&d->changesets);
         TAILQ_INIT(&d->syncs);
@@ -427,6 +429,7 @@ void loop_free(struct daemon *d)
         /* These runs were cancelled just now, by an end that did not wait for them. */
         while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))
                 cloche_engine_turn(d->engine);
+        run_free_ended(d);
         changes_drop_all(d);
         sandboxes_free(d->sandboxes);
         cloche_engine_free(d->engine);

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void job_free(struct job *job)
+/* Its answer is on its way, or there is none. */
+static void job_leave(struct job *job)
 {
         struct daemon *d = job->daemon;
 
@@ -30,8 +31,23 @@ static void job_free(struct job *job)
                 TAILQ_REMOVE(&job->client->jobs, job, client_link);
                 job->client->jobs_count--;
         }
+}
+
+static void job_free(struct job *job)
+{
+        cloche_run_free(job->run);
         json_decref(job->id);
         free(job);
+}
+
+void run_free_ended(struct daemon *d)
+{
+        struct job *job;
+
+        while ((job = TAILQ_FIRST(&d->ended_jobs))) {
+                TAILQ_REMOVE(&d->ended_jobs, job, link);
+                job_free(job);
+        }
 }
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
@@ -85,8 +101,8 @@ static void on_end(void *data, cloche_run *run)
         log_end(job, r == 0 ? cloche_status_name(cloche_result_status(result)) : cloche_code_name(e.code), duration_ns);
         send_outcome(job, r == 0 ? result : NULL, &e);
         cloche_result_free(result);
-        cloche_run_free(run);
-        job_free(job);
+        job_leave(job);
+        TAILQ_INSERT_TAIL(&d->ended_jobs, job, link);
         daemon_check_stop(d);
 }
 
@@ -214,6 +230,7 @@ int run_begin(const struct client_request *request, json_t **ret, struct cloche_
         r = start(request, prefix, language, job, e);
         if (r < 0) {
                 job->daemon->stats.runs_refused++;
+                job_leave(job);
                 job_free(job);
                 return r;
         }

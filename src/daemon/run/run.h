@@ -5,7 +5,7 @@
 #include "daemon/core/client.h"
 
 struct job {
-        TAILQ_ENTRY(job) link;        /* of the daemon */
+        TAILQ_ENTRY(job) link;        /* of the daemon: its jobs, or its ended jobs */
         TAILQ_ENTRY(job) client_link; /* of its client, while there is one */
         struct daemon *daemon;
         struct client *client; /* NULL: the client is gone */
@@ -29,5 +29,8 @@ void run_on_client_closed(struct client *client);
 /* Hold or release the output of its runs. */
 void run_client_hold(struct client *client, int hold);
 void run_cancel_all(struct daemon *d);
+/* Free the runs whose answers have been passed on: their handles are closed here, after the answers
+ * have left. */
+void run_free_ended(struct daemon *d);
 
 #endif

@@ -44,6 +44,8 @@ struct box box_move(struct box *from)
 
         from->made = 0;
         from->control = NULL;
+        from->files_fd = -EBADF;
+        from->counters.is_open = 0;
         return to;
 }
 
@@ -61,9 +63,18 @@ int box_return_control(struct box *box, uv_loop_t *loop, struct cloche_err *e)
                 box->control = control_new(&control_of_box, TAKE_FD(box->control_fd), loop, e);
         if (!box->control)
                 return -CLOCHE_E_RESOURCE;
+        box->control->kind = &control_of_box;
         box->control->on_exit = NULL;
         box->control->on_end = NULL;
         return 0;
+}
+
+int box_check_clean(struct box *box, control_done done, void *data, struct cloche_err *e)
+{
+        static const struct init_request check = {.op = INIT_CHECK_CLEAN};
+
+        box->control->kind = &control_of_quiesce;
+        return control_request(box->control, &check, NULL, 0, done, data, e);
 }
 
 void box_keep_exit(struct box *box, const struct init_answer *exit)
@@ -93,6 +104,8 @@ int box_drop(struct box *box, keeper_done done, void *data)
         peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
+        fd_close(&box->files_fd);
+        cgroup_usage_close(&box->counters);
         return !box->is_killed && keeper_box_drop_async(box->keeper, box->id, done, data, NULL) == 0;
 }
 

@@ -15,14 +15,17 @@ struct box {
         int control_fd;            /* the taken socket, or -EBADF */
         struct box_waiter *waiter; /* of box_waiter_new */
         int pidfd;
-        int fork_fd; /* of a template, until its program has it */
+        int fork_fd;                        /* of a template, until its program has it */
+        int is_recorded;                    /* init has recorded its state, with which INIT_CHECK_CLEAN compares */
+        int files_fd;                       /* a list of its files in that state; -EBADF: there were none */
+        struct cgroup_usage_files counters; /* of engine_measure_box */
         /* The program started last; exit is valid if exited is set. */
         int32_t pid;
         int exited;
         struct init_answer exit;
 };
 
-#define BOX_NONE ((struct box){.control_fd = -EBADF, .pidfd = -EBADF, .fork_fd = -EBADF})
+#define BOX_NONE ((struct box){.control_fd = -EBADF, .pidfd = -EBADF, .fork_fd = -EBADF, .files_fd = -EBADF})
 
 /* Fill *box from the keeper's reply, whose descriptors are taken. The box is dropped if its control
  * socket cannot be watched. */
@@ -34,6 +37,8 @@ struct box box_move(struct box *from);
 void box_take_control(struct box *box);
 /* Undo box_take_control: control exists again, without callbacks. */
 CLOCHE_MUST_CHECK int box_return_control(struct box *box, uv_loop_t *loop, struct cloche_err *e);
+/* Have init kill everything in a recorded box and compare it with its recorded state. */
+CLOCHE_MUST_CHECK int box_check_clean(struct box *box, control_done done, void *data, struct cloche_err *e);
 /* Record an INIT_EXITED if it is of the program started last; ignore others. */
 void box_keep_exit(struct box *box, const struct init_answer *exit);
 /* Kill the box. box_drop must follow, when no thread waits on control_fd any more. */

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
-#include "handle.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,8 +31,8 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 
 static void stop(struct channel *c, const struct cloche_err *e)
 {
-        if (c->poll)
-                uv_poll_stop(c->poll);
+        if (c->watch)
+                watch_set(c->watch, 0);
         c->is_ended = 1;
         c->on_end(c->data, e);
 }
@@ -112,9 +111,9 @@ static int read_some(struct channel *c)
         return c->fd >= 0 && (size_t)n == room;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_event(void *data, int status, int events)
 {
-        struct channel *c = poll->data;
+        struct channel *c = data;
 
         if (events & UV_WRITABLE)
                 channel_flush(c);
@@ -122,31 +121,49 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 channel_drain(c);
 }
 
-static void watch_poll(struct channel *c)
+static void set_events(struct channel *c)
 {
-        int events = (c->is_paused ? 0 : UV_READABLE) | (channel_unsent(c) > 0 ? UV_WRITABLE : 0);
+        watch_set(c->watch, (c->is_paused ? 0 : UV_READABLE) | (channel_unsent(c) > 0 ? UV_WRITABLE : 0));
+}
 
-        if (events)
-                uv_poll_start(c->poll, events, on_poll);
-        else
-                uv_poll_stop(c->poll);
+int channel_register(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
+{
+        int r = watch_new(loop, c->fd, &c->watch);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
+        watch_set(c->watch, UV_READABLE);
+        return 0;
 }
 
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
 {
-        int r = handle_poll(loop, c->fd, c, &c->poll);
+        int r = c->watch ? 0 : channel_register(c, loop, e);
 
         if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
-        watch_poll(c);
+                return r;
+        watch_on_event(c->watch, on_event, c);
+        set_events(c);
         return 0;
+}
+
+void channel_ignore(struct channel *c)
+{
+        if (c->watch)
+                watch_on_event(c->watch, NULL, NULL);
+}
+
+void channel_unwatch(struct channel *c)
+{
+        watch_close(c->watch);
+        c->watch = NULL;
 }
 
 void channel_pause(struct channel *c, int is_paused)
 {
         c->is_paused = is_paused;
-        if (c->poll && !c->is_ended)
-                watch_poll(c);
+        if (c->watch && !c->is_ended)
+                set_events(c);
 }
 
 void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max)
@@ -173,8 +190,8 @@ void channel_flush(struct channel *c)
                 wire_transport_drop(&c->client.transport);
                 (void)shutdown(c->fd, SHUT_RDWR);
         }
-        if (c->poll && !c->is_ended)
-                watch_poll(c);
+        if (c->watch && !c->is_ended)
+                set_events(c);
 }
 
 int channel_request(struct channel *c, const char *method, json_t *params, int fd, wire_answered answered,
@@ -202,8 +219,7 @@ void channel_drain(struct channel *c)
 
 void channel_close(struct channel *c)
 {
-        handle_close(c->poll);
-        c->poll = NULL;
+        channel_unwatch(c);
         if (c->takes)
                 fd_close(&c->received_fd);
         wire_client_done(&c->client);

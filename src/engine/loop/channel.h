@@ -3,9 +3,9 @@
 #ifndef CLOCHE_ENGINE_LOOP_CHANNEL_H
 #define CLOCHE_ENGINE_LOOP_CHANNEL_H
 
-#include "wire/client.h"
+#include "watch.h"
 
-#include <uv.h>
+#include "wire/client.h"
 
 #define CHANNEL_MEMORY_BYTES_MAX 65536
 
@@ -17,7 +17,7 @@ struct channel {
          * CHANNEL_MEMORY_BYTES_MAX; 0: accept no descriptors. */
         mode_t takes;
         int received_fd; /* or -EBADF */
-        uv_poll_t *poll;
+        struct watch *watch;
         struct wire_client client;
         /* Called for each message that answers no pending request; may close the channel. A negative
          * return with *e means that the message is invalid; on_end follows. */
@@ -33,6 +33,12 @@ struct channel {
  * channel_watch. */
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e);
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
+/* Register the channel on the loop before it has a reader, and before the struct is moved; nothing is
+ * read until channel_watch. */
+int channel_register(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
+/* Drop later events, or take the channel off the loop as well; channel_close follows. */
+void channel_ignore(struct channel *c);
+void channel_unwatch(struct channel *c);
 /* Another limit, before channel_watch. */
 void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max);
 

@@ -72,9 +72,9 @@ static struct control_pending *take_first(struct control *c)
 /* Stop the handles, without the socket. */
 static void stop(struct control *c)
 {
-        handle_close(c->poll);
+        watch_close(c->watch);
         handle_close(c->timer);
-        c->poll = NULL;
+        c->watch = NULL;
         c->timer = NULL;
 }
 
@@ -243,8 +243,6 @@ static int receive(struct control *c)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
 static int send_pending(struct control *c, struct control_pending *q)
 {
         int r;
@@ -271,7 +269,7 @@ static int flush(struct control *c)
         while (r == 0 && (q = STAILQ_FIRST(&c->unsent)))
                 r = send_pending(c, q);
         is_lost = r == -EPIPE || r == -ECONNRESET; /* the reader reports it */
-        uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_lost ? 0 : UV_WRITABLE), on_poll);
+        watch_set(c->watch, UV_READABLE | (r == 0 || is_lost ? 0 : UV_WRITABLE));
         return is_lost || r == -EAGAIN ? 0 : r;
 }
 
@@ -291,17 +289,25 @@ static void fail_unsent(struct control *c, int code)
         deliver(q, NULL, -EBADF, &e);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void handle_event(struct control *c, const int *was_closed, int status, int events)
 {
-        struct control *c = poll->data;
-        int was_closed = 0, r;
+        int r;
+
+        while (events & UV_WRITABLE && !*was_closed && (r = flush(c)) < 0)
+                fail_unsent(c, -r);
+        /* While no request waits the socket is most likely empty: its next event is an exit, or the end. */
+        if (!*was_closed && (status < 0 || (events & UV_READABLE)))
+                while (receive(c) && !*was_closed && (status < 0 || !STAILQ_EMPTY(&c->sent)))
+                        ;
+}
+
+static void on_event(void *data, int status, int events)
+{
+        struct control *c = data;
+        int was_closed = 0;
 
         c->was_closed = &was_closed;
-        while (events & UV_WRITABLE && !was_closed && (r = flush(c)) < 0)
-                fail_unsent(c, -r);
-        if (!was_closed && (status < 0 || (events & UV_READABLE)))
-                while (receive(c) && !was_closed)
-                        ;
+        handle_event(c, &was_closed, status, events);
         if (!was_closed)
                 c->was_closed = NULL;
 }
@@ -389,10 +395,13 @@ void control_detach(struct control *c, const void *data)
 
 static int watch(struct control *c, uv_loop_t *loop)
 {
-        int r = handle_poll(loop, c->fd, c, &c->poll);
+        int r = watch_new(loop, c->fd, &c->watch);
 
-        if (r < 0 || !c->kind->patience_ms)
+        if (r < 0)
                 return r;
+        watch_on_event(c->watch, on_event, c);
+        if (!c->kind->patience_ms)
+                return 0;
         c->timer = handle_timer(loop, c);
         return c->timer ? 0 : -ENOMEM;
 }
@@ -416,7 +425,7 @@ int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *
                 close_socket(c);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a %s's init", c->kind->name);
         }
-        uv_poll_start(c->poll, UV_READABLE, on_poll);
+        watch_set(c->watch, UV_READABLE);
         return 0;
 }
 

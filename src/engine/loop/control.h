@@ -4,6 +4,7 @@
 #define CLOCHE_ENGINE_LOOP_CONTROL_H
 
 #include "proto/init.h"
+#include "watch.h"
 
 #include <stddef.h>
 #include <sys/queue.h>
@@ -29,7 +30,7 @@ struct control {
         const struct control_kind *kind;
         int fd;      /* owned; -EBADF: closed */
         int is_copy; /* others keep using this socket; set it before control_open */
-        uv_poll_t *poll;
+        struct watch *watch;
         uv_timer_t *timer;
         unsigned round; /* counts timeouts */
         STAILQ_HEAD(control_unsent, control_pending) unsent;

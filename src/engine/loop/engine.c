@@ -192,14 +192,31 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
+static int is_complete(const struct cgroup_host *groups, const struct keeper_usage *ret)
+{
+        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) &&
+               (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
+               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
+}
+
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret)
 {
         const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
         *ret = usage_read(groups, box);
-        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) &&
-               (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
-               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
+        return is_complete(groups, ret);
+}
+
+int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret)
+{
+        const struct cgroup_host *groups = keeper_groups(engine->keeper);
+        struct cgroup_usage usage;
+
+        if (!box->made || (!box->counters.is_open && cgroup_usage_open(groups, box->id, &box->counters) < 0))
+                return 0;
+        cgroup_usage_read(&box->counters, &usage);
+        *ret = usage_convert(&usage);
+        return is_complete(groups, ret);
 }
 
 /* -- the loop --------------------------------------------------------------------------------------------------- */
@@ -237,13 +254,18 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
                 lose_keeper(engine);
 }
 
-static void on_check(uv_check_t *check)
+static void report_ended(cloche_engine *engine)
 {
-        cloche_engine *engine = check->data;
         struct cloche_run *run;
 
         while ((run = TAILQ_FIRST(&engine->ended)))
                 run_report(run);
+}
+
+static void on_check(uv_check_t *check)
+{
+        runs_close_ends(check->data); /* of earlier turns */
+        report_ended(check->data);
 }
 
 static void on_refill(uv_timer_t *timer)
@@ -379,7 +401,7 @@ int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
 void cloche_engine_turn(cloche_engine *engine)
 {
         uv_run(&engine->loop, UV_RUN_NOWAIT);
-        on_check(&engine->ended_check);
+        report_ended(engine);
 }
 
 /* -- guards ----------------------------------------------------------------------------------------------------- */
@@ -429,6 +451,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         }
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
+        TAILQ_INIT(&engine->with_open_ends);
         TAILQ_INIT(&engine->cold_waiting);
         TAILQ_INIT(&engine->cold_requested);
         set_options(engine, opt);

@@ -56,6 +56,7 @@ struct cloche_engine {
         int is_pinging;        /* a ping is unanswered */
         unsigned silent_turns; /* ticks of the tidy timer since that ping */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
+        TAILQ_HEAD(runs_with_open_ends, cloche_run) with_open_ends; /* concluded, in an earlier turn of the loop */
 };
 
 /* Limits of a base template; a prefix has those of its set-up. */
@@ -79,6 +80,8 @@ CLOCHE_MUST_CHECK int engine_check_queue(const struct cloche_engine *engine, str
 /* Read a box's usage from its control groups. 0: this process may not read all of them, so the
  * keeper has to. */
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
+/* The same for a box that is measured more than once: its files stay open until box_drop. */
+int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret);
 
 /* Fill in the image, runtime and guards of this engine's boxes. */
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -114,6 +117,7 @@ enum run_state {
 
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link; /* link: in a list of its template, or of cold runs */
+        TAILQ_ENTRY(cloche_run) open_ends_link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
         enum cloche_run_kind kind;
@@ -127,7 +131,7 @@ struct cloche_run {
         int output_held;
         enum run_state state; /* set by run_set_state */
         int had_program;      /* it was RUN_RUNNING */
-        int is_queued, was_waited_for;
+        int is_queued, was_waited_for, has_open_ends;
         int code; /* these three are valid from RUN_CONCLUDED on */
         cloche_result *result;
         struct cloche_err error;
@@ -143,7 +147,7 @@ struct cloche_run {
         struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */
         uint32_t argc, envc;
-        int before_fd; /* a list of the box's files before the run; -EBADF: there were none */
+        int before_fd; /* a list of the box's files before the run; -EBADF: that of the recorded box, if any */
 
         /* End. */
         struct aside *aside; /* thread that compares files, or NULL */
@@ -191,8 +195,9 @@ struct cloche_run {
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
-                struct buf pending; /* read, but not yet written to the sink */
-                uv_poll_t poll, sink_poll;
+                struct buf pending;  /* read, but not yet written to the sink */
+                struct watch *watch; /* of fd, or NULL */
+                uv_poll_t sink_poll;
         } streams[2];
         struct {
                 int source_fd; /* our copy of the caller's descriptor */
@@ -279,7 +284,7 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
 /* stream.c */
 /* Copy the caller's descriptors, before there is a box. */
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
-/* Take our ends of the guest's pipes. */
+/* Take our ends of the guest's pipes, and their watches. */
 void streams_take(struct cloche_run *run, struct stdio *stdio);
 /* Take our end of the guest's terminal instead of pipes. Takes master_fd, also on failure. */
 int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e);
@@ -288,6 +293,7 @@ void stream_resize(struct cloche_run *run); /* to terminal_size */
 int streams_start(struct cloche_run *run, struct cloche_err *e);
 /* Stop events after the program has ended, and read the rest in the pipes. */
 void streams_stop(struct cloche_run *run);
+void streams_unwatch(struct cloche_run *run); /* after streams_stop */
 void streams_done(struct cloche_run *run);
 
 /* run.c: open a handle on the engine's loop. Its data is the run, which counts it until it is
@@ -299,6 +305,8 @@ void run_set_state(struct cloche_run *run, enum run_state state);
 int run_has_ended(const struct cloche_run *run);
 /* Finish a run that has ended, and call on_end once. */
 void run_report(struct cloche_run *run);
+/* Close the channels and pipes that concluded runs left open. */
+void runs_close_ends(struct cloche_engine *engine);
 void run_warn(struct cloche_run *run, const char *text);
 /* Continue the conclusion after a step that was waited for. */
 void run_schedule_conclude(struct cloche_run *run);

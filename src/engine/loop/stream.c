@@ -37,8 +37,8 @@ static void lose_sink(struct stream *s, int error)
         char text[120];
 
         buf_consume(&s->pending, s->pending.size);
-        if (s->poll.data)
-                loop_poll_close(&s->poll);
+        watch_close(s->watch);
+        s->watch = NULL;
         if (s->sink_poll.data)
                 loop_poll_close(&s->sink_poll);
         s->sink_pollable = 0;
@@ -104,13 +104,6 @@ static int read_some(struct stream *s)
         return 1;
 }
 
-static void on_output(uv_poll_t *poll, int status, int events);
-
-static struct stream *stream_of(uv_poll_t *poll, size_t member)
-{
-        return (struct stream *)((char *)poll - member);
-}
-
 static void on_sink(uv_poll_t *poll, int status, int events);
 
 /* With nothing to write, only the reader's close is of interest. */
@@ -124,7 +117,7 @@ static void watch_sink(struct stream *s)
  * have shut down only its own writing: there the next write decides. */
 static void on_sink(uv_poll_t *poll, int status, int events)
 {
-        struct stream *s = stream_of(poll, offsetof(struct stream, sink_poll));
+        struct stream *s = (struct stream *)((char *)poll - offsetof(struct stream, sink_poll));
 
         (void)events;
         if (status < 0) {
@@ -136,19 +129,19 @@ static void on_sink(uv_poll_t *poll, int status, int events)
         if (s->pending.size == 0 || !flush_pending(s, 0) || s->fd < 0)
                 return;
         watch_sink(s);
-        uv_poll_start(&s->poll, UV_READABLE, on_output);
+        watch_set(s->watch, UV_READABLE);
 }
 
-static void on_output(uv_poll_t *poll, int status, int events)
+static void on_output(void *data, int status, int events)
 {
-        struct stream *s = stream_of(poll, offsetof(struct stream, poll));
+        struct stream *s = data;
 
         (void)status;
         (void)events;
         if (read_some(s) < 0)
-                uv_poll_stop(poll);
+                watch_set(s->watch, 0);
         else if (!flush_pending(s, 0) && s->sink_pollable) {
-                uv_poll_stop(poll);
+                watch_set(s->watch, 0);
                 watch_sink(s);
         }
 }
@@ -163,7 +156,6 @@ static void stop_output(struct stream *s)
 
         if (s->fd < 0)
                 return;
-        uv_poll_stop(&s->poll);
         if (s->sink_pollable)
                 uv_poll_stop(&s->sink_poll);
         do
@@ -288,6 +280,18 @@ int stdio_open_null(struct stdio *s, struct cloche_err *e)
         return 0;
 }
 
+int stdio_watch(struct stdio *s, uv_loop_t *loop, struct cloche_err *e)
+{
+        for (int i = 0; i < 2; i++) {
+                int r = watch_new(loop, s->our_fds[i + 1], &s->watches[i]);
+
+                if (r < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a pipe");
+                watch_set(s->watches[i], UV_READABLE);
+        }
+        return 0;
+}
+
 void stdio_close_guest(struct stdio *s)
 {
         for (int i = 0; i < 3; i++)
@@ -297,6 +301,10 @@ void stdio_close_guest(struct stdio *s)
 void stdio_close(struct stdio *s)
 {
         stdio_close_guest(s);
+        for (int i = 0; i < 2; i++) {
+                watch_close(s->watches[i]);
+                s->watches[i] = NULL;
+        }
         for (int i = 0; i < 3; i++)
                 fd_close(&s->our_fds[i]);
 }
@@ -337,8 +345,11 @@ int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, s
 void streams_take(struct cloche_run *run, struct stdio *stdio)
 {
         run->input.guest_fd = TAKE_FD(stdio->our_fds[0]);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
                 run->streams[i].fd = TAKE_FD(stdio->our_fds[i + 1]);
+                run->streams[i].watch = stdio->watches[i];
+                stdio->watches[i] = NULL;
+        }
         if (run->input.source_fd < 0)
                 fd_close(&run->input.guest_fd);
 }
@@ -379,14 +390,15 @@ static int start_output(struct stream *s, struct cloche_err *e)
 
         if (s->fd < 0) /* a terminal has one stream */
                 return 0;
-        r = loop_poll_init(s->run, &s->poll, s->fd, e);
-        if (r == 0 && s->relayed)
+        r = s->watch ? 0 : watch_new(&s->run->engine->loop, s->fd, &s->watch);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a program's output");
+        if (s->relayed)
                 s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
-        if (r == 0)
-                watch_sink(s);
-        if (r == 0 && (s->relayed || !s->run->output_held))
-                uv_poll_start(&s->poll, UV_READABLE, on_output);
-        return r;
+        watch_sink(s);
+        watch_on_event(s->watch, on_output, s);
+        watch_set(s->watch, s->relayed || !s->run->output_held ? UV_READABLE : 0);
+        return 0;
 }
 
 void cloche_run_hold_output(cloche_run *run, int hold)
@@ -395,12 +407,8 @@ void cloche_run_hold_output(cloche_run *run, int hold)
         for (int i = 0; i < 2; i++) {
                 struct stream *s = &run->streams[i];
 
-                if (run_has_ended(run) || s->relayed || !s->poll.data)
-                        continue;
-                if (hold)
-                        uv_poll_stop(&s->poll);
-                else
-                        uv_poll_start(&s->poll, UV_READABLE, on_output);
+                if (!run_has_ended(run) && !s->relayed && s->watch)
+                        watch_set(s->watch, hold ? 0 : UV_READABLE);
         }
 }
 
@@ -420,16 +428,40 @@ int streams_start(struct cloche_run *run, struct cloche_err *e)
         return 0;
 }
 
+/* Most programs have printed nothing since the loop looked last: one poll(2) shows it for both pipes. */
+static int may_have_rest(const struct cloche_run *run)
+{
+        struct pollfd polled[2];
+
+        for (int i = 0; i < 2; i++)
+                polled[i] = (struct pollfd){.fd = run->streams[i].fd, .events = POLLIN};
+        return run->has_terminal || run->streams[0].relayed || run->streams[1].relayed || poll(polled, 2, 0) != 0;
+}
+
 void streams_stop(struct cloche_run *run)
 {
         if (run->input.guest_fd >= 0 && run->input.source_fd >= 0)
                 close_input(run);
+        for (int i = 0; i < 2; i++)
+                if (run->streams[i].watch)
+                        watch_on_event(run->streams[i].watch, NULL, NULL);
+        if (!may_have_rest(run))
+                return;
         stop_output(&run->streams[0]);
         stop_output(&run->streams[1]);
 }
 
+void streams_unwatch(struct cloche_run *run)
+{
+        for (int i = 0; i < 2; i++) {
+                watch_close(run->streams[i].watch);
+                run->streams[i].watch = NULL;
+        }
+}
+
 void streams_done(struct cloche_run *run)
 {
+        streams_unwatch(run);
         for (int i = 0; i < 2; i++) {
                 fd_close(&run->streams[i].fd);
                 fd_close(&run->streams[i].sink_fd);

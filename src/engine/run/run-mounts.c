@@ -145,7 +145,7 @@ static void on_mount_failed(void *data, const struct cloche_err *e)
                 return;
         if (run->state == RUN_STARTING)
                 run_failed(run, e);
-        else if (engine_read_usage(run->engine, run->box.id, &usage))
+        else if (engine_measure_box(run->engine, &run->box, &usage))
                 judge_failure(run, &usage);
         else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
                 run_failed(run, e);

@@ -138,7 +138,13 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
         run_go_on(run);
 }
 
-/* An empty box needs no list of files. Mounts report their changes themselves. */
+/* The files of the box are known if it is empty, or was recorded and got none of the run's own. */
+static int are_files_known(const struct cloche_run *run)
+{
+        return run->own_files.count == 0 && !run->mounts && (!run->parent_box || run->box.is_recorded);
+}
+
+/* Mounts report their changes themselves. */
 static void on_seeded(void *data, const struct cloche_err *error)
 {
         struct init_request request = {.op = INIT_LIST};
@@ -147,8 +153,7 @@ static void on_seeded(void *data, const struct cloche_err *error)
 
         if (error)
                 run_failed(run, error);
-        else if (run->omit_changes || run_is_root_mounted(run) ||
-                 (!run->parent_box && run->own_files.count == 0 && !run->mounts))
+        else if (run->omit_changes || run_is_root_mounted(run) || are_files_known(run))
                 run_go_on(run);
         else if (control_request_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);

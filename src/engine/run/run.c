@@ -67,10 +67,9 @@ void loop_poll_close(uv_poll_t *poll)
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
-                (uv_handle_t *)&run->streams[0].poll,  (uv_handle_t *)&run->streams[0].sink_poll,
-                (uv_handle_t *)&run->streams[1].poll,  (uv_handle_t *)&run->streams[1].sink_poll,
-                (uv_handle_t *)&run->input.guest_poll, (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->wall_timer,       (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->streams[0].sink_poll, (uv_handle_t *)&run->streams[1].sink_poll,
+                (uv_handle_t *)&run->input.guest_poll,     (uv_handle_t *)&run->input.source_poll,
+                (uv_handle_t *)&run->wall_timer,           (uv_handle_t *)&run->cpu_timer,
                 (uv_handle_t *)&run->exit_timer,
         };
 
@@ -185,7 +184,7 @@ static void on_cpu(uv_timer_t *timer)
         struct cloche_run *run = timer->data;
         struct keeper_usage usage;
 
-        if (engine_read_usage(run->engine, run->box.id, &usage))
+        if (engine_measure_box(run->engine, &run->box, &usage))
                 judge_cpu(run, &usage);
         else if (keeper_box_usage_async(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
                 return; /* the keeper is gone, and the box with it */
@@ -384,8 +383,6 @@ static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb ca
 
 static int watch_channel(struct cloche_run *run, struct cloche_err *e)
 {
-        int r;
-
         run->channel.on_message = on_message;
         run->channel.on_end = on_channel_end;
         run->channel.data = run;
@@ -393,10 +390,8 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         if (buf_append(channel_out(&run->channel), run->request.data, run->request.size) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the call");
         buf_done(&run->request);
-        r = channel_watch(&run->channel, &run->engine->loop, e);
-        if (r == 0)
-                channel_flush(&run->channel);
-        return r;
+        channel_flush(&run->channel); /* first: what is sent at once needs no event */
+        return channel_watch(&run->channel, &run->engine->loop, e);
 }
 
 /* Start the count at the request for the module, for the fork before is not its cost. Other kinds
@@ -405,7 +400,7 @@ static void count_from_here(struct cloche_run *run)
 {
         struct keeper_usage now;
 
-        if (run->kind != CLOCHE_EVALUATE || !engine_read_usage(run->engine, run->box.id, &now))
+        if (run->kind != CLOCHE_EVALUATE || !engine_measure_box(run->engine, &run->box, &now))
                 return;
         if (now.cpu_known && now.cpu_ns > run->before.cpu_ns)
                 run->before.cpu_ns = now.cpu_ns;
@@ -719,7 +714,8 @@ void run_warn(struct cloche_run *run, const char *text)
 static int compare_files(struct cloche_run *run, struct cloche_err *e)
 {
         struct files before = {0}, after = {0};
-        int r = run->before_fd < 0 ? 0 : files_parse_fd(run->before_fd, &before, e);
+        int before_fd = run->before_fd < 0 ? run->box.files_fd : run->before_fd;
+        int r = before_fd < 0 ? 0 : files_parse_fd(before_fd, &before, e);
 
         if (r == 0 && !run_is_root_mounted(run))
                 r = files_list(&run->box, &after, e);
@@ -811,9 +807,46 @@ static void on_measured(void *data, struct keeper_reply *reply)
 void run_measure(struct cloche_run *run)
 {
         run_set_state(run, RUN_MEASURING);
-        if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
+        if (engine_measure_box(run->engine, &run->box, &run->usage) ||
             keeper_box_usage_async(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
                 measured(run);
+}
+
+static void compare_aside(struct cloche_run *run)
+{
+        box_take_control(&run->box);
+        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
+            0) {
+                run->usage_error = run->aside_error; /* without its changes the run has no result */
+                on_looked(run);
+        }
+}
+
+/* A box as it was recorded has no changed file. Of another one the files are compared, and init, which has
+ * killed everything, has nothing left to kill. */
+static void on_checked(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        static const struct files none;
+        struct cloche_run *run = data;
+
+        fd_close(&fd);
+        if (e) {
+                run->aside_error = *e;
+                on_looked(run);
+        } else if (answer->is_clean != 1) {
+                compare_aside(run);
+        } else {
+                run->quiet = *answer;
+                (void)files_compare(&run->box, &none, &none, 1, &run->own_changes, &run->aside_error);
+                on_looked(run);
+        }
+}
+
+/* Most runs change no file, which the clean-check of their box shows without a thread and a list. */
+static int may_be_unchanged(const struct cloche_run *run)
+{
+        return run->parent_box && run->box.is_recorded && run->end == RUN_END_NONE && !run->mounts &&
+               run->own_files.count == 0 && run->collect_count == 0;
 }
 
 /* 0: run_schedule_conclude follows. */
@@ -828,13 +861,12 @@ static int open_books(struct cloche_run *run)
                 return 0;
         }
         close_handles(run);
+        /* The guest is killed now: the ends of its pipes and of its channel are no news. */
+        streams_unwatch(run);
+        channel_unwatch(&run->channel);
         run_set_state(run, RUN_COMPARING);
-        box_take_control(&run->box);
-        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) <
-            0) {
-                run->usage_error = run->aside_error; /* without its changes the run has no result */
-                on_looked(run);
-        }
+        if (!may_be_unchanged(run) || box_check_clean(&run->box, on_checked, run, NULL) < 0)
+                compare_aside(run);
         return 0;
 }
 
@@ -872,6 +904,32 @@ static void give_box_back(struct cloche_run *run)
         run->parent_box = NULL;
 }
 
+static void close_ends(struct cloche_run *run)
+{
+        if (run->has_open_ends)
+                TAILQ_REMOVE(&run->engine->with_open_ends, run, open_ends_link);
+        run->has_open_ends = 0;
+        channel_close(&run->channel);
+        streams_done(run);
+}
+
+/* Our ends of the channel and of the pipes: nothing is read from them any more, and closing them is
+ * not worth the caller's time. cloche_run_free closes them, or the loop's next turn. */
+static void leave_ends_open(struct cloche_run *run)
+{
+        channel_ignore(&run->channel);
+        run->has_open_ends = 1;
+        TAILQ_INSERT_TAIL(&run->engine->with_open_ends, run, open_ends_link);
+}
+
+void runs_close_ends(struct cloche_engine *engine)
+{
+        struct cloche_run *run;
+
+        while ((run = TAILQ_FIRST(&engine->with_open_ends)))
+                close_ends(run);
+}
+
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         json_t *list = run->own_changes;
@@ -879,7 +937,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         run->own_changes = NULL;
         close_handles(run);
         console_take_rest(run);
-        channel_close(&run->channel);
+        leave_ends_open(run);
         bridge_done(&run->bridge);
         /* The caller need not wait until the box is gone. */
         if (run->parent_box)
@@ -1044,12 +1102,11 @@ void cloche_run_free(cloche_run *run)
         if (run->mounts)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
-        channel_close(&run->channel);
+        close_ends(run);
         run_network_done(run);
         let_go(run);
         parent_box_unref(run->parent_box);
         kept_files_done(&run->own_files);
-        streams_done(run);
         buf_done(&run->request);
         buf_done(&run->strings);
         build_done(&run->build);

@@ -182,21 +182,32 @@ static void on_forked(void *data, struct keeper_reply *reply)
         }
         if (instance->of)
                 instance->of->forks++;
-        if (!is_of_context(instance) && !engine_read_usage(instance->engine, instance->box.id, &instance->before) &&
+        if (!is_of_context(instance) && !engine_measure_box(instance->engine, &instance->box, &instance->before) &&
             keeper_box_usage_async(instance->engine->keeper, instance->box.id, on_usage, instance, NULL) == 0)
                 return;
         become_ready(instance);
+}
+
+/* A run that takes the instance finds its handles on the loop: that is no part of its time. */
+static int register_handles(struct instance *instance, struct cloche_err *e)
+{
+        int r = stdio_watch(&instance->stdio, &instance->engine->loop, e);
+
+        return r < 0 ? r : channel_register(&instance->channel, &instance->engine->loop, e);
 }
 
 /* The request to the child may be written before the child exists: it waits in the socket. */
 static int request_fork(struct instance *instance, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
+        int is_for_run = !instance->is_template && !is_of_context(instance);
         int r = instance->is_template && !is_of_context(instance) ? stdio_open_null(&instance->stdio, e)
                                                                   : stdio_open(&instance->stdio, e);
 
         if (r == 0)
                 r = channel_open(&instance->channel, FRAME_BYTES_MAX, &agent_fd, e);
+        if (r == 0 && is_for_run)
+                r = register_handles(instance, e);
         for (int i = 0; r == 0 && i < 3; i++)
                 fds[i] = instance->stdio.guest_fds[i];
         fds[3] = agent_fd;
@@ -224,6 +235,37 @@ static void fork_or_hold(struct instance *instance)
                 fail(instance, &e);
 }
 
+static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
+{
+        struct instance *instance = data;
+        struct cloche_err e;
+
+        (void)answer;
+        instance->box.files_fd = fd;
+        if (!error && fd >= 0) {
+                fork_or_hold(instance);
+                return;
+        }
+        if (error)
+                e = *error;
+        else
+                err_set(&e, CLOCHE_E_PROTOCOL, "the box's init sent no list of files");
+        fail(instance, &e);
+}
+
+/* List the set-up's files in the recorded box: runs compare their files with these. */
+static void list_files(struct instance *instance)
+{
+        struct init_request request = {.op = INIT_LIST};
+        struct cloche_err e = {0};
+
+        if (!instance->has_files)
+                fork_or_hold(instance);
+        else if (control_request_path(instance->box.control, &request, FILES_ROOT, NULL, 0, on_listed, instance, &e) <
+                 0)
+                fail(instance, &e);
+}
+
 /* Init has recorded the box's state, or checked it after a run; or the box has joined the
  * sandbox's. */
 static void on_init_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
@@ -238,6 +280,9 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
         } else if (answer->op == INIT_CHECK_CLEAN && answer->is_clean != 1) {
                 err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
                 fail(instance, &e);
+        } else if (answer->op == INIT_RECORD_STATE) {
+                instance->box.is_recorded = 1;
+                list_files(instance);
         } else {
                 fork_or_hold(instance);
         }
@@ -287,6 +332,7 @@ static void seed(struct instance *instance)
                                  ? NULL
                                  : template_seed(instance->of, instance); /* a context's owner seeds its files */
         set_state(instance, INSTANCE_SEEDING);
+        instance->has_files = instance->seed != NULL;
         if (instance->seed)
                 seeding_start(&instance->seeding, &instance->box, instance->mounts, &instance->seed->files, on_seeded,
                               instance);

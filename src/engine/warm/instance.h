@@ -63,6 +63,7 @@ struct instance {
         /* While its files are written. */
         struct setup *seed;
         struct seeding seeding;
+        int has_files;              /* of the set-up, in its box */
         int is_used;                /* a run was in this box before */
         struct keeper_usage before; /* the box's usage at the fork, to subtract from the run's */
         uint32_t fork;              /* the template's number for the child */

@@ -142,37 +142,8 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
         return 0;
 }
 
-/* -- usage ---------------------------------------------------------------------------------------------------- */
-
-static void read_memory(const struct cgroup_place *place, unsigned box, struct cgroup_usage *ret)
-{
-        if (place->version == 1) {
-                ret->memory_known =
-                        cgroup_read_number(place, box, "memory.max_usage_in_bytes", NULL, &ret->memory_peak_bytes) == 0;
-                (void)cgroup_read_number(place, box, "memory.oom_control", "oom_kill", &ret->oom_kills);
-        } else if (place->version == 2) {
-                ret->memory_known = cgroup_read_number(place, box, "memory.peak", NULL, &ret->memory_peak_bytes) == 0;
-                (void)cgroup_read_number(place, box, "memory.events", "oom_kill", &ret->oom_kills);
-        }
-}
-
-void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret)
-{
-        const struct cgroup_place *cpu = &host->places[CGROUP_CPUACCT], *pids = &host->places[CGROUP_PIDS];
-
-        *ret = (struct cgroup_usage){0};
-        read_memory(&host->places[CGROUP_MEMORY], box, ret);
-        if (cpu->version == 1) {
-                ret->cpu_known = cgroup_read_number(cpu, box, "cpuacct.usage", NULL, &ret->cpu_ns) == 0;
-        } else if (cpu->version == 2) {
-                ret->cpu_known = cgroup_read_number(cpu, box, "cpu.stat", "usage_usec", &ret->cpu_ns) == 0;
-                ret->cpu_ns *= 1000;
-        }
-        if (pids->version) {
-                ret->pids_known = cgroup_read_number(pids, box, "pids.peak", NULL, &ret->pids_peak) == 0;
-                (void)cgroup_read_number(pids, box, "pids.events", "max", &ret->pids_refused);
-        }
-}
+/* -- freezing, killing, removing ------------------------------------------------------------------------------------
+ */
 
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box)
 {

@@ -38,6 +38,22 @@ struct cgroup_usage {
         int cpu_known, memory_known, pids_known;
 };
 
+enum cgroup_counter {
+        CGROUP_MEMORY_PEAK,
+        CGROUP_OOM_KILLS,
+        CGROUP_CPU_TIME,
+        CGROUP_PIDS_PEAK,
+        CGROUP_PIDS_REFUSED,
+        CGROUP_COUNTERS
+};
+
+/* The files of a box's counters, open. Zeroed: closed. */
+struct cgroup_usage_files {
+        int is_open;
+        int versions[CGROUP_COUNTERS];
+        int fds[CGROUP_COUNTERS]; /* negative: the host has no such file, or this process may not read it */
+};
+
 /* Request that the service manager moves this process into a group that is delegated to us.
  * Errors  CLOCHE_E_NOT_FOUND: no service manager runs; others: it refused. */
 typedef int (*cgroup_request_scope)(const void *data, struct cloche_err *e);
@@ -81,6 +97,11 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
 int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits,
                  struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
+/* The same in two parts: to read the counters of one box again and again.
+ * Returns  0, also if some files cannot be read; -EMFILE, -ENFILE, -ENOMEM: nothing is open. */
+int cgroup_usage_open(const struct cgroup_host *host, unsigned box, struct cgroup_usage_files *ret);
+void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usage *ret);
+void cgroup_usage_close(struct cgroup_usage_files *files);
 /* Restart the measurement of the memory peak; version 2 cannot. */
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box);
 int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e);

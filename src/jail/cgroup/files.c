@@ -67,26 +67,12 @@ static int read_box(const struct cgroup_place *place, unsigned box, const char *
         return n < 0 ? (int)n : 0;
 }
 
-int cgroup_read_number(const struct cgroup_place *place, unsigned box, const char *file, const char *key, uint64_t *ret)
+int cgroup_read_number(const struct cgroup_place *place, unsigned box, const char *file, uint64_t *ret)
 {
-        char text[4096];
-        const char *at = text;
+        char text[64];
         int r = read_box(place, box, file, text, sizeof(text));
 
-        if (r < 0)
-                return r;
-        if (key) {
-                size_t size = strlen(key);
-
-                while (at && (strncmp(at, key, size) != 0 || at[size] != ' ')) {
-                        at = strchr(at, '\n');
-                        if (at)
-                                at++;
-                }
-                if (!at)
-                        return -ENOENT;
-                at += size + 1;
-        }
-        *ret = strtoull(at, NULL, 10);
-        return 0;
+        if (r == 0)
+                *ret = strtoull(text, NULL, 10);
+        return r;
 }

@@ -81,7 +81,7 @@ static uint64_t used_memory(const struct cgroup_place *place, unsigned box)
 {
         uint64_t used_bytes = 0;
 
-        (void)cgroup_read_number(place, box, place->version == 1 ? "memory.usage_in_bytes" : "memory.current", NULL,
+        (void)cgroup_read_number(place, box, place->version == 1 ? "memory.usage_in_bytes" : "memory.current",
                                  &used_bytes);
         return used_bytes;
 }
@@ -93,7 +93,7 @@ static int change_memory_1(const struct cgroup_place *place, unsigned box, uint6
         static const char *const memory = "memory.limit_in_bytes", *const with_swap = "memory.memsw.limit_in_bytes";
         uint64_t before_bytes = 0;
         char text[32];
-        int r = cgroup_read_number(place, box, memory, NULL, &before_bytes), is_raised;
+        int r = cgroup_read_number(place, box, memory, &before_bytes), is_raised;
 
         if (r < 0)
                 return r;
