@@ -327,7 +327,6 @@ static int take_init(struct box *row, struct making *m, struct cloche_err *e)
                 row->init_pid = 0;
                 return -(int)e->code;
         }
-        helpers_end(&m->helpers, 0);
         m->is_cloned = 1;
         fd_close(&m->p.fd);
         m->p.fd = TAKE_FD(m->report_fd);
@@ -382,6 +381,7 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
                             m->mount_count);
         if (r < 0)
                 return r;
+        helpers_end(&m->helpers, 0); /* they have exited long since: nothing waits here */
         if (keeper->is_root &&
             (row->is_sandbox ||
              row->shared_with !=

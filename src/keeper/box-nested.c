@@ -299,7 +299,7 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
 static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int report_fd)
 {
         struct helper_report report = {0};
-        int holder_fd = -EBADF, pidfd = -EBADF;
+        int holder_fd = -EBADF, pidfd = -EBADF, r;
         pid_t holder = -1, pid = -1;
 
         if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &report.err) == 0 &&
@@ -315,10 +315,12 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
                 report.pid = pid;
                 (void)map(order, holder, pid, &report.err);
         }
+        /* The box goes on while the holder ends. */
+        r = helper_report(report_fd, &report, pidfd);
         fd_close(&holder_fd);
         while (holder > 0 && waitpid(holder, NULL, 0) < 0 && errno == EINTR)
                 ;
-        helper_report_send(report_fd, &report, pidfd);
+        _exit(r < 0);
 }
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
@@ -342,14 +344,14 @@ int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *
                                      : fork_cloner_from_template(order, mapper_fd, e);
         if (pid < 0)
                 return -(int)e->code;
-        ret->pids[0] = pid;
+        ret->pids[HELPER_CLONER] = pid;
         fd_close(&mapper_fd); /* the mapper must see when the cloner's end closes */
         pid = fork();
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0)
                 run_mapper(order, cloner_fd, report_fd);
-        ret->pids[1] = pid;
+        ret->pids[HELPER_MAPPER] = pid;
         *ret_fd = TAKE_FD(ours_fd);
         return 0;
 }
