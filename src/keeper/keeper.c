@@ -263,10 +263,25 @@ static int timeout_ms(const struct keeper_state *keeper)
         return leaving_ms < 0 || (pending_ms >= 0 && pending_ms < leaving_ms) ? pending_ms : leaving_ms;
 }
 
+static int is_making_network(const struct box *row)
+{
+        return row->state == BOX_LIVING && row->next_network_fd >= 0;
+}
+
+static void serve_box(struct keeper_state *keeper, uint32_t box, const struct pollfd *polled)
+{
+        struct box *row = &keeper->boxes[box];
+
+        if (polled->revents && polled->fd == row->init_pidfd)
+                box_reap(keeper, box);
+        else if (polled->revents && is_making_network(row) && polled->fd == row->next_network_fd)
+                box_nested_keep_network(keeper, row);
+}
+
 enum { POLLED_ENGINE, POLLED_PASSTHROUGH, POLLED_BOXES };
 
-/* Rows from POLLED_BOXES on: dying boxes, then the descriptors of pending requests. *ret_pending:
- * the first of the latter. */
+/* Rows from POLLED_BOXES on: dying boxes, templates whose next network is being made, then the
+ * descriptors of pending requests. *ret_pending: the first of the latter. */
 static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes,
                           nfds_t *ret_pending)
 {
@@ -278,6 +293,12 @@ static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *poll
                 if (keeper->boxes[box].state == BOX_DYING) {
                         boxes[count] = box;
                         polled[count++] = (struct pollfd){.fd = box_shared_closed_fd(keeper, box), .events = POLLIN};
+                }
+        for (uint32_t box = 0, left = keeper->making_networks; left > 0 && box < KEEPER_BOXES_MAX; box++)
+                if (is_making_network(&keeper->boxes[box])) {
+                        left--;
+                        boxes[count] = box;
+                        polled[count++] = (struct pollfd){.fd = keeper->boxes[box].next_network_fd, .events = POLLIN};
                 }
         *ret_pending = count;
         return count + pending_fill(keeper, polled + count);
@@ -298,8 +319,7 @@ static int serve(struct keeper_state *keeper)
                         continue;
                 }
                 for (nfds_t i = POLLED_BOXES; i < pending; i++)
-                        if (polled[i].revents && polled[i].fd == keeper->boxes[boxes[i]].init_pidfd)
-                                box_reap(keeper, boxes[i]);
+                        serve_box(keeper, boxes[i], &polled[i]);
                 r = serve_leaving(keeper);
                 if (r == 0)
                         r = pending_serve(keeper, polled + pending, count - pending);
