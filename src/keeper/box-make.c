@@ -435,6 +435,9 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
                      KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
                 setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
         row->state = BOX_LIVING;
+        /* Boxes of templates come one after the other; others come alone. */
+        if (row->parent != KEEPER_NO_BOX && row->shared_with == KEEPER_NO_BOX)
+                keeper->wants_ahead = 1;
         ret_fds[0] = TAKE_FD(m->control_fd);
         ret_fds[1] = TAKE_FD(m->fork_fd);
         return 1;
@@ -473,13 +476,13 @@ static void cancel_make(struct keeper_state *keeper, struct pending *p, int is_l
 
 static const struct pending_kind making_kind = {"make the box", advance_make, cancel_make};
 
-static struct making *new_making(uint32_t box, uint32_t serial, const struct keeper_box_spec *spec)
+static struct making *new_making(uint32_t serial, const struct keeper_box_spec *spec)
 {
         struct making *m = malloc(sizeof(*m));
 
         if (m)
                 *m = (struct making){
-                        .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .box = box, .fd = -EBADF},
+                        .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .fd = -EBADF},
                         .go_fd = -EBADF,
                         .report_fd = -EBADF,
                         .control_fd = -EBADF,
@@ -563,27 +566,69 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
         };
 }
 
-int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e)
+static int find_free(const struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
 {
-        struct cgroup_limits limits = {
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].state == BOX_FREE && !(keeper->has_ahead && box == keeper->box_ahead)) {
+                        *ret = box;
+                        return 0;
+                }
+        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
+}
+
+void box_make_groups_ahead(struct keeper_state *keeper)
+{
+        keeper->wants_ahead = 0;
+        if (!keeper->has_ahead && find_free(keeper, &keeper->box_ahead, NULL) == 0)
+                keeper->has_ahead = cgroup_make(&keeper->cgroups, keeper->box_ahead, NULL) == 0;
+}
+
+void box_remove_groups_ahead(struct keeper_state *keeper)
+{
+        if (keeper->has_ahead)
+                (void)cgroup_try_remove(&keeper->cgroups, keeper->box_ahead);
+        keeper->has_ahead = 0;
+}
+
+/* Choose the row of a box, and make its groups unless they are there or are a sandbox's. */
+static int find_place(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret,
+                      struct cloche_err *e)
+{
+        const struct cgroup_limits limits = {
                 .memory_bytes = spec->limits.memory_bytes,
                 .pids = spec->limits.pids,
                 .cpu_percent = spec->limits.cpu_percent,
         };
+        int r = 0;
+
+        if (spec->shared_with != KEEPER_NO_BOX)
+                return find_free(keeper, ret, e);
+        if (keeper->has_ahead) {
+                keeper->has_ahead = 0;
+                *ret = keeper->box_ahead;
+        } else {
+                r = find_free(keeper, ret, e);
+                if (r == 0)
+                        r = cgroup_make(&keeper->cgroups, *ret, e);
+        }
+        return r < 0 ? r : cgroup_set_limits(&keeper->cgroups, *ret, &limits, e);
+}
+
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e)
+{
         struct making *m = NULL;
         uint32_t box = 0;
         int r = check(keeper, spec, e);
 
-        if (r == 0)
-                r = box_find_free(keeper, &box, e);
-        if (r == 0 && !(m = new_making(box, serial, spec)))
+        if (r == 0 && !(m = new_making(serial, spec)))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
-        if (r == 0 && spec->shared_with == KEEPER_NO_BOX)
-                r = cgroup_make(&keeper->cgroups, box, &limits, e);
+        if (r == 0)
+                r = find_place(keeper, spec, &box, e);
         if (r < 0) {
                 free(m);
                 return r;
         }
+        m->p.box = box;
         keeper->boxes[box] = new_row(keeper, spec, box);
         r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
         if (r == 0) {

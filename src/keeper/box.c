@@ -16,16 +16,6 @@
 /* Owners of user namespaces: this, plus 15 bits of the keeper's pid and 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
 
-int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
-{
-        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].state == BOX_FREE) {
-                        *ret = box;
-                        return 0;
-                }
-        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
-}
-
 /* The limits with a resource limit in spec/limits.def. */
 static const struct {
         int resource;

@@ -75,6 +75,8 @@ struct keeper_state {
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying, leaving;     /* number of boxes in these states */
         uint32_t making_networks;    /* number of boxes with a next_network_fd */
+        int has_ahead, wants_ahead;  /* the groups of the box ahead exist; are to be made */
+        uint32_t box_ahead;          /* a free row, for the next box with groups of its own */
         struct pending_list pending; /* requests */
         struct box boxes[KEEPER_BOXES_MAX];
 };
@@ -86,7 +88,10 @@ int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answe
 /* box-make.c: begin to make a box. The answer to the request with this serial comes later, with the
  * control socket of its PID 1, and for a template its fork socket. */
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e);
-int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
+/* Make the groups of the next box, while no request waits. No process was in them, and they have no
+ * limits yet. A failure is no error: the next box makes its own groups. */
+void box_make_groups_ahead(struct keeper_state *keeper);
+void box_remove_groups_ahead(struct keeper_state *keeper);
 /* Undo a box that is being made: it dies, or leaves at once if it has no PID 1. */
 void box_undo(struct keeper_state *keeper, uint32_t box);
 /* For box-fork.c. *ret_fd is owned by the caller. */

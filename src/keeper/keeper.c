@@ -312,12 +312,14 @@ static int serve(struct keeper_state *keeper)
 
         while (r == 0) {
                 nfds_t pending, count = fill_polled(keeper, polled, boxes, &pending);
+                int ready = poll(polled, count, keeper->wants_ahead ? 0 : timeout_ms(keeper));
 
-                if (poll(polled, count, timeout_ms(keeper)) < 0) {
-                        if (errno != EINTR)
-                                return 1;
+                if (ready < 0 && errno == EINTR)
                         continue;
-                }
+                if (ready < 0)
+                        return 1;
+                if (ready == 0 && keeper->wants_ahead)
+                        box_make_groups_ahead(keeper);
                 for (nfds_t i = POLLED_BOXES; i < pending; i++)
                         serve_box(keeper, boxes[i], &polled[i]);
                 r = serve_leaving(keeper);
@@ -403,6 +405,7 @@ static void drop_all(struct keeper_state *keeper)
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LEAVING && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
                         (void)cgroup_remove(&keeper->cgroups, box, NULL);
+        box_remove_groups_ahead(keeper);
         cgroup_host_close(&keeper->cgroups);
 }
 
