@@ -37,6 +37,7 @@ struct making {
         int is_cloned;
         int go_fd, report_fd; /* our ends: of the pipe on which PID 1 waits; of its report socket until that is p.fd */
         int control_fd, fork_fd; /* sent with the answer */
+        int network_fd;          /* receives the network of the next box beneath the same template, or -EBADF */
         uint32_t mount_count;    /* that PID 1 still has to send */
         uint32_t parent;
 };
@@ -196,20 +197,42 @@ static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct c
         return 0;
 }
 
+/* Each box beneath a template takes the network that was made ahead, and its mapper makes the next. */
+static int clone_nested(struct keeper_state *keeper, struct clone_order *order, struct making *m, struct cloche_err *e)
+{
+        struct box *parent = &keeper->boxes[m->parent];
+        _cleanup_fd_ int network_fd = TAKE_FD(parent->network_fd), next_fd = -EBADF;
+        int pair[2], r;
+
+        if (!parent->is_next_begun && parent->next_network_fd < 0) {
+                r = helper_open_pair(pair, e);
+                if (r < 0)
+                        return r;
+                m->network_fd = pair[0];
+                next_fd = pair[1];
+                parent->is_next_begun = 1;
+        }
+        order->network_fd = network_fd;
+        order->next_network_fd = next_fd;
+        return box_nested_clone(order, &m->helpers, &m->p.fd, e);
+}
+
 /* go_read_fd, report_fd: the ends of PID 1, which closes ours. */
 static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m,
                       int go_read_fd, int report_fd, struct cloche_err *e)
 {
-        const struct clone_order order = {keeper,
-                                          plan,
-                                          row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
-                                          row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with],
-                                          go_read_fd,
-                                          report_fd};
+        struct clone_order order = {keeper,
+                                    plan,
+                                    row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
+                                    row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with],
+                                    go_read_fd,
+                                    report_fd,
+                                    -EBADF,
+                                    -EBADF};
         int r;
 
         if (plan->nested)
-                return box_nested_clone(&order, &m->helpers, &m->p.fd, e);
+                return clone_nested(keeper, &order, m, e);
         if (plan->is_sharing)
                 return box_shared_clone(&order, &m->helpers, &m->p.fd, e);
         row->init_pid = clone_as_owner(keeper, m->p.box, plan->birth_fd, &row->init_pidfd);
@@ -319,16 +342,38 @@ static void keep_handed(struct box *row, int fd)
                 fd_close(&fd);
 }
 
+/* The mapper now makes the network of the next box, and the template's row has it. */
+static void leave_mapper(struct keeper_state *keeper, struct box *parent, struct making *m)
+{
+        if (m->network_fd < 0 || parent->next_network_fd >= 0)
+                return;
+        parent->is_next_begun = 0;
+        parent->next_network_fd = TAKE_FD(m->network_fd);
+        parent->next_network_pid = m->helpers.pids[HELPER_MAPPER];
+        m->helpers.pids[HELPER_MAPPER] = 0;
+        keeper->making_networks++;
+}
+
+/* Nothing receives the network that the mapper makes, unless leave_mapper was called. */
+static void drop_network(struct keeper_state *keeper, struct making *m)
+{
+        if (m->network_fd < 0)
+                return;
+        keeper->boxes[m->parent].is_next_begun = 0;
+        fd_close(&m->network_fd);
+}
+
 /* Receive the only message of the helpers: PID 1 exists, and waits for the map. */
-static int take_init(struct box *row, struct making *m, struct cloche_err *e)
+static int take_init(struct keeper_state *keeper, struct box *row, struct making *m, struct cloche_err *e)
 {
         row->init_pid = helpers_receive(m->p.fd, &row->init_pidfd, e);
         if (row->init_pid < 0) {
                 row->init_pid = 0;
                 return -(int)e->code;
         }
-        helpers_end(&m->helpers, 0);
         m->is_cloned = 1;
+        if (row->parent == m->parent && row->parent != KEEPER_NO_BOX)
+                leave_mapper(keeper, &keeper->boxes[m->parent], m);
         fd_close(&m->p.fd);
         m->p.fd = TAKE_FD(m->report_fd);
         return let_go(m, e);
@@ -382,23 +427,29 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
                             m->mount_count);
         if (r < 0)
                 return r;
+        drop_network(keeper, m);
+        helpers_end(&m->helpers, 0); /* they have exited long since: nothing waits here */
         if (keeper->is_root &&
             (row->is_sandbox ||
              row->shared_with !=
                      KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
                 setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
         box_set_state(keeper, row, BOX_LIVING);
+        /* Boxes of templates come one after the other; others come alone. */
+        if (row->parent != KEEPER_NO_BOX && row->shared_with == KEEPER_NO_BOX)
+                keeper->wants_ahead = 1;
         ret_fds[0] = TAKE_FD(m->control_fd);
         ret_fds[1] = TAKE_FD(m->fork_fd);
         return 1;
 }
 
-static void close_making(struct making *m)
+static void close_making(struct keeper_state *keeper, struct making *m)
 {
         int *const all[] = {&m->go_fd, &m->report_fd, &m->control_fd, &m->fork_fd};
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 fd_close(all[i]);
+        drop_network(keeper, m);
         helpers_end(&m->helpers, !m->is_cloned);
 }
 
@@ -406,7 +457,7 @@ static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_
 {
         struct making *m = (struct making *)p;
         struct box *row = &keeper->boxes[p->box];
-        int r = m->is_cloned ? receive_init(row, m, e) : take_init(row, m, e);
+        int r = m->is_cloned ? receive_init(row, m, e) : take_init(keeper, row, m, e);
 
         return r == 1 ? finish(keeper, row, m, ret_fds, e) : r;
 }
@@ -417,7 +468,7 @@ static void cancel_make(struct keeper_state *keeper, struct pending *p, int is_l
 {
         struct making *m = (struct making *)p;
 
-        close_making(m);
+        close_making(keeper, m);
         if (is_late && m->parent != KEEPER_NO_BOX)
                 box_nested_punish(keeper, m->parent);
         box_undo(keeper, p->box);
@@ -425,17 +476,18 @@ static void cancel_make(struct keeper_state *keeper, struct pending *p, int is_l
 
 static const struct pending_kind making_kind = {"make the box", advance_make, cancel_make};
 
-static struct making *new_making(uint32_t box, uint32_t serial, const struct keeper_box_spec *spec)
+static struct making *new_making(uint32_t serial, const struct keeper_box_spec *spec)
 {
         struct making *m = malloc(sizeof(*m));
 
         if (m)
                 *m = (struct making){
-                        .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .box = box, .fd = -EBADF},
+                        .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .fd = -EBADF},
                         .go_fd = -EBADF,
                         .report_fd = -EBADF,
                         .control_fd = -EBADF,
                         .fork_fd = -EBADF,
+                        .network_fd = -EBADF,
                         .mount_count = spec->mount_count,
                         .parent = spec->parent,
                 };
@@ -501,6 +553,8 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .user_fd = -EBADF,
                 .pid_fd = -EBADF,
                 .root_fd = -EBADF,
+                .network_fd = -EBADF,
+                .next_network_fd = -EBADF,
                 .parent = spec->parent,
                 .is_sandbox = (int)spec->is_sandbox,
                 .shared_with = spec->shared_with,
@@ -511,27 +565,69 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
         };
 }
 
-int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e)
+static int find_free(const struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
 {
-        struct cgroup_limits limits = {
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].state == BOX_FREE && !(keeper->has_ahead && box == keeper->box_ahead)) {
+                        *ret = box;
+                        return 0;
+                }
+        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
+}
+
+void box_make_groups_ahead(struct keeper_state *keeper)
+{
+        keeper->wants_ahead = 0;
+        if (!keeper->has_ahead && find_free(keeper, &keeper->box_ahead, NULL) == 0)
+                keeper->has_ahead = cgroup_make(&keeper->cgroups, keeper->box_ahead, NULL) == 0;
+}
+
+void box_remove_groups_ahead(struct keeper_state *keeper)
+{
+        if (keeper->has_ahead)
+                (void)cgroup_try_remove(&keeper->cgroups, keeper->box_ahead);
+        keeper->has_ahead = 0;
+}
+
+/* Choose the row of a box, and make its groups unless they are there or are a sandbox's. */
+static int find_place(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret,
+                      struct cloche_err *e)
+{
+        const struct cgroup_limits limits = {
                 .memory_bytes = spec->limits.memory_bytes,
                 .pids = spec->limits.pids,
                 .cpu_percent = spec->limits.cpu_percent,
         };
+        int r = 0;
+
+        if (spec->shared_with != KEEPER_NO_BOX)
+                return find_free(keeper, ret, e);
+        if (keeper->has_ahead) {
+                keeper->has_ahead = 0;
+                *ret = keeper->box_ahead;
+        } else {
+                r = find_free(keeper, ret, e);
+                if (r == 0)
+                        r = cgroup_make(&keeper->cgroups, *ret, e);
+        }
+        return r < 0 ? r : cgroup_set_limits(&keeper->cgroups, *ret, &limits, e);
+}
+
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e)
+{
         struct making *m = NULL;
         uint32_t box = 0;
         int r = check(keeper, spec, e);
 
-        if (r == 0)
-                r = box_find_free(keeper, &box, e);
-        if (r == 0 && !(m = new_making(box, serial, spec)))
+        if (r == 0 && !(m = new_making(serial, spec)))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
-        if (r == 0 && spec->shared_with == KEEPER_NO_BOX)
-                r = cgroup_make(&keeper->cgroups, box, &limits, e);
+        if (r == 0)
+                r = find_place(keeper, spec, &box, e);
         if (r < 0) {
                 free(m);
                 return r;
         }
+        m->p.box = box;
         keeper->boxes[box] = new_row(keeper, spec, box);
         box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
         r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
@@ -539,7 +635,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
                 pending_begin(keeper, &m->p);
                 return 0;
         }
-        close_making(m);
+        close_making(keeper, m);
         fd_close(&m->p.fd);
         free(m);
         box_undo(keeper, box);

@@ -34,6 +34,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -69,14 +70,24 @@ static int receive_namespace(int mapper_fd, int *ret_fd, struct cloche_err *e)
 /* The template's user namespace owns the box's network, not the box's. There the template has
  * CAP_SYS_ADMIN, with which its child may join, and can never have CAP_NET_ADMIN or CAP_NET_RAW
  * (docs/decisions/0018). */
-static int make_network(const struct clone_order *order, struct cloche_err *e)
+static int make_network(struct cloche_err *e)
+{
+        if (unshare(CLONE_NEWNET) < 0)
+                return userns_refused(errno, e);
+        return net_loopback_up(e);
+}
+
+/* Making a network takes the kernel longer than the rest of a box. So the mapper makes the one of the
+ * next box beneath the same template, when its own box goes on without it. Until that box no process
+ * is in it, and no process but the keeper has its descriptor. */
+static int enter_network(const struct clone_order *order, struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
         int r = order->parent == root ? 0 : join(order->parent->user_fd, CLONE_NEWUSER, "user", e);
 
-        if (r == 0 && unshare(CLONE_NEWNET) < 0)
-                r = userns_refused(errno, e);
-        return r < 0 ? r : net_loopback_up(e);
+        if (r < 0)
+                return r;
+        return order->network_fd < 0 ? make_network(e) : join(order->network_fd, CLONE_NEWNET, "next network", e);
 }
 
 /* The cloner joins the root's user namespace first: from then on it has no right on the host.
@@ -85,8 +96,8 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
                       struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
-        const int kept[] = {mapper_fd,     order->go_fd,  order->report_fd,
-                            root->user_fd, root->root_fd, order->parent->user_fd};
+        const int kept[] = {mapper_fd,     order->go_fd,           order->report_fd, root->user_fd,
+                            root->root_fd, order->parent->user_fd, order->network_fd};
         struct clone_args args = {
                 .flags = (enter_clone_flags() & ~(unsigned long)(CLONE_NEWUSER | CLONE_NEWNET)) | CLONE_PIDFD |
                          CLONE_PARENT,
@@ -103,7 +114,7 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
         if (r == 0)
                 r = become_owner(order->keeper, e);
         if (r == 0)
-                r = make_network(order, e);
+                r = enter_network(order, e);
         if (r == 0)
                 r = receive_namespace(mapper_fd, &user_fd, e);
         if (r == 0)
@@ -118,6 +129,8 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
                 if (order->parent != root)
                         close(order->parent->user_fd);
                 close(user_fd);
+                if (order->network_fd >= 0)
+                        close(order->network_fd);
                 enter_box(order->plan, order->go_fd, order->report_fd);
         }
         if (pid > 0)
@@ -296,10 +309,23 @@ static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_
         return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid in the keeper's namespace"), -1);
 }
 
+/* A failure costs the next box only time: it makes its own. */
+static void make_next_network(const struct clone_order *order)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        struct cloche_err e = {0};
+
+        if (order->next_network_fd < 0 || make_network(&e) < 0)
+                return;
+        fd = openat(order->keeper->proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+        if (fd >= 0)
+                (void)fd_send(order->next_network_fd, "n", 1, &fd, 1);
+}
+
 static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int report_fd)
 {
         struct helper_report report = {0};
-        int holder_fd = -EBADF, pidfd = -EBADF;
+        int holder_fd = -EBADF, pidfd = -EBADF, r;
         pid_t holder = -1, pid = -1;
 
         if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &report.err) == 0 &&
@@ -315,10 +341,13 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
                 report.pid = pid;
                 (void)map(order, holder, pid, &report.err);
         }
+        /* The box goes on while the holder ends. */
+        r = helper_report(report_fd, &report, pidfd);
         fd_close(&holder_fd);
         while (holder > 0 && waitpid(holder, NULL, 0) < 0 && errno == EINTR)
                 ;
-        helper_report_send(report_fd, &report, pidfd);
+        make_next_network(order);
+        _exit(r < 0);
 }
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
@@ -342,16 +371,30 @@ int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *
                                      : fork_cloner_from_template(order, mapper_fd, e);
         if (pid < 0)
                 return -(int)e->code;
-        ret->pids[0] = pid;
+        ret->pids[HELPER_CLONER] = pid;
         fd_close(&mapper_fd); /* the mapper must see when the cloner's end closes */
         pid = fork();
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0)
                 run_mapper(order, cloner_fd, report_fd);
-        ret->pids[1] = pid;
+        ret->pids[HELPER_MAPPER] = pid;
         *ret_fd = TAKE_FD(ours_fd);
         return 0;
+}
+
+void box_nested_keep_network(struct keeper_state *keeper, struct box *template)
+{
+        size_t fd_count = 1;
+        char byte;
+
+        if (fd_receive(template->next_network_fd, &byte, 1, &template->network_fd, &fd_count, MSG_DONTWAIT) != 1 ||
+            fd_count != 1)
+                template->network_fd = -EBADF;
+        fd_close(&template->next_network_fd);
+        keeper->making_networks--;
+        while (waitpid(template->next_network_pid, NULL, 0) < 0 && errno == EINTR) /* sending was its last act */
+                ;
 }
 
 void box_nested_punish(struct keeper_state *keeper, uint32_t template)

@@ -79,7 +79,7 @@ int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *
                         (void)deliver(order, theirs_fd, &report, &pidfd);
                 helper_report_send(theirs_fd, &report, pidfd);
         }
-        ret->pids[0] = pid;
+        ret->pids[HELPER_CLONER] = pid;
         *ret_fd = TAKE_FD(ours_fd);
         return 0;
 }

@@ -39,16 +39,6 @@ void box_set_state(struct keeper_state *keeper, struct box *row, enum box_state 
                 keeper->leaving++;
 }
 
-int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
-{
-        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].state == BOX_FREE) {
-                        *ret = box;
-                        return 0;
-                }
-        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
-}
-
 /* The limits with a resource limit in spec/limits.def. */
 static const struct {
         int resource;
@@ -114,10 +104,13 @@ int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char 
         return *ret_fd < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "open the box's %s namespace", name) : 0;
 }
 
-static void close_box(struct box *box)
+static void close_box(struct keeper_state *keeper, struct box *box)
 {
-        int *const all[] = {&box->init_pidfd, &box->fork_fd, &box->user_fd, &box->pid_fd, &box->root_fd};
+        int *const all[] = {&box->init_pidfd, &box->fork_fd, &box->user_fd,
+                            &box->pid_fd,     &box->root_fd, &box->network_fd};
 
+        if (box->next_network_fd >= 0)
+                box_nested_keep_network(keeper, box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 fd_close(all[i]);
         for (uint32_t i = 0; i < box->mount_count; i++)
@@ -206,7 +199,7 @@ void box_undo(struct keeper_state *keeper, uint32_t box)
                 kill_all(keeper, box);
                 return;
         }
-        close_box(row);
+        close_box(keeper, row);
         leave(keeper, row);
 }
 
@@ -234,7 +227,7 @@ void box_reap(struct keeper_state *keeper, uint32_t box)
                 ;
         serve_reap(row);
         serve_close_passthroughs(keeper, row);
-        close_box(row);
+        close_box(keeper, row);
         box_shared_release(keeper, box);
         if (row->is_template)
                 orphan(keeper, box);

@@ -43,6 +43,11 @@ struct box {
         int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
         uint32_t root_box;
         unsigned depth; /* number of templates above */
+        /* The network of the next box beneath it. No process was in it but the helper that made it. */
+        int network_fd;         /* -EBADF: there is none */
+        int is_next_begun;      /* by the helper of a box that is being made */
+        int next_network_fd;    /* receives it from the helper; -EBADF: none is being made */
+        pid_t next_network_pid; /* the helper */
         /* Its mounts: the connections until they are served, then the servers. */
         uint32_t mount_count;
         int fuse_fds[KEEPER_MOUNTS_MAX];
@@ -70,6 +75,9 @@ struct keeper_state {
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying, leaving;     /* number of boxes in these states */
+        uint32_t making_networks;    /* number of boxes with a next_network_fd */
+        int has_ahead, wants_ahead;  /* the groups of the box ahead exist; are to be made */
+        uint32_t box_ahead;          /* a free row, for the next box with groups of its own */
         struct pending_list pending; /* requests */
         struct box boxes[KEEPER_BOXES_MAX];
 };
@@ -83,7 +91,10 @@ int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answe
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e);
 /* The transition must be legal. Counts the boxes that are dying or leaving. */
 void box_set_state(struct keeper_state *keeper, struct box *row, enum box_state state);
-int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
+/* Make the groups of the next box, while no request waits. No process was in them, and they have no
+ * limits yet. A failure is no error: the next box makes its own groups. */
+void box_make_groups_ahead(struct keeper_state *keeper);
+void box_remove_groups_ahead(struct keeper_state *keeper);
 /* Undo a box that is being made: it dies, or leaves at once if it has no PID 1. */
 void box_undo(struct keeper_state *keeper, uint32_t box);
 /* For box-fork.c. *ret_fd is owned by the caller. */
@@ -160,12 +171,17 @@ struct clone_order {
         const struct jail_plan *plan;
         const struct box *parent, *sandbox; /* the template above; the sandbox to share with; or NULL */
         int go_fd, report_fd;               /* the ends of PID 1 */
+        int network_fd;                     /* beneath a template: the network made ahead, or -EBADF */
+        int next_network_fd;                /* the mapper makes the network of the next box and sends it here; -EBADF:
+                                               it does not */
 };
 /* Start the helpers: box-nested.c for a box beneath a template, box-shared.c for one beside a
  * sandbox's. *ret_fd: to be read by helpers_receive; owned by the caller. */
 struct helpers;
 int box_nested_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
 int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
+/* next_network_fd of this template polls readable: its helper has sent a network, or failed. */
+void box_nested_keep_network(struct keeper_state *keeper, struct box *template);
 /* Kill a template whose code delayed its helpers, and all boxes beneath it. */
 void box_nested_punish(struct keeper_state *keeper, uint32_t template);
 

@@ -19,9 +19,14 @@
  * processes that all boxes need. */
 #define SCORE "400"
 
+int helper_report(int report_fd, const struct helper_report *report, int pidfd)
+{
+        return fd_send(report_fd, report, sizeof(*report), &pidfd, pidfd >= 0);
+}
+
 _Noreturn void helper_report_send(int report_fd, const struct helper_report *report, int pidfd)
 {
-        _exit(fd_send(report_fd, report, sizeof(*report), &pidfd, pidfd >= 0) < 0);
+        _exit(helper_report(report_fd, report, pidfd) < 0);
 }
 
 int helper_open_pair(int ret_fds[2], struct cloche_err *e)
@@ -44,11 +49,16 @@ int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "set the out-of-memory score of the box") : 0;
 }
 
+static void reap(pid_t pid)
+{
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+}
+
 static void kill_and_reap(pid_t pid)
 {
         kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        reap(pid);
 }
 
 pid_t helpers_receive(int fd, int *ret_pidfd, struct cloche_err *e)
@@ -78,7 +88,11 @@ void helpers_end(struct helpers *helpers, int is_unreported)
                         continue;
                 if (is_unreported)
                         kill(-pid, SIGKILL); /* fails if the helper never made its process group */
-                kill_and_reap(pid);
+                /* A mapper that has reported still reaps its holder, then exits. Killed before, it would
+                 * leave the holder to the init of the host. */
+                if (is_unreported || i != HELPER_MAPPER)
+                        kill(pid, SIGKILL);
+                reap(pid);
                 while (is_unreported && (waitpid(-pid, NULL, 0) > 0 || errno == EINTR))
                         ;
         }

@@ -11,7 +11,8 @@
 #include <cloche/error.h>
 #include <sys/types.h>
 
-#define HELPERS_MAX 2
+/* No guest sees the mapper (box-nested.c). */
+enum { HELPER_CLONER, HELPER_MAPPER, HELPERS_MAX };
 
 /* The helpers of one box; pid 0: none. */
 struct helpers {
@@ -32,7 +33,8 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
  * inherit it. Call it while the process is dumpable, or as root: its files in /proc belong to root
  * afterwards. */
 int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e);
-/* In the helper: send the message, with pidfd unless -EBADF, and exit. */
+/* In the helper: send the message, with pidfd unless -EBADF; the second also exits. */
+int helper_report(int report_fd, const struct helper_report *report, int pidfd);
 _Noreturn void helper_report_send(int report_fd, const struct helper_report *report, int pidfd);
 /* In the keeper, when fd is readable: return the pid, with *ret_pidfd owned by the caller; or
  * -1. */

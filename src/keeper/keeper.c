@@ -263,10 +263,25 @@ static int timeout_ms(const struct keeper_state *keeper)
         return leaving_ms < 0 || (pending_ms >= 0 && pending_ms < leaving_ms) ? pending_ms : leaving_ms;
 }
 
+static int is_making_network(const struct box *row)
+{
+        return row->state == BOX_LIVING && row->next_network_fd >= 0;
+}
+
+static void serve_box(struct keeper_state *keeper, uint32_t box, const struct pollfd *polled)
+{
+        struct box *row = &keeper->boxes[box];
+
+        if (polled->revents && polled->fd == row->init_pidfd)
+                box_reap(keeper, box);
+        else if (polled->revents && is_making_network(row) && polled->fd == row->next_network_fd)
+                box_nested_keep_network(keeper, row);
+}
+
 enum { POLLED_ENGINE, POLLED_PASSTHROUGH, POLLED_BOXES };
 
-/* Rows from POLLED_BOXES on: dying boxes, then the descriptors of pending requests. *ret_pending:
- * the first of the latter. */
+/* Rows from POLLED_BOXES on: dying boxes, templates whose next network is being made, then the
+ * descriptors of pending requests. *ret_pending: the first of the latter. */
 static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes,
                           nfds_t *ret_pending)
 {
@@ -278,6 +293,12 @@ static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *poll
                 if (keeper->boxes[box].state == BOX_DYING) {
                         boxes[count] = box;
                         polled[count++] = (struct pollfd){.fd = box_shared_closed_fd(keeper, box), .events = POLLIN};
+                }
+        for (uint32_t box = 0, left = keeper->making_networks; left > 0 && box < KEEPER_BOXES_MAX; box++)
+                if (is_making_network(&keeper->boxes[box])) {
+                        left--;
+                        boxes[count] = box;
+                        polled[count++] = (struct pollfd){.fd = keeper->boxes[box].next_network_fd, .events = POLLIN};
                 }
         *ret_pending = count;
         return count + pending_fill(keeper, polled + count);
@@ -291,15 +312,16 @@ static int serve(struct keeper_state *keeper)
 
         while (r == 0) {
                 nfds_t pending, count = fill_polled(keeper, polled, boxes, &pending);
+                int ready = poll(polled, count, keeper->wants_ahead ? 0 : timeout_ms(keeper));
 
-                if (poll(polled, count, timeout_ms(keeper)) < 0) {
-                        if (errno != EINTR)
-                                return 1;
+                if (ready < 0 && errno == EINTR)
                         continue;
-                }
+                if (ready < 0)
+                        return 1;
+                if (ready == 0 && keeper->wants_ahead)
+                        box_make_groups_ahead(keeper);
                 for (nfds_t i = POLLED_BOXES; i < pending; i++)
-                        if (polled[i].revents && polled[i].fd == keeper->boxes[boxes[i]].init_pidfd)
-                                box_reap(keeper, boxes[i]);
+                        serve_box(keeper, boxes[i], &polled[i]);
                 r = serve_leaving(keeper);
                 if (r == 0)
                         r = pending_serve(keeper, polled + pending, count - pending);
@@ -383,6 +405,7 @@ static void drop_all(struct keeper_state *keeper)
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LEAVING && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
                         (void)cgroup_remove(&keeper->cgroups, box, NULL);
+        box_remove_groups_ahead(keeper);
         cgroup_host_close(&keeper->cgroups);
 }
 

@@ -26,7 +26,13 @@ static int is_repeated(const struct cgroup_host *host, int controller)
         return 0;
 }
 
-int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e)
+static int set_up_failed(const struct cgroup_host *host, unsigned box, int controller, int r, struct cloche_err *e)
+{
+        (void)cgroup_try_remove(host, box);
+        return err_os(e, CLOCHE_E_CGROUP, -r, "set up the %s group", cgroup_controller_names[controller]);
+}
+
+int cgroup_make(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
 {
         char path[CGROUP_PATH_MAX + 64];
 
@@ -34,17 +40,25 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
                 const struct cgroup_place *place = &host->places[c];
                 int r;
 
-                if (!place->version)
+                if (!place->version || is_repeated(host, c))
                         continue;
                 r = cgroup_box_path(path, sizeof(path), place, box, NULL);
-                if (r == 0 && !is_repeated(host, c) && mkdir(path, 0755) < 0)
+                if (r == 0 && mkdir(path, 0755) < 0)
                         r = -errno;
-                if (r == 0)
-                        r = cgroup_set_limit(host, c, box, limits);
-                if (r < 0) {
-                        (void)cgroup_try_remove(host, box);
-                        return err_os(e, CLOCHE_E_CGROUP, -r, "set up the %s group", cgroup_controller_names[c]);
-                }
+                if (r < 0)
+                        return set_up_failed(host, box, c, r, e);
+        }
+        return 0;
+}
+
+int cgroup_set_limits(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits,
+                      struct cloche_err *e)
+{
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                int r = host->places[c].version ? cgroup_set_limit(host, c, box, limits) : 0;
+
+                if (r < 0)
+                        return set_up_failed(host, box, c, r, e);
         }
         return 0;
 }

@@ -72,7 +72,10 @@ void cgroup_host_close(struct cgroup_host *host);
 
 /* The groups of a box, named by its id. cgroup_make fails if a group of that id exists: it may hold
  * processes of another box. */
-int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e);
+int cgroup_make(const struct cgroup_host *host, unsigned box, struct cloche_err *e);
+/* Set the limits of new groups; a failure removes the groups. */
+int cgroup_set_limits(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits,
+                      struct cloche_err *e);
 /* Open the files of the box's groups through which a process enters them ("tasks", version 2:
  * "cgroup.procs"). If one process moves another, the kernel waits for a grace period (13 ms here).
  * A process that moves its only thread does not wait in version 1 (decision 0001), and does in

@@ -14,6 +14,7 @@
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
 extern int umount2(const char *target, int flags);
 #define MNT_DETACH_FLAG 2
+#define MS_BIND_FLAG 4096
 
 static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t attributes, int *ret_fd,
                       struct cloche_err *e)
@@ -41,6 +42,13 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
 int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
 {
         return clone_tree(dir_fd, name, 0, attributes, ret_fd, e);
+}
+
+int mount_bind(const char *source, const char *target, struct cloche_err *e)
+{
+        if (mount(source, target, NULL, MS_BIND_FLAG, NULL) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "attach /%s", target);
+        return 0;
 }
 
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e)

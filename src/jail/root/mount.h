@@ -12,6 +12,10 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
 /* The same without the mounts below it, none of which may be locked (mount_namespaces(7)). */
 int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
 
+/* The mount at source, alone and with its attributes, also at target; the cheapest of the ways. Both are paths below
+ * the current directory in which no link can stand. */
+int mount_bind(const char *source, const char *target, struct cloche_err *e);
+
 /* Attach a detached tree at target, a path below the current directory. */
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
 

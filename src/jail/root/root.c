@@ -183,16 +183,13 @@ static int make_masks(struct cloche_err *e)
 
 static int mask(const char *path, struct cloche_err *e)
 {
-        _cleanup_fd_ int tree_fd = -EBADF;
         struct stat st;
-        int r;
 
         if (lstat(path, &st) < 0)
                 return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
         if ((st.st_mode & 07) == 0)
                 return 0; /* no user of the box can open it */
-        r = mount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, 0, &tree_fd, e);
-        return r < 0 ? r : mount_attach(tree_fd, path, e);
+        return mount_bind(S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, path, e);
 }
 
 /* A box beneath a template mounts its own over this one: the kernel permits a new /proc in a user

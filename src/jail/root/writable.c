@@ -20,16 +20,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern int umount2(const char *target, int flags);
 /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h>. */
 #define MS_FLAGS_QUOTA (2 | 4 | 1024)
-#define MNT_DETACH_FLAG 2
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: only in sandboxes, whose home directory is in it */
 
 const char *const root_places[JAIL_PLACES] =
         {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
+
+/* The place at which the tmpfs is mounted. One of its directories covers it there in the end: taking
+ * the mount away instead would wait for a grace period of the kernel in each box (umount(2)). No
+ * program of a box can uncover it: neither a guest nor a template may call umount(2) or move_mount(2). */
+#define QUOTA "workspace"
 
 /* Directories of the tmpfs. */
 static const struct {
@@ -66,7 +69,7 @@ static int show(size_t place, struct cloche_err *e)
         char path[64];
         int r;
 
-        snprintf(path, sizeof(path), ROOT_SCRATCH "/%s", sources[place].name);
+        snprintf(path, sizeof(path), QUOTA "/%s", sources[place].name);
         if (mkdir(path, 0700) < 0 || chmod(path, sources[place].mode) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
         r = mount_clone(AT_FDCWD, path, ATTRIBUTES, &tree_fd, e);
@@ -171,7 +174,7 @@ static int make_root(int *ret_fd, struct cloche_err *e)
         char path[64];
         int r;
 
-        snprintf(path, sizeof(path), ROOT_SCRATCH "/%s", sources[ROOT].name);
+        snprintf(path, sizeof(path), QUOTA "/%s", sources[ROOT].name);
         if (mkdir(path, 0700) < 0 || chmod(path, sources[ROOT].mode) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the sandbox's root");
         r = mount_clone(AT_FDCWD, path, ATTRIBUTES, ret_fd, e);
@@ -196,14 +199,12 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + (unsigned)inodes);
         /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
-        r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
+        r = mount_new("tmpfs", QUOTA, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
                 r = make_root(ret_root_fd, e);
-        for (size_t i = WORKSPACE; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
+        for (size_t i = TMP; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
                 r = show(i, e);
-        if (r == 0 && umount2(ROOT_SCRATCH, MNT_DETACH_FLAG) < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
-        return r;
+        return r < 0 ? r : show(WORKSPACE, e); /* last: it covers the whole tmpfs */
 }
 
 int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)

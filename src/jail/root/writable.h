@@ -7,9 +7,7 @@
 
 #include <cloche/error.h>
 
-#define ROOT_SCRATCH                                                                                                \
-        "run/scratch" /* mount point of the tmpfs with the quota while it is built, then of a sandbox's root; empty \
-                         afterwards */
+#define ROOT_SCRATCH "run/scratch" /* mount point of a sandbox's root until root_turn; empty in other boxes */
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
