@@ -339,6 +339,7 @@ static napi_value start(napi_env env, napi_callback_info info)
         if (r == 1) {
                 hide_worker_threads();
                 limit_pool();
+                cloche_guest_copy_code();
         }
         return number(env, r);
 }
