@@ -11,8 +11,7 @@ const decodeText = decoder.decode.bind(decoder)
 const encodeText = encoder.encode.bind(encoder)
 const pause = new Int32Array(new SharedArrayBuffer(4))
 let current = new Uint8Array(0)
-let keepBack // in a rehearsal: true for messages that are not sent
-let isAlone = false // in a rehearsal of the template: the socket is not opened
+let rehearsed // in a rehearsal: takes the messages, which are not sent
 
 function retry (thrown, wait_ms) {
   if (thrown.code !== 'EAGAIN' && thrown.code !== 'EINTR') throw thrown
@@ -76,7 +75,7 @@ function feed (bytes, deliver) {
 
 // The event loop lives while something is awaited.
 function listen (deliver) {
-  if (isAlone) return
+  if (rehearsed !== undefined) return
   socket ??= open(FD, deliver, host.exit)
   socket.ref()
 }
@@ -94,7 +93,8 @@ function writeFrame (message, attachments) {
     frame.set(bytes, at)
     at += bytes.length
   }
-  if (keepBack?.(message) !== true) writeFull(frame)
+  if (rehearsed === undefined) writeFull(frame)
+  else rehearsed(message)
 }
 
 // Lines of the console are many, and the code that prints them may never yield, or be killed. They wait in memory that the engine reads
@@ -171,12 +171,9 @@ function reborn () {
   socket?._handle.setBlocking(false)
 }
 
-// -- rehearsals
+// -- rehearsals in a template
 
-function rehearse (test, alone = false) {
-  keepBack = test
-  isAlone = alone
-}
+function rehearse (onMessage) { rehearsed = onMessage }
 
 // The message as it would come in a frame.
 const received = (sent, attachments = new host.Uint8Array(0)) => message({ json: encodeText(JSON.stringify(sent)), attachments })

@@ -324,7 +324,7 @@ async function answerFreeze () {
   const isTemplate = template.children()
   leave = process.reallyExit
   channel.renew()
-  if (!isTemplate) await template.refresh({ call: refreshing() })
+  if (!isTemplate) await template.refresh(refreshing())
 }
 
 // A script: its streams and its exit code are the result. It ends when nothing is left to do.
@@ -436,21 +436,15 @@ for (const stream of stdio) stream._handle?.setBlocking?.(true) // output is wri
 
 // -- templates
 
-// A whole request, whose response is not sent. In the template no message is: calls of the host
-// return their first argument. In a child, code that a set-up left may send its own.
+// In a template: a whole request, whose response is not sent. Calls of the host return their first argument.
 async function rehearse (method, params, attachments) {
-  const isAlone = template.isWarmingUp
   const declared = params.code.includes('$warm') ? { globals: { $warm: FUNCTION }, imports: { $warm: { members: { echo: FUNCTION } } } } : { globals: {}, imports: {} }
   const request = channel.received({ jsonrpc: '2.0', id: 1, method, params: { filename: 'main.js', resultBytes: 1 << 20, ...declared, ...params } }, attachments)
   channel.rehearse(({ id, method, params }) => {
-    if (isAlone && method === 'bridge') setImmediate(() => receive(channel.received({ jsonrpc: '2.0', id, result: { value: params.args[0] } })))
-    return isAlone || method === undefined
-  }, isAlone)
-  try {
-    await respond(request)
-  } finally {
-    channel.rehearse(undefined)
-  }
+    if (method === 'bridge') setImmediate(() => receive(channel.received({ jsonrpc: '2.0', id, result: { value: params.args[0] } })))
+  })
+  await respond(request)
+  channel.rehearse(undefined)
 }
 
 async function rehearseCall (code, name, args) {
@@ -458,10 +452,25 @@ async function rehearseCall (code, name, args) {
   await rehearse('call', { code, function: name, args: value, holes: [], kwargs: {}, order: null }, attachments[0])
 }
 
-// In a child. Code of the bare realm's set-up could notice an evaluation: an unknown method writes to much of the same memory.
+// In a child a set-up's timers may run at the same time, so nothing here is a request.
+async function refreshCall (code, name, args) {
+  const message = channel.received({ code, filename: 'main.js', function: name, args, holes: [], kwargs: {}, order: null, globals: {}, imports: {} })
+  try {
+    values.encode((await call(message)).value, 1 << 20)
+  } catch (thrown) {
+    describe(thrown)
+  }
+}
+
+// Code of the bare realm's set-up could notice an evaluation.
+async function refreshRealm (code) {
+  await null
+  values.encode(channel.received({ code }), 1 << 20)
+}
+
 function refreshing () {
-  if (isForRealm) return () => rehearse('none', { code: '' })
-  return contexts === undefined ? rehearseCall : () => contexts.rehearse(1)
+  if (isForRealm) return refreshRealm
+  return contexts === undefined ? refreshCall : () => contexts.rehearse(1)
 }
 
 async function rehearseEvaluation (code) {

@@ -205,7 +205,7 @@ class Template {
   // Runs in a child before its first request: the memory that a call writes to becomes its own
   // before the call comes. Code of a set-up ran in this process: nothing is rehearsed that could
   // collide with it.
-  async refresh ({ call }) {
+  async refresh (call) {
     this.isRefreshing = true
     try {
       for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
