@@ -11,6 +11,7 @@ const decodeText = decoder.decode.bind(decoder)
 const encodeText = encoder.encode.bind(encoder)
 const pause = new Int32Array(new SharedArrayBuffer(4))
 let current = new Uint8Array(0)
+let rehearsed // in a rehearsal: takes the messages, which are not sent
 
 function retry (thrown, wait_ms) {
   if (thrown.code !== 'EAGAIN' && thrown.code !== 'EINTR') throw thrown
@@ -59,6 +60,14 @@ function read (pulse) {
 
 let socket
 
+function open (fd, deliver, leave) {
+  const opened = host.openSocket(fd)
+  opened.on('data', (bytes) => feed(bytes, deliver))
+  opened.on('error', () => leave(1))
+  opened.on('end', () => leave(0))
+  return opened
+}
+
 function feed (bytes, deliver) {
   frames.push(new host.Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))
   for (let frame; (frame = frames.next()) !== undefined;) deliver(message(frame))
@@ -66,12 +75,8 @@ function feed (bytes, deliver) {
 
 // The event loop lives while something is awaited.
 function listen (deliver) {
-  if (socket === undefined) {
-    socket = host.openSocket(FD)
-    socket.on('data', (bytes) => feed(bytes, deliver))
-    socket.on('error', () => host.exit(1))
-    socket.on('end', () => host.exit(0))
-  }
+  if (rehearsed !== undefined) return
+  socket ??= open(FD, deliver, host.exit)
   socket.ref()
 }
 
@@ -88,7 +93,8 @@ function writeFrame (message, attachments) {
     frame.set(bytes, at)
     at += bytes.length
   }
-  writeFull(frame)
+  if (rehearsed === undefined) writeFull(frame)
+  else rehearsed(message)
 }
 
 // Lines of the console are many, and the code that prints them may never yield, or be killed. They wait in memory that the engine reads
@@ -165,4 +171,14 @@ function reborn () {
   socket?._handle.setBlocking(false)
 }
 
-return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, tellLine, keepLines, renew, attachments: () => current }
+// -- rehearsals in a template
+
+function rehearse (onMessage) { rehearsed = onMessage }
+
+// The message as it would come in a frame.
+const received = (sent, attachments = new host.Uint8Array(0)) => message({ json: encodeText(JSON.stringify(sent)), attachments })
+
+// The peer of the descriptor has sent a frame, and is gone.
+const rehearseSocket = (fd) => new Promise((resolve) => open(fd, () => {}, () => {}).on('close', resolve))
+
+return { rehearse, received, rehearseSocket, reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, tellLine, keepLines, renew, attachments: () => current }

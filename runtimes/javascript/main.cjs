@@ -51,11 +51,13 @@ const THREW = -32000
 const CANNOT_FORK = -32001
 const NOTEBOOK = '__cloche_notebook__' // set by notebook.cjs
 const FRAME_BYTES_MAX = 1 << 30
+const FUNCTION = { kind: 'function' }
 const state = { id: undefined, answered: true, resultBytes: 0, isBare: false, isPreparing: false, drained: false }
 const { setImmediate } = globalThis
 const stdio = [process.stdout, process.stderr]
 let template
 let realm
+let isForRealm = false // the set-up was the bare realm's
 let contexts
 
 // -- responses
@@ -249,6 +251,7 @@ function placeOf (fn, { code, filename }) {
 async function answerPrepare (params) {
   state.isPreparing = true
   if (params.realm === 'bare') {
+    isForRealm = true
     await evaluate('prepare', params)
   } else {
     const request = decoded(params, ['globals', 'imports'])
@@ -321,7 +324,7 @@ async function answerFreeze () {
   const isTemplate = template.children()
   leave = process.reallyExit
   channel.renew()
-  if (!isTemplate) await template.refresh(contexts === undefined ? { call: rehearseCall } : { call: () => contexts.rehearse(1) })
+  if (!isTemplate) await template.refresh(refreshing())
 }
 
 // A script: its streams and its exit code are the result. It ends when nothing is left to do.
@@ -365,6 +368,11 @@ const METHODS = {
 for (const method of ['open', 'cell', 'describe', 'complete', 'enter']) METHODS[method] = (params) => answerContext(method, params)
 
 async function start (message) {
+  await respond(message)
+  if (!state.isScript) next()
+}
+
+async function respond (message) {
   state.id = message.id
   state.answered = state.isBare = state.isPreparing = state.drained = false
   state.cpuBefore = undefined
@@ -382,7 +390,6 @@ async function start (message) {
       else sendError(thrown)
     }
   }
-  if (!state.isScript) next()
 }
 
 // Between calls only leftovers of the user's could run: waiting blocks on purpose.
@@ -429,10 +436,25 @@ for (const stream of stdio) stream._handle?.setBlocking?.(true) // output is wri
 
 // -- templates
 
+// In a template: a whole request, whose response is not sent. Calls of the host return their first argument.
+async function rehearse (method, params, attachments) {
+  const declared = params.code.includes('$warm') ? { globals: { $warm: FUNCTION }, imports: { $warm: { members: { echo: FUNCTION } } } } : { globals: {}, imports: {} }
+  const request = channel.received({ jsonrpc: '2.0', id: 1, method, params: { filename: 'main.js', resultBytes: 1 << 20, ...declared, ...params } }, attachments)
+  channel.rehearse(({ id, method, params }) => {
+    if (method === 'bridge') setImmediate(() => receive(channel.received({ jsonrpc: '2.0', id, result: { value: params.args[0] } })))
+  })
+  await respond(request)
+  channel.rehearse(undefined)
+}
+
 async function rehearseCall (code, name, args) {
   const { value, attachments } = values.encode(args, 1 << 20)
-  const message = JSON.parse(JSON.stringify({ code, filename: 'main.js', function: name, args: value, holes: [], kwargs: {}, order: null, globals: {}, imports: {} }))
-  message.args = values.decode(message.args, attachments[0] ?? new Uint8Array(0), [])
+  await rehearse('call', { code, function: name, args: value, holes: [], kwargs: {}, order: null }, attachments[0])
+}
+
+// In a child a set-up's timers may run at the same time, so nothing here is a request.
+async function refreshCall (code, name, args) {
+  const message = channel.received({ code, filename: 'main.js', function: name, args, holes: [], kwargs: {}, order: null, globals: {}, imports: {} })
   try {
     values.encode((await call(message)).value, 1 << 20)
   } catch (thrown) {
@@ -440,14 +462,20 @@ async function rehearseCall (code, name, args) {
   }
 }
 
+// Code of the bare realm's set-up could notice an evaluation.
+async function refreshRealm (code) {
+  await null
+  values.encode(channel.received({ code }), 1 << 20)
+}
+
+function refreshing () {
+  if (isForRealm) return refreshRealm
+  return contexts === undefined ? refreshCall : () => contexts.rehearse(1)
+}
+
 async function rehearseEvaluation (code) {
-  realm ??= makeRealm()
-  const globals = code.includes('$warm') ? { $warm: { kind: 'function' } } : {}
-  const { bridge, tell } = realm.connect((target, args) => ({ value: args }), () => {})
-  try {
-    realm.encodeExports((await realm.evaluate({ code, filename: 'main.js', resultBytes: 1 << 20, globals, imports: {} })).exports, 1 << 20)
-  } catch {}
-  realm.connect(bridge, tell)
+  await rehearse('evaluate', { code, lines: true })
+  realm.withdraw('$warm')
 }
 
 async function begin () {
@@ -457,9 +485,11 @@ async function begin () {
     const { Template } = require('./template.cjs')
     template = new Template()
     language.rehearse()
-    await template.warmUp({ call: rehearseCall, evaluate: rehearseEvaluation })
+    await template.warmUp({ call: rehearseCall, evaluate: rehearseEvaluation, socket: channel.rehearseSocket })
     program.withdraw()
-    program.beforeUserCode(template.userCodeBegins)
+    channel.renew()
+    lastAsked = 0
+    program.beforeUserCode(() => template.userCodeBegins())
   }
   next()
 }

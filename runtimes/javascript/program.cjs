@@ -225,7 +225,11 @@ const valuesOf = (given) => [given.module.exports, given.require, given.module, 
 const expose = (values) => {
   PARAMETERS.slice(0, -1).forEach((name, i) => Object.defineProperty(globalThis, name, { value: values[i], writable: true, configurable: true }))
 }
-const withdraw = () => { for (const name of PARAMETERS) delete globalThis[name] }
+// After rehearsals.
+function withdraw () {
+  for (const name of [...PARAMETERS, '$warm']) delete globalThis[name]
+  offered.clear()
+}
 
 async function load (code, filename, wanted, request, scan) {
   const facts = scan(code)

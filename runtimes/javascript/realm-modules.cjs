@@ -56,6 +56,11 @@ class Modules {
     for (const specifier of Object.keys(imports)) this.declared.set(specifier, imports[specifier])
   }
 
+  withdraw (specifier) {
+    this.declared.delete(specifier)
+    this.found.delete(specifier)
+  }
+
   // -- compiling
 
   source (code, identifier) {

@@ -358,11 +358,10 @@ function createRealm (options) {
     hostForValues: () => realm.hostForValues(),
     stalled: () => realm.stalled(),
     owns: (value) => realm.guest.owns(value),
-    // Replaces the callbacks to the host; returns the previous ones.
-    connect (bridge, tell) {
-      const before = { bridge: realm.bridge, tell: realm.tell }
-      Object.assign(realm, { bridge, tell })
-      return before
+    // A rehearsal declared the name.
+    withdraw (name) {
+      vm.runInContext(`delete globalThis.${name}`, realm.context)
+      realm.modules.withdraw(name)
     },
     values: realm.values
   }

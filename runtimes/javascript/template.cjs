@@ -12,6 +12,7 @@ const INTEGERS_CACHED = 1024
 const REAP_MS = 500
 const CHANNEL_FD = 3
 const KINDS_SHOWN = 8
+const LINES_BYTES = 65536
 const OWN_FLAGS = /^--(single-threaded|v8-pool-size=|no-memory-reducer)/
 const MODULES = [
   'assert', 'async_hooks', 'buffer', 'child_process', 'crypto', 'events', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'os', 'path',
@@ -28,13 +29,16 @@ const CALLS = [
   ['import os from "os"\nexport default (x) => [x, typeof os]', null, ['y']],
   ['function h() { throw new TypeError("no") }', 'h', []],
   ['[1, 2, 3].map((x) => x * 2).reduce((a, b) => a + b)', null, []],
-  ['const t = await Promise.resolve(5)\nt + 1', null, []]
+  ['const t = await Promise.resolve(5)\nt + 1', null, []],
+  ['return await $warm(1)', null, []],
+  ['import { echo } from "$warm"\nexport default (x) => echo(x)', null, ['y']]
 ]
 const PLAIN_CALLS = CALLS.slice(1, 3)
 const EVALUATED = [
   'export default 1', 'export const a = [1, "x", { y: new Map([[1, 2]]) }], b = new Date(0)\nexport default async function () {}', 'throw new TypeError("no")',
   'console.log("x", { a: [1] }); export default await new Promise((resolve) => setTimeout(resolve, 0, [1, "a", { b: 2n }]))',
-  'const given = await $warm(1, { a: [2] }); delete globalThis.$warm; export default given', 'export default JSON.stringify({ u: new URL("http://a/b"), r: Math.random() })',
+  'export default await $warm(1, { a: [2] })', 'import { echo } from "$warm"; export default await echo(1)',
+  'export const a = new Uint8Array(3), b = new Set([undefined]), c = new Error("no"), d = /x/g, e = 1n', 'export default JSON.stringify({ u: new URL("http://a/b"), r: Math.random() })',
   'this is no program'
 ]
 
@@ -82,17 +86,22 @@ function renewRandom () {
 
 // -- clocks: a child's starts with it
 
-function renewClock () {
+const { now } = Object.getPrototypeOf(performance)
+const { timeOrigin } = performance
+const { uptime } = process
+const clock = { origin: 0, born: 0 }
+
+function watchClocks () {
   const prototype = Object.getPrototypeOf(performance)
-  const { now } = Object.getPrototypeOf(performance)
-  const origin = now.call(performance)
-  const timeOrigin = performance.timeOrigin + origin
   const define = (name, descriptor) => Object.defineProperty(prototype, name, { ...Object.getOwnPropertyDescriptor(prototype, name), ...descriptor })
-  define('now', { value: { now () { return now.call(this) - origin } }.now })
-  define('timeOrigin', { get () { return timeOrigin } })
-  const uptime = process.uptime
-  const born = uptime()
-  process.uptime = { uptime: () => uptime() - born }.uptime
+  define('now', { value: { now () { return now.call(this) - clock.origin } }.now })
+  define('timeOrigin', { get () { return timeOrigin + clock.origin } })
+  process.uptime = { uptime: () => uptime() - clock.born }.uptime
+}
+
+function renewClocks () {
+  clock.origin = now.call(performance)
+  clock.born = uptime()
 }
 
 // -- fork blockers that libcloche-guest cannot see
@@ -136,9 +145,12 @@ class Template {
     const library = { exports: {} }
     process.dlopen(library, LIBRARY)
     this.library = library.exports
+    // With the first stream libuv opens a descriptor for itself, and keeps it.
+    new (require('node:net').Socket)({ fd: this.library.lonelySocket() }).destroy()
     const started = this.library.start()
     if (started !== 1) throw new Error(`cannot become a template: ${started}`)
     watchRandom()
+    watchClocks()
     this.mute()
     process.execArgv = process.execArgv.filter((flag) => !OWN_FLAGS.test(flag)) // forks of the user's code would inherit them
     v8.setFlagsFromString('--no-flush-bytecode')
@@ -157,8 +169,8 @@ class Template {
 
   unmute () {
     for (const stream of [process.stdout, process.stderr]) {
+      delete stream._writev // the last one first: V8 then keeps the object's form
       delete stream._write
-      delete stream._writev
     }
   }
 
@@ -169,21 +181,37 @@ class Template {
   }
 
   // Code that has run is compiled, and writes less memory in a child.
-  async warmUp ({ call, evaluate }) {
+  async warmUp ({ call, evaluate, socket }) {
     await this.preload()
+    this.rehearseBirth()
+    this.isWarmingUp = true
     for (let i = 0; i < REHEARSALS; i++) {
       for (const [code, name, args] of CALLS) await call(code, name, args)
       if (i < REHEARSALS / 4) for (const code of EVALUATED) await evaluate(code)
     }
+    for (let i = 0; i < REHEARSALS / 4; i++) await socket(this.library.lonelySocket())
+    this.isWarmingUp = false
     used.clear()
+  }
+
+  rehearseBirth () {
+    const { reallyExit } = process
+    this.born()
+    process.reallyExit = reallyExit
+    this.unmute()
+    this.mute()
   }
 
   // Runs in a child before its first request: the memory that a call writes to becomes its own
   // before the call comes. Code of a set-up ran in this process: nothing is rehearsed that could
   // collide with it.
-  async refresh ({ call }) {
-    for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
-    v8.setFlagsFromString('--no-opt')
+  async refresh (call) {
+    this.isRefreshing = true
+    try {
+      for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
+    } finally {
+      this.isRefreshing = false
+    }
   }
 
   // undefined, or the fork blocker.
@@ -217,7 +245,7 @@ class Template {
   // Between the fork and the user's code nothing is optimized: it would happen on the main thread,
   // in each child again, and takes longer than the whole call.
   userCodeBegins () {
-    v8.setFlagsFromString('--opt')
+    if (!this.isRefreshing) v8.setFlagsFromString('--opt')
   }
 
   // Returns in a child only: true if the child may itself become a template.
@@ -230,7 +258,7 @@ class Template {
   }
 
   // Memory for the console's lines that outlives this process (spec/agent.md, Lines).
-  lines () { return this.library.lines() }
+  lines () { return this.isWarmingUp ? new ArrayBuffer(LINES_BYTES) : this.library.lines() }
 
   // Renew state that siblings must not share.
   born () {
@@ -239,7 +267,7 @@ class Template {
     process.reallyExit = (code) => exit(code ?? 0) // Node's own way out waits for threads that are not there
     process.chdir('.') // Node caches the working directory
     renewRandom()
-    renewClock()
+    renewClocks()
   }
 }
 

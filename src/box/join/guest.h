@@ -79,4 +79,10 @@ CLOCHE_GUEST_API void cloche_guest_arena_free(void *unused, void *arena, size_t 
  * moved; harmless where the kernel cannot. */
 CLOCHE_GUEST_API long cloche_guest_collapse(int shared_too);
 
+/* Replace the code of the program and its libraries, which is mapped from files, by copies on huge
+ * pages. A fork maps these in its child, which otherwise faults once for every 16 pages of a file
+ * that it runs in. Code smaller than a huge page stays. Returns the number of bytes moved; 0 where
+ * the kernel has no MADV_COLLAPSE. */
+CLOCHE_GUEST_API long cloche_guest_copy_code(void);
+
 #endif

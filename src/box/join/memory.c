@@ -1,10 +1,11 @@
-/* Memory of a template on huge pages: the interpreter's new allocations, and its whole memory when
- * it freezes. Runs in: a template. */
+/* Memory of a template on huge pages: the interpreter's new allocations, its code, and its whole
+ * memory when it freezes. Runs in: a template. */
 #include "guest.h"
 
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,5 +122,82 @@ long cloche_guest_collapse(int shared_too)
                         moved += collapse_range(pagemap_fd, shared_too, from, to);
         }
         fclose(maps);
+        return moved;
+}
+
+/* -- code ------------------------------------------------------------------------------------------------------- */
+
+#define SEGMENTS_MAX 8
+
+struct code {
+        struct segment {
+                char *from, *to; /* whole huge pages */
+        } segments[SEGMENTS_MAX];
+        size_t count;
+};
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *data)
+{
+        struct code *code = data;
+
+        (void)size;
+        for (size_t i = 0; i < info->dlpi_phnum && code->count < SEGMENTS_MAX; i++) {
+                const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+                uintptr_t start = info->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
+                struct segment found = {(char *)((start + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)),
+                                        (char *)(end & ~(HUGE_PAGE - 1))};
+
+                if (header->p_type == PT_LOAD && (header->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X) &&
+                    found.from < found.to)
+                        code->segments[code->count++] = found;
+        }
+        return 0;
+}
+
+static char *allocate_aligned(size_t size)
+{
+        char *whole = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *start;
+
+        if (whole == MAP_FAILED)
+                return NULL;
+        start = (char *)(((uintptr_t)whole + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+        if (start > whole)
+                munmap(whole, (size_t)(start - whole));
+        munmap(start + size, (size_t)(whole + HUGE_PAGE - start));
+        return start;
+}
+
+/* Returns 0 if the copy lies on huge pages. On small ones a fork would be more expensive than with
+ * the file's pages. */
+static int copy_segment(const struct segment *segment, char *copy, size_t size)
+{
+        madvise(copy, size, MADV_HUGEPAGE);
+        memcpy(copy, segment->from, size);
+        for (size_t at = 0; at < size; at += HUGE_PAGE)
+                if (syscall(SYS_madvise, copy + at, HUGE_PAGE, MADV_COLLAPSE) < 0)
+                        return -errno;
+        return mprotect(copy, size, PROT_READ | PROT_EXEC) < 0 ? -errno : 0;
+}
+
+long cloche_guest_copy_code(void)
+{
+        struct code code = {0};
+        long moved = 0;
+
+        dl_iterate_phdr(find_code, &code);
+        for (size_t i = 0; i < code.count; i++) {
+                const struct segment *segment = &code.segments[i];
+                size_t size = (size_t)(segment->to - segment->from);
+                char *copy = allocate_aligned(size);
+
+                if (!copy)
+                        continue;
+                /* mremap(2) replaces the file's pages in one step, because other threads run in them. */
+                if (copy_segment(segment, copy, size) == 0 &&
+                    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, segment->from) != MAP_FAILED)
+                        moved += (long)size;
+                else
+                        munmap(copy, size);
+        }
         return moved;
 }

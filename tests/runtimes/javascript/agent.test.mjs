@@ -162,12 +162,14 @@ test('freeze: only a template can', () => withAgent({}, async ({ ask }) => {
   assert.equal((await ask('thaw')).error.code, -32601)
 }))
 
-test('a template: warm-up leaves no traces, and the child goes on', () => withAgent({ asTemplate: true }, async ({ result, call, evaluate, stop, told, output }) => {
+test('a template: warm-up leaves no traces, and the child goes on', () => withAgent({ asTemplate: true }, async ({ result, call, evaluate, fails, stop, told, output }) => {
   assert.deepEqual(await result('freeze'), {})
   const names = await call('Object.getOwnPropertyNames(globalThis).filter((name) => /^(args|kwargs|require|module|exports|__|A$|f$|g$|h$|\\$)/.test(name))')
   assert.deepEqual(names.filter((name) => !['args', 'kwargs', 'require', 'module', 'exports', '__filename', '__dirname'].includes(name)), [])
   assert.deepEqual(await call('function main () { return [typeof require, process.execArgv.join(), typeof globalThis.$warm] }'), ['function', `--experimental-vm-modules,--no-warnings,-r,${new URL('./fake-library.cjs', import.meta.url).pathname}`, 'undefined'])
   assert.deepEqual(await evaluate('export default Object.keys(globalThis)'), { default: [] })
+  assert.equal((await fails(evaluate('import "$warm"'))).data.code, 'ERR_MODULE_NOT_FOUND')
+  assert.match((await fails(call('return await import("$warm")'))).message, /Cannot find (module|package) '\$warm'/)
   assert.deepEqual(told.filter(([method]) => method !== 'began'), [])
   await call('console.log("heard")')
   await stop()
