@@ -38,6 +38,23 @@ def test_life_of_a_sandbox():
         ok("sandbox", "rm", "box", made)
         equal(rows("sandbox", "ls"), [])
         bad_input("sandbox", "get", "box", says="box")
+
+
+def test_names_that_do_not_exist():
+    with daemon():
+        for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",)):
+            bad_input(*words, "absent", says='there is no sandbox "absent"')
+        equal(rows("sandbox", "ls"), [])
+        ok("sandbox", "create", "there")
+        bad_input("sandbox", "rm", "absent", "there", says='there is no sandbox "absent"')
+        equal(rows("sandbox", "ls"), [])
+        ok("sandbox", "rm", "--force", "absent")
+        ok("sandbox", "rm", "-f", "absent", "there")
+        bad_input("sandbox", "rm", "-f", "no_such_name", says="name")
+
+
+def test_names_that_are_invalid():
+    with daemon():
         bad_input("sandbox", "create", "no_such_name", says="name|no_such_name")
 
 

@@ -167,6 +167,10 @@ const struct cli_option options_force[] = {
         {"--force", NULL, "replace the prefix of that name", set_force},
         {0},
 };
+const struct cli_option options_remove[] = {
+        {"--force", NULL, "a name that does not exist is no error", set_force, "-f"},
+        {0},
+};
 const struct cli_option options_bench[] = {
         {"-c", "CODE", "the code of each run; default: return 1", options_set_code},
         {"--runs", "N", "runs for each measurement; default 100", set_runs},
@@ -412,7 +416,16 @@ static void print_wrapped(const char *text)
         putchar('\n');
 }
 
-static void print_option(const struct cli_option *option)
+/* The size of an option's help. A command that changes an object keeps its value where an option is
+ * absent, so the default does not apply; only that of --socket is the command's own. */
+static int help_size(const struct cli_handler *handler, const struct cli_option *table, const struct cli_option *option)
+{
+        const char *end = handler->changes && table != options_daemon ? strstr(option->help, "; default") : NULL;
+
+        return (int)(end ? (size_t)(end - option->help) : strlen(option->help));
+}
+
+static void print_option(const struct cli_option *option, int size)
 {
         char names[80];
         int width = 28;
@@ -421,7 +434,7 @@ static void print_option(const struct cli_option *option)
                  option->name, option->argument ? " " : "", option->argument ? option->argument : "");
         for (const char *at = names; *at; at++)
                 width += ((unsigned char)*at & 0xc0) == 0x80; /* no column of its own */
-        printf("  %-*s %s\n", width, names, option->help);
+        printf("  %-*s %.*s\n", width, names, size, option->help);
 }
 
 static void print_examples(const struct cli_command *command)
@@ -451,7 +464,7 @@ void options_help(const struct cli_command *command)
         for (const struct cli_option *const *table = command->handler->tables; *table; table++) {
                 printf("%s", (*table)->help ? "\n" : "");
                 for (const struct cli_option *option = *table; option->name && option->help; option++)
-                        print_option(option);
+                        print_option(option, help_size(command->handler, *table, option));
         }
         print_examples(command);
 }

@@ -45,8 +45,8 @@ struct cli_request {
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
-        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[],
-        options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_remove[],
+        options_bench[], options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
         options_cell_timeout[], options_env[], options_terminal[];
 
 /* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */

@@ -130,6 +130,11 @@ int sandbox_request(struct daemon_client *c, const char *method, json_t *params,
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
+int sandbox_require(struct daemon_client *c, const char *sandbox)
+{
+        return sandbox_request(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL);
+}
+
 void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
 {
         struct cloche_err ignored = {0};
