@@ -56,6 +56,8 @@ def test_names_that_do_not_exist():
 def test_names_that_are_invalid():
     with daemon():
         bad_input("sandbox", "create", "no_such_name", says="name|no_such_name")
+        for option in ("--allow", "--deny"):
+            bad_input("sandbox", "create", "box", option, "a b", says=f"{option}: 'a b': expected a host's name")
 
 
 def test_streams_and_exit_codes():

@@ -325,6 +325,9 @@ static int refuse_words(const struct cli_command *command, const struct cli_requ
 
         if (json)
                 bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
+        else if (handler == &command_context_run)
+                bad = cli_bad("unexpected word '%s': a context is named as --context %s (usage: cloche %s %s)",
+                              words[0], words[0], command->name, command->usage);
         else if (handler->takes_rest)
                 bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
                               command->name, command->usage);

@@ -57,8 +57,8 @@ int options_take_code_word(struct cli_request *request, int at);
 int options_is_language(const char *word);
 /* True for a language, or a file name with a language's suffix. */
 int options_is_code_word(const char *word);
-/* cli_fail() for an error of a run; names the intended language. */
-int options_refuse_language(struct cli_request *request, const struct cloche_err *e);
+/* cli_fail() for an error of a run: names options instead of members, and the intended language. */
+int options_refuse(struct cli_request *request, const struct cloche_err *e);
 /* Keep text until the request is freed; frees it on failure. 0, or a line was printed. */
 int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);
