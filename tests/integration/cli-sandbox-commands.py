@@ -58,6 +58,10 @@ def test_names_that_are_invalid():
         bad_input("sandbox", "create", "no_such_name", says="name|no_such_name")
         for option in ("--allow", "--deny"):
             bad_input("sandbox", "create", "box", option, "a b", says=f"{option}: 'a b': expected a host's name")
+        bad_input("exec", "box", "-C", "", "--", "true", says="-C must have 1 to")
+        bad_input("exec", "box", "-e", "A B=1", "--", "true", says='--env: "A B" is not a valid name')
+        for command in (("context", "create", "box"), ("context", "run", "box", "-c", "1")):
+            bad_input(*command, "--language", "perl", says='no contexts of the language "perl", expected one of: bash, javascript,')
 
 
 def test_streams_and_exit_codes():

@@ -23,6 +23,13 @@ static const struct {
         {"mount.", "--mount: "},
 };
 
+static const struct {
+        const char *member, *option;
+} sandbox_rows[] = {
+        {"cwd must ", "-C must "},    {"env: ", "--env: "}, {"session: ", "-s: "},
+        {"process: ", "--process: "}, {"url ", "URL "},
+};
+
 /* The text after "BEGIN[NUMBER]" and the number; NULL: no such text. */
 static const char *after_index(const char *text, const char *begin, size_t *ret)
 {
@@ -83,5 +90,13 @@ const char *members_of_run(const struct cli_request *request, const char *messag
 
 const char *members_of_sandbox(const char *message, char ret[MEMBERS_TEXT_BYTES])
 {
-        return network_error(message, "--allow", "--deny", ret) ? ret : message;
+        if (network_error(message, "--allow", "--deny", ret))
+                return ret;
+        for (size_t i = 0; i < sizeof(sandbox_rows) / sizeof(sandbox_rows[0]); i++)
+                if (strncmp(message, sandbox_rows[i].member, strlen(sandbox_rows[i].member)) == 0) {
+                        snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", sandbox_rows[i].option,
+                                 message + strlen(sandbox_rows[i].member));
+                        return ret;
+                }
+        return message;
 }

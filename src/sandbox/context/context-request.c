@@ -126,7 +126,9 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
         name = name ? name : made_up;
         c = context_look_up(s, name);
         if (c && language && runtime_is(c->runtime, language) == 0)
-                return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is there already, of %s", name, c->runtime->name);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the context \"%s\" exists already, with the language %s: use another name", name,
+                               c->runtime->name);
         if (c && c->state == CONTEXT_LIVE) {
                 json_t *answer = context_json(c);
 

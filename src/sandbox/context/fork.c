@@ -501,10 +501,14 @@ static struct context *forkable_of(struct sandbox_request *request, struct cloch
         if (!c)
                 return NULL;
         if (!c->is_forkable)
-                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)",
+                err_set(e, CLOCHE_E_STATE,
+                        "the context \"%s\" was not created as forkable (context.create with forkable, context create "
+                        "--forkable)",
                         c->name);
         else if (c->fork)
-                err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being forked, made or rolled back already", c->name);
+                err_set(e, CLOCHE_E_STATE,
+                        "the context \"%s\" is being forked, made or rolled back: try again when this has ended",
+                        c->name);
         else
                 return c;
         return NULL;
@@ -594,7 +598,8 @@ int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err
         if (!c || (name && context_name_check(name, e) < 0))
                 return -(int)e->code;
         if (context_checkpoints_count(c) >= CHECKPOINTS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "the context \"%s\" has %d checkpoints already: remove one (context.forget)", c->name,
                                CHECKPOINTS_MAX);
         while (!name && (!made_up[0] || checkpoint_find(c, made_up)))
                 snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++c->next_checkpoint);

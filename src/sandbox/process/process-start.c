@@ -219,7 +219,7 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
 
         p->is_spawned = 1;
         if (r == 0 && strlen(p->command) != p->command_size)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command has a NUL in it");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command contains NUL");
         if (r == 0 && !p->is_terminal)
                 r = open_pipes(p, wants_input, fds, e);
         if (r == 0)
