@@ -23,7 +23,7 @@ int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err 
                         *ret = box;
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
+        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are in use", KEEPER_BOXES_MAX);
 }
 
 /* The limits with a resource limit in spec/limits.def. */

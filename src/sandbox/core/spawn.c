@@ -40,7 +40,7 @@ int sandbox_env_check(const json_t *env, struct cloche_err *e)
         if (!json_is_object(env))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env must be an object: text by name");
         if (json_object_size(env) > SANDBOX_ENV_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken",
+                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are accepted",
                                json_object_size(env), SANDBOX_ENV_MAX);
         json_object_foreach ((json_t *)env, name, value) {
                 if (!sandbox_env_is_name(name))
