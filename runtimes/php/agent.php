@@ -14,12 +14,12 @@ if (\PHP_VERSION_ID < 80100) {
 require __DIR__ . '/types.php';
 require __DIR__ . '/source.php';
 require __DIR__ . '/channel.php';
-require __DIR__ . '/encode.php';
-require __DIR__ . '/decode.php';
+require __DIR__ . '/values-encode.php';
+require __DIR__ . '/values-decode.php';
 require __DIR__ . '/call.php';
 require __DIR__ . '/signature.php';
 require __DIR__ . '/errors.php';
-require __DIR__ . '/asking.php';
+require __DIR__ . '/requests.php';
 require __DIR__ . '/serve.php';
 
 Server::start();

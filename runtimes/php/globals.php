@@ -1,5 +1,5 @@
 <?php
-/* Short names for two functions of shown.php, unless the names are taken. */
+/* Short names for two functions of shell.php, unless the names are taken. */
 
 if (!function_exists('display')) {
     function display(mixed $value, ?string $id = null, bool $update = false, array $metadata = []): void

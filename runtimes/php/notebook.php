@@ -1,7 +1,7 @@
 <?php
 /* The set-up of the prefix that PHP's contexts are forked from. PHP's library is compiled in, so
  * nothing is loaded: the functions that cells mostly use have run once. The name that stays
- * makes the agent prepare for cells (context.php). */
+ * makes the agent prepare for cells (cells.php). */
 $__cloche_notebook__ = (static function (): bool {
     $rows = json_decode('[{"name": "b", "size": 2.5}, {"name": "a", "size": null}]', true);
     usort($rows, fn ($one, $other) => $one['name'] <=> $other['name']);

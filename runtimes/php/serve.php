@@ -24,7 +24,7 @@ final class LastWord
  */
 final class Server
 {
-    use Asking;
+    use Requests;
 
     private const PARSE_ERROR = -32700;
     private const INVALID_REQUEST = -32600;
@@ -36,7 +36,7 @@ final class Server
     private const RESULT_BYTES = 1024;
     public const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
     private const METHODS = ['call' => 'beginCall', 'run' => 'beginRun', 'prepare' => 'beginPrepare', 'freeze' => 'freeze'];
-    private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'branch', 'enter']; // context.php
+    private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'branch', 'enter']; // cells.php
     private const NOTEBOOK = '__cloche_notebook__'; // the variable by which set-up code requests a rehearsal of cells
     private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // exists if the process is to be a template
     private const DEFAULTS = ['filename' => 'main.php', 'function' => null, 'args' => [], 'holes' => [], 'kwargs' => [],
@@ -198,7 +198,7 @@ final class Server
         self::$request = ['id' => $id, 'method' => $method];
         try {
             $isOfContext = !isset(self::METHODS[$method]);
-            $isOfContext && require_once __DIR__ . '/context.php';
+            $isOfContext && require_once __DIR__ . '/cells.php';
             $request = $isOfContext ? Context::read($method, $params) : self::params($method, $params, $decoder);
         } catch (Invalid | Refused $error) {
             self::refuse($error);
@@ -315,7 +315,7 @@ final class Server
             self::flush();
             if (isset($GLOBALS[self::NOTEBOOK])) {
                 unset($GLOBALS[self::NOTEBOOK]);
-                require_once __DIR__ . '/context.php';
+                require_once __DIR__ . '/cells.php';
                 Context::warmUp();
             }
             self::answer(['result' => new \stdClass()]);

@@ -22,8 +22,8 @@ module ClocheAgent
   end
 
   # Each part is read now, and run on first use: by then the user may have used up all descriptors.
-  PARTS = %w[pristine border channel json_text values rare evident signature code hooks errors serve bridge template
-             context cells displays looks offered commands names].to_h do |name|
+  PARTS = %w[pristine border channel json_text values rare evident signature call hooks errors serve bridge template
+             cells contexts displays formats shell commands names].to_h do |name|
     path = "#{FOLDER}/#{name}.rb"
     [name, [path, File.read(path), File.exist?("#{path}.iseq") ? File.binread("#{path}.iseq") : nil]]
   end
@@ -57,6 +57,6 @@ module ClocheAgent
   end
 
   Object.__send__(:remove_const, :ClocheAgent)
-  %w[pristine border channel json_text values signature code hooks serve].each { |name| part(name) }
+  %w[pristine border channel json_text values signature call hooks serve].each { |name| part(name) }
   Serve.main
 end

@@ -86,7 +86,7 @@ module ClocheAgent
       elsif name.start_with?("$")
         put_global(name, make(declaration, ["global", name]))
       elsif Object.method_defined?(name)
-        add_member(Code::MAIN.singleton_class, name, declaration, ["global", name])
+        add_member(Call::MAIN.singleton_class, name, declaration, ["global", name])
       else
         add_member(Object, name, declaration, ["global", name])
         Object.__send__(:private, name)
@@ -152,7 +152,7 @@ module ClocheAgent
     end
 
     def run_source(specifier, source)
-      Code::EVAL.bind_call(TOPLEVEL_BINDING, source, "<#{specifier}>", 1)
+      Call::EVAL.bind_call(TOPLEVEL_BINDING, source, "<#{specifier}>", 1)
     end
 
     def add_module(specifier, members)

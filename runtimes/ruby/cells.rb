@@ -1,182 +1,135 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The requests of contexts.
-  module Cells
-    extend Own
+  # Contexts: a persistent interpreter whose cells run one after another at Ruby's top level (spec/agent.md, README.md).
+  class Context
+    include Own
 
-    SHAPES = {
-      "open" => {"cwd" => [String, NilClass], "env" => Hash, "language" => String},
-      "cell" => {"code" => String, "count" => Integer, "filename" => [String, NilClass], "storeBytes" => Integer,
-                 "silent" => [TrueClass, FalseClass]},
-      "complete" => {"code" => String, "at" => Integer}, "describe" => {}, "branch" => {}, "enter" => {}
-    }.freeze
-    DEFAULTS = {
-      "open" => {"cwd" => nil, "env" => {}, "language" => "ruby"},
-      "cell" => {"filename" => nil, "storeBytes" => Context::STORE_BYTES, "silent" => false}
-    }.freeze
-    COUNTS = %w[count storeBytes at].freeze
-    PARTS = %w[errors rare bridge displays looks offered commands names].freeze
-    # A constant that set-up code leaves if contexts are to be forked from it (notebook.rb).
-    MARK = :ClocheNotebook_
-    REHEARSALS = 20
-    REHEARSED = ["1 + 1", "x_ = [1, {\"a\" => 2.5}]\nx_", "def f_(a) = {a: a}\nf_(1)", "1 / 0", "x_ = ", "puts nil.to_a; [1].each { |i| i }; x_",
-                 "Cloche.html('<b>')", "class ClocheRehearsal_; def to_html = inspect; end; ClocheRehearsal_.new"].freeze
+    STORE_BYTES = 16 << 20
+    SET = Binding.instance_method(:local_variable_set)
+    # Later output takes another way, and must not overtake: so displays are requests. The content
+    # of the response is ignored.
+    FORGIVING = ->(_message, _attachments) { [nil, nil] }
+    NO_INPUT = "can only be asked for while a cell runs, by the process of the cell"
 
-    class << self
-      def answer(method, number, params, attachments)
-        request = read(method, params, attachments)
-        is_first = method == "open" || method == "enter"
-        return refuse(number, "a context is open here already") if is_first && Serve.context
-        return refuse(number, "no context is open here: `open` comes before `#{method}`") unless is_first || Serve.context
-        __send__(:"answer_#{method}", number, request)
-      rescue Serve::Invalid, Refused => error
-        Serve.failure(number, Serve::INVALID_PARAMS, error.message)
+    # scope: the binding cells run in.
+    def initialize(channel, bridge, scope)
+      @scope = scope
+      @cells = {}
+      @store_bytes = STORE_BYTES
+      connect(channel, bridge)
+    end
+
+    def connect(channel, bridge)
+      @channel, @bridge = channel, bridge
+    end
+
+    # True if a file of this name is a cell.
+    def cell?(name)
+      @cells.key?(name)
+    end
+
+    # ---- a cell ----
+
+    # The response tree.
+    def run(request)
+      error = begin
+        Border.begin_cell
+        execute(request)
+        nil
+      rescue Exception => raised
+        raised
       end
+      Serve.settle_down
+      Serve.child_ended(error) unless @channel.mine?
+      error ? {"status" => "error", "error" => describe(error)} : {"status" => "ok"}
+    ensure
+      Border.end_cell
+      Serve.flush
+    end
 
-      # True if the set-up that has just run was a notebook's. Then the parts that cells need are
-      # loaded and run before the fork.
-      def notebook?
-        return false unless Object.const_defined?(MARK, false)
-        Object.__send__(:remove_const, MARK)
-        Pristine.trust
-        load_parts
-        rehearse(REHEARSALS, REHEARSED)
-        Names.describe(Code::TOP)
-        Names.complete(Code::TOP, "pu", 2)
-        true
+    # ---- output and input of a cell ----
+
+    def display(data, metadata, is_result: false, id: nil, is_update: false)
+      Serve.flush
+      return print(data["text/plain"]) unless may_tell?
+      text, parts = Displays.packed(data, metadata, is_result, id, is_update, @store_bytes)
+      is_result ? tell("display", text, parts) : @bridge.request("display", text, parts, FORGIVING)
+    end
+
+    def clear(is_waiting)
+      Serve.flush
+      @bridge.request("clear", %({"wait":#{is_waiting}}), [], FORGIVING) if may_tell?
+    end
+
+    # The line, without its newline.
+    def input(prompt, is_secret)
+      raise EOFError, "input #{NO_INPUT}" unless may_tell?
+      Serve.flush
+      params = Encoder.new(0).encode("prompt" => Errors.clean(prompt), "password" => is_secret)
+      @bridge.request("input", params, [], method(:read_line))
+    end
+
+    private
+
+    def execute(request)
+      code, count, is_silent = request.values_at("code", "count", "silent")
+      name = request["filename"] || "Cell In[#{count}]"
+      @cells[name] = true
+      @store_bytes = request["storeBytes"]
+      is_quiet = is_silent || code.rstrip.end_with?(";")
+      Call.name_program(code, name)
+      Serve.for_user do
+        value = contained { Call::EVAL.bind_call(@scope, code, name, 1) }
+        Border.ours { give(value, is_quiet) } unless is_silent
       end
+    end
 
-      # Runs in a child before a request waits for it.
-      def get_ready
-        rehearse(1, REHEARSED[0, 1])
-      end
+    # Since Ruby 3.3 a `return` outside of methods leaves every frame below it, and would end the
+    # agent: before, it raised this error.
+    def contained
+      is_over = false
+      value = yield
+      is_over = true
+      value
+    ensure
+      raise LocalJumpError, "unexpected return" if !is_over && NilClass === $!
+    end
 
-      # A context that was forked from a context.
-      def entered(channel, folder)
-        @parent, Serve.context = Serve.context, nil
-        @parent.connect(channel, Serve.bridge)
-        @folder = folder
-      end
+    def give(value, is_quiet)
+      SET.bind_call(@scope, :_, value)
+      return if is_quiet || NilClass === value
+      display(*Formats.of(value), is_result: true)
+    end
 
-      private
+    # The user's own `message` may take forever, so allow interrupts.
+    def describe(error)
+      Border.open { Errors.in_cells(error, @cells) }
+    rescue Exception
+      Serve.settle_down
+      Errors.bare(error)
+    end
 
-      def read(method, params, attachments)
-        raise Serve::Invalid, "params must be an object" unless Hash === params
-        request = Serve.read_params(DEFAULTS.fetch(method, {}).merge(params), attachments, SHAPES[method])
-        COUNTS.each { |name| raise Serve::Invalid, "params.#{name} is #{request[name]}: less than 0" if request.fetch(name, 0) < 0 }
-        check_open(request) if method == "open"
-        request
-      end
+    # False for threads between cells and for forked children: their messages have no receiver.
+    def may_tell?
+      Border.running? && @channel.mine?
+    end
 
-      def check_open(request)
-        raise Serve::Invalid, "params.language is #{request["language"][0, 80].inspect}: this is the agent of ruby" if request["language"] != "ruby"
-        request["env"].each do |name, text|
-          next if String === text && !name.empty? && !name.include?("=") && !name.include?("\0") && !text.include?("\0")
-          raise Serve::Invalid, "params.env[#{name[0, 80].inspect}] is no variable of an environment: a name without =, and text, neither with NUL"
-        end
-      end
+    def tell(method, params, parts)
+      @bridge.send_frame(%({"jsonrpc":"2.0","method":"#{method}","params":) + params + "}", parts)
+    end
 
-      def refuse(number, message)
-        Serve.failure(number, Serve::INVALID_REQUEST, message)
-      end
+    def print(text)
+      Border.theirs { $stdout.write("#{text}\n") } if text
+    end
 
-      def success(number, tree)
-        Serve.result(number, Encoder.new(0).encode(tree))
-      end
-
-      def answer_open(number, request)
-        load_parts
-        ENV.update(request["env"])
-        go_to(request["cwd"]) if request["cwd"]
-        Hooks.stay
-        Serve.context = Context.new(Serve.channel, Serve.bridge, Code::TOP)
-        Border.watch
-        success(number, "pid" => Process.pid, "interpreter" => "Ruby #{RUBY_VERSION}")
-      rescue SystemCallError => error
-        message = "the context cannot be in #{request["cwd"]}: #{error.message}"
-        Serve.failure(number, Serve::THREW, message, "type" => Agent.class_name(error), "message" => message, "stack" => "")
-      end
-
-      def go_to(folder)
-        Code::MAIN.__send__(:require, "fileutils")
-        FileUtils.mkdir_p(folder)
-        Dir.chdir(folder)
-      end
-
-      def answer_cell(number, request)
-        success(number, Serve.context.run(request))
-      end
-
-      def answer_describe(number, _request)
-        success(number, Names.describe(Code::TOP))
-      end
-
-      def answer_complete(number, request)
-        code = request["code"]
-        success(number, Names.complete(Code::TOP, code, [request["at"], code.size].min))
-      end
-
-      def answer_branch(number, _request)
-        blocker = Serve.branch
-        blocker ? Serve.failure(number, Serve::CANNOT_FORK, blocker) : success(number, {})
-      end
-
-      # The process is in its box's /workspace already.
-      def answer_enter(number, _request)
-        return refuse(number, "this process was not forked from a context: `open` comes first") unless @parent
-        begin
-          Dir.chdir(@folder)
-        rescue SystemCallError
-          Dir.chdir("/workspace")
-        end
-        Serve.context, @parent = @parent, nil
-        success(number, "pid" => Process.pid)
-      end
-
-      def load_parts
-        PARTS.each { |name| Agent.part(name) }
-        Pristine.trusting { Offered.install }
-        Names.remember
-      end
-
-      # ---- in a template ----
-
-      # Stands for a channel, and answers every request.
-      module Nowhere
-        def self.mine?
-          true
-        end
-
-        def self.send(text, _parts = [])
-          @number = text[/"id":([0-9]+)/, 1]
-        end
-
-        def self.read(_waiting)
-          [%({"jsonrpc":"2.0","id":#{@number},"result":{}}), ""]
-        end
-      end
-
-      # Leaves nothing in the user's scope: its variables are those of a copy.
-      def rehearse(times, codes)
-        name, verbose, handler = $PROGRAM_NAME, $VERBOSE, trap("INT", "DEFAULT")
-        $VERBOSE = nil
-        bridge = Bridge.new
-        bridge.connect(Nowhere)
-        Serve.context = Context.new(Nowhere, bridge, Code::TOP.dup)
-        Border.watch
-        times.times { codes.each { |code| run_rehearsal(code) } }
-      ensure
-        Serve.context = nil
-        trap("INT", handler)
-        $PROGRAM_NAME, $VERBOSE = name, verbose
-        Object.__send__(:remove_const, :ClocheRehearsal_) if Object.const_defined?(:ClocheRehearsal_, false)
-        Object.__send__(:remove_method, :f_) if Object.private_method_defined?(:f_, false)
-      end
-
-      def run_rehearsal(code)
-        Serve.context.run("code" => code, "count" => 1, "filename" => nil, "storeBytes" => Context::STORE_BYTES, "silent" => false)
-      end
+    # [value, error]
+    def read_line(message, _attachments)
+      value = Hash === message["result"] ? message["result"]["value"] : nil
+      return [value, nil] if String === value
+      error = Hash === message["error"] ? message["error"] : {}
+      said = Hash === error["data"] ? error["data"]["message"] : nil
+      [nil, EOFError.new((said || error["message"] || "the answer is no text").to_s)]
     end
   end
 end

@@ -44,7 +44,7 @@ module ClocheAgent
       # Names that exist before the first cell are not the user's.
       def remember
         return if @is_known
-        names = [global_variables, CONSTANTS.bind_call(Object), Code.own_methods.keys, LOCALS.bind_call(Code::TOP)]
+        names = [global_variables, CONSTANTS.bind_call(Object), Call.own_methods.keys, LOCALS.bind_call(Call::TOP)]
         @globals, @constants, @methods, @locals = names.map { |list| list.to_h { |name| [name, true] } }
         @is_known = true
       end
@@ -52,10 +52,10 @@ module ClocheAgent
       # ---- variables ----
 
       def describe(scope)
-        own = Code.own_methods
+        own = Call.own_methods
         rows = fresh(LOCALS.bind_call(scope), @locals) { |name| LOCAL.bind_call(scope, name) }
-        rows += fresh(IVARS.bind_call(Code::MAIN), {}) { |name| IVAR.bind_call(Code::MAIN, name) }
-        rows += fresh(global_variables, @globals) { |name| Code::EVAL.bind_call(Code::TOP, name.to_s) }
+        rows += fresh(IVARS.bind_call(Call::MAIN), {}) { |name| IVAR.bind_call(Call::MAIN, name) }
+        rows += fresh(global_variables, @globals) { |name| Call::EVAL.bind_call(Call::TOP, name.to_s) }
         rows += fresh(constants_of(Object).select { |name| here?(LOCATION.bind_call(Object, name)) }, @constants) { |name| CONSTANT.bind_call(Object, name) }
         rows += fresh(own.keys.select { |name| here?(own[name].source_location) }, @methods) { |name| own[name] }
         {"variables" => rows.take(NAMES_MAX).map { |name, value| row(name, value) }}
@@ -128,14 +128,14 @@ module ClocheAgent
         return [] if head.end_with?(".")
         case start[0]
         when "$" then global_variables
-        when "@" then IVARS.bind_call(Code::MAIN)
+        when "@" then IVARS.bind_call(Call::MAIN)
         when "A".."Z" then constants_of(Object)
         else LOCALS.bind_call(scope) + functions + KEYWORDS
         end
       end
 
       def functions
-        named(PRIVATE.bind_call(Code::MAIN) + METHODS.bind_call(Code::MAIN, false))
+        named(PRIVATE.bind_call(Call::MAIN) + METHODS.bind_call(Call::MAIN, false))
       end
 
       def named(names)
@@ -155,8 +155,8 @@ module ClocheAgent
         first, *rest = path.delete_prefix("::").split("::")
         value = if first.match?(/\A[A-Z]/) then constant(Object, first)
                 elsif LOCALS.bind_call(scope).include?(first.to_sym) then [true, LOCAL.bind_call(scope, first)]
-                elsif first.start_with?("@") then IVARS.bind_call(Code::MAIN).include?(first.to_sym) && [true, IVAR.bind_call(Code::MAIN, first)]
-                elsif first.start_with?("$") then global_variables.include?(first.to_sym) && [true, Code::EVAL.bind_call(Code::TOP, first)]
+                elsif first.start_with?("@") then IVARS.bind_call(Call::MAIN).include?(first.to_sym) && [true, IVAR.bind_call(Call::MAIN, first)]
+                elsif first.start_with?("$") then global_variables.include?(first.to_sym) && [true, Call::EVAL.bind_call(Call::TOP, first)]
                 end
         rest.inject(value) { |(is_there, owner), name| is_there && Module === owner && constant(owner, name) } || [false, nil]
       end

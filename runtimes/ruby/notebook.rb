@@ -2,7 +2,7 @@
 
 # The set-up of the prefix that Ruby's contexts are forked from: it loads the usual libraries and
 # uses each once. Libraries that the image lacks are skipped. No name stays but the constant that
-# makes the agent prepare cells (cells.rb).
+# makes the agent prepare cells (contexts.rb).
 ClocheNotebook_ = true
 
 lambda do

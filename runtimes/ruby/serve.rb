@@ -34,7 +34,7 @@ module ClocheAgent
 
     class << self
       attr_reader :channel
-      # The context after `open` (cells.rb).
+      # The context after `open` (contexts.rb).
       attr_accessor :context
 
       def main
@@ -177,7 +177,7 @@ module ClocheAgent
 
       # No request waits yet.
       def get_ready
-        @is_notebook ? Cells.get_ready : @template.get_ready
+        @is_notebook ? Contexts.get_ready : @template.get_ready
       end
 
       def serve
@@ -200,7 +200,7 @@ module ClocheAgent
         return if is_template.nil?
         @is_template = is_template
         @channel = Channel.new(3)
-        Cells.entered(@channel, folder)
+        Contexts.entered(@channel, folder)
       end
 
       def respond_in_any_case(frame)
@@ -236,14 +236,14 @@ module ClocheAgent
 
       def answer_call(number, params, attachments)
         answer_code(number, params, attachments, CALL) do |request|
-          value, source = Code.call(request) { |work| for_user(&work) }
+          value, source = Call.call(request) { |work| for_user(&work) }
           [value, %("signatureSource":"#{source}",)]
         end
       end
 
       def answer_prepare(number, params, attachments)
         answer_code(number, params, attachments, PREPARE) do |request|
-          Code.prepare(request["code"], request["filename"]) { |work| for_user(&work) }
+          Call.prepare(request["code"], request["filename"]) { |work| for_user(&work) }
           @is_notebook ||= notebook?
           [nil, ""]
         end
@@ -259,8 +259,8 @@ module ClocheAgent
       end
 
       def load_cells
-        %w[rare bridge context cells].each { |name| Agent.part(name) }
-        Cells
+        %w[rare bridge cells contexts].each { |name| Agent.part(name) }
+        Contexts
       end
 
       def answer_freeze(number, _params, _attachments)
@@ -281,7 +281,7 @@ module ClocheAgent
 
       def run_script(request)
         offer_host(request)
-        Code.run(request["code"], request["filename"], request["argv"].map(&:to_s)) { |work| for_user(&work) }
+        Call.run(request["code"], request["filename"], request["argv"].map(&:to_s)) { |work| for_user(&work) }
         0
       rescue SystemExit => error
         error.status
@@ -323,7 +323,7 @@ module ClocheAgent
         text = encoder.encode(value)
         result(number, "{#{head}\"value\":" + text + "}", encoder.parts)
       rescue Refused => refusal
-        raise TypeError, "#{refusal.message}; returned by #{Code.place_of_called(filename)}", cause: nil
+        raise TypeError, "#{refusal.message}; returned by #{Call.place_of_called(filename)}", cause: nil
       rescue TooLarge => error
         raise RangeError, error.message, cause: nil
       end
@@ -336,7 +336,7 @@ module ClocheAgent
         raise error if Leave === error
         child_failed(error, request["filename"]) unless @channel.mine?
         data = describe(error, request["filename"])
-        data["signatureSource"] = Code.source if Code.source
+        data["signatureSource"] = Call.source if Call.source
         failure(number, THREW, data["message"], data)
       end
 

@@ -47,7 +47,7 @@ module ClocheAgent
     # Prewarm: load files that most code requires, and the agent's own rarely used parts.
     def warm_up
       WARM.each do |name|
-        Code::MAIN.__send__(:require, name) # RubyGems' own `require`, from the first one on
+        Call::MAIN.__send__(:require, name) # RubyGems' own `require`, from the first one on
       rescue LoadError
         next # stripped from the image
       end

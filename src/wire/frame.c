@@ -78,7 +78,8 @@ ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct fra
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
         if (length > max_bytes)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length, max_bytes);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are accepted", length,
+                               max_bytes);
         if (size < HEAD_SIZE)
                 return 0;
         json_size = get_u32(bytes + LENGTH_SIZE);
@@ -86,8 +87,8 @@ ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct fra
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u",
                                length, json_size, length - LENGTH_SIZE);
         if (json_size > FRAME_JSON_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are taken", json_size,
-                               FRAME_JSON_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are accepted",
+                               json_size, FRAME_JSON_BYTES_MAX);
         if (size < (size_t)length + LENGTH_SIZE)
                 return 0;
         *ret = (struct frame){

@@ -27,7 +27,7 @@ static int check_depth(const char *text, size_t size, struct cloche_err *e)
         int depth = 0;
 
         if (size > FRAME_JSON_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size,
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are accepted", size,
                                FRAME_JSON_BYTES_MAX);
         end = text + size;
 
@@ -143,7 +143,7 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
                 at = next;
         }
         if (r == -ENOBUFS)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size,
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are accepted", size,
                                FRAME_JSON_BYTES_MAX);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");

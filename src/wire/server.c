@@ -108,7 +108,7 @@ static int handle_method(struct server *server, const struct server_method *meth
         if (method->when == SERVER_AFTER && !server->is_open)
                 return err_set(e, CLOCHE_E_STATE, "%s: %s comes first", m->method, name_of_opening(server));
         if (method->when == SERVER_OPENS && server->is_open)
-                return err_set(e, CLOCHE_E_STATE, "%s: this was done already", m->method);
+                return err_set(e, CLOCHE_E_STATE, "%s: the request may be sent once only", m->method);
         r = method->handle(server->options.argument, m->params, reply, e);
         if (method->when == SERVER_OPENS) {
                 server->is_open = r == 0;

@@ -21,7 +21,10 @@ def copies_have_everything_and_go_their_own_way(n):
     n.create(forkable=True, env={"WORD": "kept"})
     assert n.get()["forkable"] is True
     n.run("import os, random\nx = ['c']\nos.mkdir('sub')\nos.chdir('sub')\nopen('f', 'w').write('of c')\nopen('/tmp/f', 'w').write('of c')")
+    n.create("other")
+    n.delete("other")
     one, two = fork(n, count=2)
+    assert (one, two) == ("c-fork-1", "c-fork-2"), (one, two)
     for name in (one, two):
         made = n.get(name)
         assert made["forkedFrom"] == "c" and made["state"] == "idle" and made["executionCount"] == 1 and made["language"] == "python" and made["forkable"] is False, made
@@ -111,6 +114,7 @@ def back_to_a_checkpoint(n):
         assert n.value("x, open('/workspace/f').read()") == "(1, 'one')" and n.shell("ls /workspace; cat /workspace/f") == "f\none", "the sandbox's files too"
     n.run("x = 3\nopen('/workspace/f', 'w').write('three')")
     unnamed = n.call("context.checkpoint", context="c", files=False)
+    assert unnamed["checkpoint"] == "checkpoint-1", unnamed
     assert unnamed["files"] is False and [k["checkpoint"] for k in n.call("context.checkpoints", context="c")["checkpoints"]] == ["k", unnamed["checkpoint"]]
     n.run("x = 4\nopen('/workspace/f', 'w').write('four')")
     n.call("context.rollback", context="c")

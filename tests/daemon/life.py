@@ -318,7 +318,7 @@ def test_options():
     for arguments, words in ([[], "--socket"], [["--sock"], "--sock"], [["--socket"], "needs PATH"], [["--listen", "x"], "HOST:PORT"],
                              [["--listen", "localhost:99999"], "65535"], [["--socket", "/x", "--connect-fd", "3"], "--connect-fd"],
                              [["--socket", "/x", "--grace", "-1"], "whole number"], [["--socket", "/x", "--log-level", "loud"], "debug"],
-                             [["--listen", "localhost:0", "--tls-key", "/x"], "go together"], [["--socket", "x" * 200], "107"],
+                             [["--listen", "localhost:0", "--tls-key", "/x"], "need each other"], [["--socket", "x" * 200], "107"],
                              [["--socket", "/x", "--optional", "wall"], "'wall'"], [["--connect-fd", "99"], "99"]):
         finished = subprocess.run([DAEMON, *arguments], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
         assert finished.returncode == 2 and words in finished.stderr, (arguments, finished)

@@ -35,7 +35,7 @@ def find(kind):
         except OSError: continue
         if is_socket and socket.socket(fileno=os.dup(fd)).type == kind: return socket.socket(fileno=os.dup(fd))
 def attack(to, times=100, is_out_of_band=False):
-    '''The start of one long message, a byte and a descriptor at a time. Who sends ends at once, so that who takes it is the last to close it.'''
+    '''The start of one long message, a byte and a descriptor at a time. The sender exits at once, so that the receiver is the last to close the descriptor.'''
     sent = 0
     if to.type == socket.SOCK_STREAM: to.send(struct.pack('<II', 4000, 3000))
     for _ in range(times):

@@ -157,7 +157,7 @@ def test_what_stays_in_a_shell_spoils_no_other():
 
 
 def content(box, path):
-    """None: the process that was about to read it was killed."""
+    """The content of a file. None: the process that was about to read it was killed."""
     try:
         return box.call("file.read", path=path)["content"]
     except Failed as error:

@@ -38,7 +38,30 @@ def test_life_of_a_sandbox():
         ok("sandbox", "rm", "box", made)
         equal(rows("sandbox", "ls"), [])
         bad_input("sandbox", "get", "box", says="box")
+
+
+def test_names_that_do_not_exist():
+    with daemon():
+        for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",)):
+            bad_input(*words, "absent", says='there is no sandbox "absent"')
+        equal(rows("sandbox", "ls"), [])
+        ok("sandbox", "create", "there")
+        bad_input("sandbox", "rm", "absent", "there", says='there is no sandbox "absent"')
+        equal(rows("sandbox", "ls"), [])
+        ok("sandbox", "rm", "--force", "absent")
+        ok("sandbox", "rm", "-f", "absent", "there")
+        bad_input("sandbox", "rm", "-f", "no_such_name", says="name")
+
+
+def test_names_that_are_invalid():
+    with daemon():
         bad_input("sandbox", "create", "no_such_name", says="name|no_such_name")
+        for option in ("--allow", "--deny"):
+            bad_input("sandbox", "create", "box", option, "a b", says=f"{option}: 'a b': expected a host's name")
+        bad_input("exec", "box", "-C", "", "--", "true", says="-C must have 1 to")
+        bad_input("exec", "box", "-e", "A B=1", "--", "true", says='--env: "A B" is not a valid name')
+        for command in (("context", "create", "box"), ("context", "run", "box", "-c", "1")):
+            bad_input(*command, "--language", "perl", says='no contexts of the language "perl", expected one of: bash, javascript,')
 
 
 def test_streams_and_exit_codes():

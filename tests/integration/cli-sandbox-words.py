@@ -18,6 +18,14 @@ def test_help_of_every_command():
         assert f"  {command} " in listed, listed
 
 
+def test_help_of_a_change_names_no_defaults():
+    created, changed = (cli("help", "sandbox", command).stdout.decode() for command in ("create", "set"))
+    for line in created.splitlines():
+        if line.startswith("  --") and "; default" in line and "--socket" not in line:
+            assert line.partition("; default")[0] in changed.splitlines(), (line, changed)
+    equal(changed.count("; default"), 1, changed)
+
+
 def test_no_daemon_says_how_to_have_one():
     os.environ["CLOCHE_SOCKET"] = os.path.abspath("nobody")
     for words in (["sandbox", "ls"], ["ps", "box"], ["exec", "box", "--", "true"], ["cp", "box:x", "-"], ["events", "box"]):
@@ -67,6 +75,7 @@ def test_words_that_are_missing():
 
 def test_words_that_do_not_fit():
     bad_input("exec", "box", "ls", says="unexpected word")
+    bad_input("context", "run", "box", "c1", "-c", "1", says="unexpected word 'c1': a context is named as --context c1")
     bad_input("exec", "box", "-e", "novalue", "--", "ls", says="not set")
     bad_input("exec", "box", "--timeout", "soon", "--", "ls", says="timeout")
     bad_input("exec", "box", "--json", "-i", "--", "ls", says="--json")

@@ -215,6 +215,8 @@ NO_NETWORK = b"cloche: the code of this run used the network, which it does not 
 def test_a_rule_that_is_a_url_or_the_boxs_own_loopback_is_refused_with_the_way_out():
     refused("call", "python", "-c", "1", "--network", "https://example.org/x?y", says="'https://example.org/x?y': a rule has no scheme and no path; expected 'example.org:443'")
     refused("run", "python", "-c", "1", "--network", "ftp://example.org:2121", says="expected 'example.org:2121'")
+    refused("run", "python", "-c", "1", "--network", "a,b c", says="--network: 'b c': ")
+    refused("run", "python", "-c", "1", "--network", "a,!b c", says="--network: 'b c': ")
     for rule in ("127.0.0.1:80", "localhost", "localhost:5432", "127.0.0.0/8", "10.0.0.1,127.0.0.1"):
         refused("call", "python", "-c", "1", "--network", rule, says=["names the box's own loopback", "/etc/hosts is not read"])
     # A name may lead to this machine: then both are needed.

@@ -172,10 +172,12 @@ def test_bad_rules_say_what_is_wrong_and_where():
 
 def test_bad_options_say_what_is_wrong():
     make({"a": "text"})
-    for option, value, says in [("--rule", "a", "PATTERN=ACTION"), ("--rule", "a=fly", "fly"), ("--sync", "later", "batch or manual"),
-                                ("--on-error", "retry", "rollback, continue or abort"), ("--conflict", "merge", "refuse, keepBoth or overwrite"),
-                                ("--on-denied", "cry", "throw"), ("--mount", "data=host", "absolute path: --mount /workspace/data=host"), ("--mount", "/data", "PLACE=HOSTPATH")]:
+    for option, value, says in [("--rule", "a", "PATTERN=ACTION"), ("--rule", "a=fly", "^cloche: --rule: .fly. is none of"), ("--sync", "later", "--sync must be batch or manual"),
+                                ("--on-error", "retry", "--on-error must be rollback, continue or abort"), ("--conflict", "merge", "--conflict must be refuse, keepBoth or overwrite"),
+                                ("--on-denied", "cry", "--on-denied: expected throw"), ("--mount", "data=host", "absolute path: --mount /workspace/data=host"), ("--mount", "/data", "PLACE=HOSTPATH")]:
         bad_input("run", "bash", "-c", ":", "--mount", at(), option, value, says=says)
     bad_input("run", "bash", "-c", ":", "--rule", "a=read", says="--mount")
+    file = at(rules=rules({"rules": [{"pattern": "a", "allow": ["read"]}, {"pattern": "b", "allow": ["fly"]}]}))
+    bad_input("run", "bash", "-c", ":", "--mount", file, "--rule", "a=read", "--rule", "c=read", says=r"--mount: rules\[1\].allow: 'fly' is none of")
     equal(tree(), {"a": b"text"})
     equal(cli("run", "bash", "-c", "cat /data/a", "--mount", at()).stdout, b"text")

@@ -41,15 +41,15 @@ def test_option_without_its_value():
 
 
 def test_args_that_are_not_json():
-    bad_input("call", "python", "-c", F, "--args", "[1,", says="args|json")
+    bad_input("call", "python", "-c", F, "--args", "[1,", says="--args: invalid JSON: ")
 
 
 def test_args_that_are_a_number():
-    bad_input("call", "python", "-c", F, "--args", "3", says="args")
+    bad_input("call", "python", "-c", F, "--args", "3", says="--args: expected a JSON array or object")
 
 
 def test_kwargs_that_are_an_array():
-    bad_input("call", "python", "-c", F, "--kwargs", "[1]", says="kwargs")
+    bad_input("call", "python", "-c", F, "--kwargs", "[1]", says="--kwargs: expected a JSON object")
 
 
 def test_schema_that_is_not_json():

@@ -1,8 +1,8 @@
 """A new operation of sandboxes is five places, a new limit three: each is added to a copy of the tree, and everything else follows from the rows.
 
 Five places: the rows of spec/sandbox.def (with those of spec/answers.def where the answer is new), the function in C, the method of the Python client,
-the test in Python and the test of the protocol. Three: the row of spec/limits.def, the code that enforces it, its test. What the programs read of the
-tables is compiled here with the new rows; tests of both are places that need no proof."""
+the test in Python and the test of the protocol. Three: the row of spec/limits.def, the code that enforces it, its test. The parts of the tables that
+programs read are compiled here with the new rows; tests of both are places that need no proof."""
 import os
 import re
 import shlex

@@ -180,7 +180,7 @@ static void test_order(void)
         SAYS("1 !echo: open comes first", 1, "echo", json_object());
         SAYS("2 {\"a\":1}", 2, "early", json_pack("{s:i}", "a", 1));
         SAYS("3 \"open\"", 3, "open", json_object());
-        SAYS("4 !open: this was done already", 4, "open", json_object());
+        SAYS("4 !open: the request may be sent once only", 4, "open", json_object());
         SAYS("5 {}", 5, "echo", json_object());
         SAYS("6 !there is no method 'other'", 6, "other", json_object());
         SAYS("7 {\"cancelled\":false}", 7, "cancel", json_object());

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """None: the default; 0: no limit."""
+    """A limit that is None has its default; 0: no limit."""
 
 '''
 

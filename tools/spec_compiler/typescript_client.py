@@ -103,7 +103,7 @@ def member_of(field):
 
 def params_of(operation):
     members = "\n".join(map(member_of, operation["fields"]))
-    return f"/** Of {operation['method']}. */\nexport interface {pascal(operation['method'])}Params {{\n{members}\n}}\n"
+    return f"/** Parameters of {operation['method']}. */\nexport interface {pascal(operation['method'])}Params {{\n{members}\n}}\n"
 
 
 def method_of(operation):

@@ -181,7 +181,7 @@ class Exchange:
 
     def read(self, message: Message) -> Any:
         if message.kind == "error":
-            raise self.request.explain(_rpc.error_of(message))
+            raise _rpc.error_of(message)
         return self.request.read(message)
 
 

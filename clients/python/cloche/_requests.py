@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
-from ._base_errors import ClocheError, ValueRefusedError
+from ._base_errors import ValueRefusedError
 from ._declare import Declarations, Declarer, HostFunction, Target, rebind
 from ._mount import Conflict, Links, Mount, OnError, _given, mount_tree
 from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Result, SyncOutcome, SyncPlan, SyncReport, read_object,
@@ -108,8 +108,6 @@ class Request(Generic[T]):
     timeout: float | None = None
     forget: Callable[[Message], Request[None] | None] = lambda message: None
     """Makes the request that releases the daemon's data after an unawaited response."""
-    explain: Callable[[ClocheError], ClocheError] = lambda error: error
-    """Adds details to an error that only the request has."""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 The functions are the methods of Sandbox, Session and Process, of both clients: the first parameter is their target."""
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, Union
 
-from ._base_errors import ClocheError
 from ._context_results import CellResult
 from ._core import Event, Happening, Output
 from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, limits_tree, network_tree
@@ -18,7 +16,7 @@ from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, Logs, Network,
                                NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, Waited)
 from ._values import Encoder
-from .errors import InvalidArgumentError, ProcessEndedError, ProtocolError
+from .errors import InvalidArgumentError, ProtocolError
 from .limits import Limits
 
 T = TypeVar("T")
@@ -343,7 +341,8 @@ def process_wait(at: Place, *, timeout_ms: int | None = None, timeout: float | N
 
 def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None = None, port: int | None = None, path: str | None = None,
                      status: tuple[int, int] | None = None, timeout_ms: int | None = None, timeout: float | None = None) -> Request[Waited]:
-    """Wait until it has printed a text, or serves a port. ProcessEndedError if it ends before.
+    """Wait until it has printed a text, or serves a port. ProcessEndedError if it ends before: then `data` of the error
+    has `condition` (the option's name) and `exitCode`.
 
     text     a line of its output that contains this
     pattern  a line that matches this regular expression (PCRE2)
@@ -352,15 +351,7 @@ def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None 
     if text is None and pattern is None and port is None:
         raise InvalidArgumentError("wait_for: expected text, pattern or port")
     w = _Writer(at).add(text=text, pattern=pattern, port=port, path=path, status=None if status is None else list(status), timeoutMs=timeout_ms)
-    awaited = f"it printed {text!r}" if text is not None else f"it printed a line that matches {pattern!r}" if pattern is not None else f"it served port {port}"
-
-    def explain(error: ClocheError) -> ClocheError:
-        general = "the condition was met"
-        if not isinstance(error, ProcessEndedError) or not error.message.endswith(" before " + general):
-            return error
-        return type(error)(error.message.removesuffix(general) + awaited, data=error.data)
-
-    return dataclasses.replace(w.asks("process.wait", _reads(Waited.read), timeout), explain=explain)
+    return w.asks("process.wait", _reads(Waited.read), timeout)
 
 
 # ---- files ----

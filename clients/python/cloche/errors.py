@@ -75,7 +75,7 @@ class NotFoundError(CallerFault):
 
 
 class TimeoutError(GuestFault, builtins.TimeoutError):
-    """What was waited for did not happen in time."""
+    """The awaited event did not happen in time."""
 
     name = "timeout"
     http = 408

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """None: the default; 0: no limit."""
+    """A limit that is None has its default; 0: no limit."""
 
     wall_ms: int | None = None
     """Time from start to result; breach: timeout.

@@ -113,9 +113,12 @@ class Processes(DaemonCase):
         with self.assertRaises(cloche.errors.TimeoutError):
             process.wait_for(text="never", timeout_ms=200)
         self.assertEqual(process.kill().status, "killed")
+        with self.assertRaisesRegex(cloche.errors.TimeoutError, "before the process .* printed 'never'$"):
+            self.box.start("sleep 61").wait_for(text="never", timeout_ms=1)
         for option, awaited in ({"text": "never"}, "it printed 'never'"), ({"pattern": "x+"}, "it printed a line that matches 'x\\+'"), ({"port": 8098}, "it served port 8098"):
-            with self.assertRaisesRegex(cloche.ProcessEndedError, f"ended with exit code [0-9]+ before {awaited}$"):
+            with self.assertRaisesRegex(cloche.ProcessEndedError, f"ended with exit code [0-9]+ before {awaited}$") as caught:
                 process.wait_for(**option)
+            self.assertEqual((caught.exception.data["condition"], caught.exception.data["exitCode"]), (*option, 143))
         self.assertEqual(self.box.start("echo n=42").wait_for(pattern=r"n=(\d+)").match, ["n=42", "42"])
 
     def test_a_terminal(self):

@@ -56,8 +56,9 @@ static int make_context(struct cells_target *target, const char *context, const 
         if (!target->language)
                 return cli_bad("out of memory"), 1;
         if (language && strcmp(language, target->language) != 0)
-                return cli_bad("the context '%s' is of language %s, not %s", target->context, target->language,
-                               language);
+                return cli_bad("the context '%s' has the language %s, not %s: name another context, or leave out "
+                               "--language",
+                               target->context, target->language, language);
         return 0;
 }
 

@@ -1,5 +1,5 @@
-/* The sandbox and context in which cells run. Those not named are created and deleted with us, so
- * signals are blocked; requests read them meanwhile. */
+/* The sandbox and context in which cells run. A sandbox or context that the caller does not name is
+ * created here and deleted at the end, so signals are blocked; requests read them meanwhile. */
 #ifndef CLOCHE_CLI_CELLS_TARGET_H
 #define CLOCHE_CLI_CELLS_TARGET_H
 

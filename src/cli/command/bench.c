@@ -447,9 +447,9 @@ static int set_up(struct bench *bench)
 
         if (!bench->request->prefix)
                 return 0;
-        code = session_set_up(bench->forking, &bench->stored.prefix, &bench->prefixes[0]);
+        code = session_set_up(bench->request, bench->forking, &bench->stored.prefix, &bench->prefixes[0]);
         if (code == 0 && bench->prepared)
-                code = session_set_up(bench->prepared, &bench->stored.prefix, &bench->prefixes[1]);
+                code = session_set_up(bench->request, bench->prepared, &bench->stored.prefix, &bench->prefixes[1]);
         session_end_by_signal(1);
         return code;
 }

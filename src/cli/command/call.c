@@ -112,7 +112,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
         struct cloche_err e = {0};
         int r = cli_session_run(engine, &request->run, &result, &e);
 
-        r = r < 0 ? options_refuse_language(request, &e) : report(request, result);
+        r = r < 0 ? options_refuse(request, &e) : report(request, result);
         cloche_result_free(result);
         return fflush(stdout) == 0 || r ? r : 1;
 }

@@ -82,9 +82,10 @@ int copy_join(char ret[COPY_PATH_BYTES], const char *directory, const char *name
         int slash = *directory && directory[strlen(directory) - 1] != '/';
         int n = snprintf(ret, COPY_PATH_BYTES, "%s%s%s", directory, slash ? "/" : "", name);
 
-        return n < COPY_PATH_BYTES ? 0
-                                   : err_set(e, CLOCHE_E_TOO_LARGE, "a path of %d bytes, at most %d are taken: %.60s…",
-                                             n, COPY_PATH_BYTES - 1, ret);
+        return n < COPY_PATH_BYTES
+                       ? 0
+                       : err_set(e, CLOCHE_E_TOO_LARGE, "a path of %d bytes, at most %d are accepted: %.60s…", n,
+                                 COPY_PATH_BYTES - 1, ret);
 }
 
 const char *copy_last(const char *path, char ret[COPY_PATH_BYTES])

@@ -11,7 +11,9 @@
 
 #define PASSWORD_BYTES 4096
 
-static int follow_once(struct cli_request *request, struct follow *f, const char *method, json_t *params, json_t **ret)
+/* required: a sandbox that must exist, NULL: none; frees params. */
+static int follow_once(struct cli_request *request, struct follow *f, const char *required, const char *method,
+                       json_t *params, json_t **ret)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -22,7 +24,11 @@ static int follow_once(struct cli_request *request, struct follow *f, const char
                 return code;
         }
         f->client = &client;
-        code = follow_request(f, method, params, ret);
+        code = required ? sandbox_require(&client, required) : 0;
+        if (code)
+                json_decref(params);
+        else
+                code = follow_request(f, method, params, ret);
         daemon_close(&client);
         return code;
 }
@@ -70,7 +76,7 @@ static int git(struct cli_request *request)
 
         if (code)
                 return code;
-        code = follow_once(request, &f, "git.checkout", git_params(request, file ? password : NULL), &done);
+        code = follow_once(request, &f, NULL, "git.checkout", git_params(request, file ? password : NULL), &done);
         if (code == 0 && request->json) {
                 sandbox_print_json(done);
         } else if (code == 0) {
@@ -153,7 +159,7 @@ static int watch(struct cli_request *request)
         struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
         json_t *params = json_pack("{s:s, s:s}", "sandbox", request->positional[0], "path", request->positional[1]);
-        int code = follow_once(request, &f, "file.watch", params, &ended);
+        int code = follow_once(request, &f, NULL, "file.watch", params, &ended);
 
         json_decref(ended);
         return code;
@@ -164,7 +170,7 @@ static int events(struct cli_request *request)
         struct event_printer event_printer = {request->json, print_event};
         struct follow f = {.on_event = on_event, .data = &event_printer};
         json_t *ended;
-        int code = follow_once(request, &f, "sandbox.events", sandbox_params(request), &ended);
+        int code = follow_once(request, &f, request->positional[0], "sandbox.events", sandbox_params(request), &ended);
 
         json_decref(ended);
         return code;

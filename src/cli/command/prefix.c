@@ -33,7 +33,7 @@ static int try_set_up(struct cli_request *request, const struct cloche_prefix_op
 
         if (session_open(request, &engine, &e) < 0)
                 return cli_fail(&e);
-        code = session_set_up(engine, opt, &prefix);
+        code = session_set_up(request, engine, opt, &prefix);
         cloche_prefix_free(prefix);
         cloche_engine_free(engine);
         return code;

@@ -85,7 +85,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
                 return code;
         r = cli_session_run(engine, &request->run, &result, &e);
         terminal_restore(&request->terminal);
-        code = r < 0 ? options_refuse_language(request, &e) : report(request, result);
+        code = r < 0 ? options_refuse(request, &e) : report(request, result);
         cloche_result_free(result);
         return code;
 }

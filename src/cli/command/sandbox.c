@@ -145,7 +145,7 @@ static int set(struct cli_request *request)
 }
 
 /* Try all names. */
-static int each(struct cli_request *request, const char *method)
+static int each(struct cli_request *request, const char *method, int must_exist)
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -153,8 +153,11 @@ static int each(struct cli_request *request, const char *method)
         if (code)
                 return code;
         for (int i = 0; i < request->positional_count; i++) {
-                int bad = sandbox_request(&client, method, json_pack("{s:s}", "sandbox", request->positional[i]), NULL);
+                const char *name = request->positional[i];
+                int bad = must_exist ? sandbox_require(&client, name) : 0;
 
+                if (bad == 0)
+                        bad = sandbox_request(&client, method, json_pack("{s:s}", "sandbox", name), NULL);
                 code = bad ? bad : code;
         }
         daemon_close(&client);
@@ -163,17 +166,17 @@ static int each(struct cli_request *request, const char *method)
 
 static int stop(struct cli_request *request)
 {
-        return each(request, "sandbox.stop");
+        return each(request, "sandbox.stop", 0);
 }
 
 static int save(struct cli_request *request)
 {
-        return each(request, "sandbox.save");
+        return each(request, "sandbox.save", 0);
 }
 
 static int drop(struct cli_request *request)
 {
-        return each(request, "sandbox.delete");
+        return each(request, "sandbox.delete", !request->force);
 }
 
 static const struct cli_option *const create_tables[] = {
@@ -182,6 +185,7 @@ static const struct cli_option *const create_tables[] = {
 };
 static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
 static const struct cli_option *const each_tables[] = {options_daemon, NULL};
+static const struct cli_option *const rm_tables[] = {options_remove, options_daemon, NULL};
 
 const struct cli_handler command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
 const struct cli_handler command_sandbox_ls = {.tables = show_tables, .run = list};
@@ -194,6 +198,7 @@ const struct cli_handler command_sandbox_get = {
 };
 const struct cli_handler command_sandbox_set = {
         .tables = create_tables,
+        .changes = 1,
         .run = set,
         .expected = "a sandbox",
         .positional_min = 1,
@@ -214,7 +219,7 @@ const struct cli_handler command_sandbox_save = {
         .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_handler command_sandbox_rm = {
-        .tables = each_tables,
+        .tables = rm_tables,
         .run = drop,
         .expected = "sandboxes",
         .positional_min = 1,

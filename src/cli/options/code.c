@@ -1,4 +1,5 @@
 /* The options for code, arguments and environment. Runs in: the command line, as its user. */
+#include "members.h"
 #include "options.h"
 #include "suggest.h"
 
@@ -276,13 +277,15 @@ static const char *suggest_language(const json_t *languages, const char *word, c
         return suggest_text(&s, ret);
 }
 
-int options_refuse_language(struct cli_request *r, const struct cloche_err *e)
+int options_refuse(struct cli_request *r, const struct cloche_err *e)
 {
         struct cloche_err ignored;
-        char meant[SUGGEST_TEXT_BYTES];
+        char meant[SUGGEST_TEXT_BYTES], text[MEMBERS_TEXT_BYTES];
 
-        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || load_languages(r, &ignored) < 0)
+        if (cloche_code_fault(e->code) != CLOCHE_FAULT_CALLER)
                 return cli_fail(e);
+        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || !r->run.language || load_languages(r, &ignored) < 0)
+                return cli_bad("%s", members_of_run(r, e->msg, text));
         return cli_bad("%s%s", e->msg, suggest_language(r->languages, r->run.language, meant));
 }
 

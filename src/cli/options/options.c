@@ -167,6 +167,10 @@ const struct cli_option options_force[] = {
         {"--force", NULL, "replace the prefix of that name", set_force},
         {0},
 };
+const struct cli_option options_remove[] = {
+        {"--force", NULL, "a name that does not exist is no error", set_force, "-f"},
+        {0},
+};
 const struct cli_option options_bench[] = {
         {"-c", "CODE", "the code of each run; default: return 1", options_set_code},
         {"--runs", "N", "runs for each measurement; default 100", set_runs},
@@ -321,6 +325,9 @@ static int refuse_words(const struct cli_command *command, const struct cli_requ
 
         if (json)
                 bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
+        else if (handler == &command_context_run)
+                bad = cli_bad("unexpected word '%s': a context is named as --context %s (usage: cloche %s %s)",
+                              words[0], words[0], command->name, command->usage);
         else if (handler->takes_rest)
                 bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
                               command->name, command->usage);
@@ -412,7 +419,16 @@ static void print_wrapped(const char *text)
         putchar('\n');
 }
 
-static void print_option(const struct cli_option *option)
+/* The size of an option's help. A command that changes an object keeps its value where an option is
+ * absent, so the default does not apply; only that of --socket is the command's own. */
+static int help_size(const struct cli_handler *handler, const struct cli_option *table, const struct cli_option *option)
+{
+        const char *end = handler->changes && table != options_daemon ? strstr(option->help, "; default") : NULL;
+
+        return (int)(end ? (size_t)(end - option->help) : strlen(option->help));
+}
+
+static void print_option(const struct cli_option *option, int size)
 {
         char names[80];
         int width = 28;
@@ -421,7 +437,7 @@ static void print_option(const struct cli_option *option)
                  option->name, option->argument ? " " : "", option->argument ? option->argument : "");
         for (const char *at = names; *at; at++)
                 width += ((unsigned char)*at & 0xc0) == 0x80; /* no column of its own */
-        printf("  %-*s %s\n", width, names, option->help);
+        printf("  %-*s %.*s\n", width, names, size, option->help);
 }
 
 static void print_examples(const struct cli_command *command)
@@ -451,7 +467,7 @@ void options_help(const struct cli_command *command)
         for (const struct cli_option *const *table = command->handler->tables; *table; table++) {
                 printf("%s", (*table)->help ? "\n" : "");
                 for (const struct cli_option *option = *table; option->name && option->help; option++)
-                        print_option(option);
+                        print_option(option, help_size(command->handler, *table, option));
         }
         print_examples(command);
 }

@@ -45,8 +45,8 @@ struct cli_request {
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
-        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[],
-        options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_remove[],
+        options_bench[], options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
         options_cell_timeout[], options_env[], options_terminal[];
 
 /* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
@@ -57,8 +57,8 @@ int options_take_code_word(struct cli_request *request, int at);
 int options_is_language(const char *word);
 /* True for a language, or a file name with a language's suffix. */
 int options_is_code_word(const char *word);
-/* cli_fail() for an error of a run; names the intended language. */
-int options_refuse_language(struct cli_request *request, const struct cloche_err *e);
+/* cli_fail() for an error of a run: names options instead of members, and the intended language. */
+int options_refuse(struct cli_request *request, const struct cloche_err *e);
 /* Keep text until the request is freed; frees it on failure. 0, or a line was printed. */
 int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);

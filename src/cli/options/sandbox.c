@@ -124,7 +124,7 @@ const struct cli_option options_daemon[] = {
 };
 const struct cli_option options_sandbox[] = {
         {"--idle", "TIME",
-         "time without requests and processes after which it is saved and stopped; default 20m, 0: never", set_idle},
+         "time without requests and processes after which it is saved and stopped, 0: never; default 20m", set_idle},
         {"--label", "NAME=VALUE", "a label for your own use; may be repeated", set_label},
         {0},
 };

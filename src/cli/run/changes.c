@@ -229,7 +229,8 @@ static int open_newest(int all_fd, struct changes_kept *ret)
         int bad = changes_names(&names, &count);
 
         if (bad == 0 && count == 0)
-                bad = cli_bad("there are no kept changes");
+                bad = cli_bad("there are no kept changes (a run keeps those that --sync manual or an error left "
+                              "unwritten)");
         for (size_t i = count; bad == 0 && i > 0; i--) {
                 snprintf(ret->name, sizeof(ret->name), "%s", names[i - 1]);
                 bad = open_one(all_fd, ret);
@@ -273,7 +274,7 @@ int changes_lock(const struct changes_kept *kept)
 {
         if (flock(kept->dir_fd, LOCK_EX | LOCK_NB) == 0)
                 return 0;
-        return cli_bad("the changes '%s' are being synced already", kept->name);
+        return cli_bad("the changes '%s' are being synced already: wait until that command has ended", kept->name);
 }
 
 int changes_find_mount(const char *const *targets, size_t count, const char *path, const char **ret_below)

@@ -136,7 +136,8 @@ static void print_stack(const char *failure)
         json_decref(data);
 }
 
-int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret)
+int session_set_up(struct cli_request *request, cloche_engine *engine, const struct cloche_prefix_options *opt,
+                   cloche_prefix **ret)
 {
         struct cloche_err e = {0};
         char *failure = NULL;
@@ -151,7 +152,7 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
         free(failure);
         if (r == -CLOCHE_E_PREFIX || r == -CLOCHE_E_TEMPLATE)
                 return cli_bad("the set-up failed: %s", e.msg), 1;
-        return r < 0 ? cli_fail(&e) : 0;
+        return r < 0 ? options_refuse(request, &e) : 0;
 }
 
 static const char *phase_of_current(void)
@@ -213,7 +214,7 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
         if (code == 0 && session_open(request, &engine, &e) < 0)
                 code = cli_fail(&e);
         if (code == 0 && request->prefix)
-                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
+                code = session_set_up(request, engine, &stored.prefix, &request->run.prefix);
         if (code == 0)
                 code = run_in(engine, request);
         privileged_helper_cancel(&request->keeping);

@@ -16,7 +16,8 @@ int session_open(const struct cli_request *request, cloche_engine **ret, struct 
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e);
 int session_drop_privilege(struct cloche_err *e);
 /* Start a set-up. 0, or the exit code after its error was printed. */
-int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret);
+int session_set_up(struct cli_request *request, cloche_engine *engine, const struct cloche_prefix_options *opt,
+                   cloche_prefix **ret);
 /* From now on SIGINT and SIGTERM end this process at once; the keeper cleans up. */
 void session_end_by_signal(int at_once);
 /* Run to the end. SIGINT and SIGTERM cancel; a run's terminal follows the size of ours. */

@@ -54,7 +54,7 @@ static int find_file(const char *name, char *ret, size_t size)
                 return bad;
         return snprintf(ret, size, "%s/%s", directory, name) < (int)size
                        ? 0
-                       : cli_bad("the path of the prefixes is too long");
+                       : cli_bad("the path of the prefixes is too long: set XDG_DATA_HOME to a shorter one");
 }
 
 int store_has(const char *name)

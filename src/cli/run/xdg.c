@@ -18,7 +18,7 @@ int cli_xdg_find(const char *variable, const char *otherwise, const char *below,
 
         if (r == -ENOENT)
                 return cli_bad("no directory for %s: set HOME or %s", what, variable);
-        return r == 0 ? 0 : cli_bad("the path of the %s is too long", what);
+        return r == 0 ? 0 : cli_bad("the path of the %s is too long: set %s to a shorter one", what, variable);
 }
 
 int cli_xdg_make_directories(const char *path)

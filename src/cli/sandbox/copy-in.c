@@ -148,7 +148,8 @@ static int send_links(struct in *in, struct cloche_err *e)
                 return r;
         in->links.size = 0;
         if (json_integer_value(json_object_get(message.body, "exitCode")) != 0)
-                r = err_set(e, CLOCHE_E_FILE_DENIED, "links: %.200s", sandbox_text(message.body, "stderr"));
+                r = err_set(e, CLOCHE_E_FILE_DENIED, "cannot make the links in the sandbox: %.200s",
+                            sandbox_text(message.body, "stderr"));
         daemon_message_done(&message);
         return r;
 }

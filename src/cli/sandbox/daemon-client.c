@@ -106,7 +106,9 @@ static void read_failure(const struct rpc_message *message, struct daemon_messag
         ret->kind = DAEMON_FAILURE;
         /* An unknown method means that the daemon is older than this program; report a caller's fault. */
         if (message->error_code == RPC_UNKNOWN_METHOD)
-                err_set(&ret->e, CLOCHE_E_INVALID_ARGUMENT, "the daemon is too old: %s", message->error_message);
+                err_set(&ret->e, CLOCHE_E_INVALID_ARGUMENT,
+                        "the daemon is older than this program (restart it: cloche daemon stop): %s",
+                        message->error_message);
         else
                 rpc_read_failure(message, CLOCHE_E_INTERNAL, &ret->e);
 }

@@ -266,7 +266,8 @@ static int turn(struct follow *f, struct cloche_err *e)
         if (n < 0)
                 return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait");
         if (n == 0)
-                return err_set(e, CLOCHE_E_CANCELLED, "the daemon did not confirm the end in time");
+                return err_set(e, CLOCHE_E_CANCELLED,
+                               "the daemon did not confirm the end of the command in time: it may still run");
         if (polled[SIGNALS].revents)
                 r = on_signal(f, e);
         if (r == 0 && polled[OUTPUT].revents)

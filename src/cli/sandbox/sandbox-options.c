@@ -2,6 +2,7 @@
 #include "sandbox-options.h"
 
 #include "base/err.h"
+#include "cli/options/members.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 #include "cli/output/progress.h"
@@ -47,7 +48,9 @@ void sandbox_print_missing(FILE *out, const json_t *missing)
 
 int sandbox_fail(const struct cloche_err *e)
 {
-        print_line(e->msg, "");
+        char text[MEMBERS_TEXT_BYTES];
+
+        print_line(members_of_sandbox(e->msg, text), "");
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
@@ -128,6 +131,11 @@ int sandbox_request(struct daemon_client *c, const char *method, json_t *params,
                 r = daemon_text_form(&message, ret, &e);
         daemon_message_done(&message);
         return r < 0 ? sandbox_fail(&e) : 0;
+}
+
+int sandbox_require(struct daemon_client *c, const char *sandbox)
+{
+        return sandbox_request(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL);
 }
 
 void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)

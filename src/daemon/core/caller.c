@@ -153,8 +153,8 @@ int caller_known(struct callers *all, struct caller *caller, enum caller_lane la
                 return 0;
         if (callers_are_full(all, lane))
                 return err_set(e, CLOCHE_E_RESOURCE,
-                               "the daemon has all the connections it may have of this kind (cloched "
-                               "--max-connections)");
+                               "the daemon has the maximum number of connections of this kind: try again later, or "
+                               "raise cloched --max-connections");
         caller_remove(all, caller);
         caller->lane = lane;
         caller->state = CALLER_KNOWN;

@@ -338,8 +338,7 @@ static int set_network(struct daemon_options *o, const char *value)
 {
         o->network = value;
         return *value ? 0
-                      : bad("--network needs a rule, or several with commas: HOST, HOST:PORT, or with ! before it one "
-                            "that denies");
+                      : bad("--network needs rules, separated by commas: HOST or HOST:PORT, with a leading ! to deny");
 }
 
 static int add_container(struct daemon_options *o, const char *value)
@@ -456,19 +455,19 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
                         *at += argv[*at][size] ? 1 : 2;
                         return rows[i].set(o, value);
                 }
-        return bad("there is no option '%s'", argv[*at]);
+        return bad("there is no option '%s' (cloched --help lists them)", argv[*at]);
 }
 
 static int check(const struct daemon_options *o)
 {
         if (o->is_on_demand && (o->connect_fd >= 0 || o->socket_path || o->listen || o->container_count))
-                return bad("--on-demand is for a daemon at a place of its own");
+                return bad("--on-demand excludes --socket, --listen, --container-listen and --connect-fd");
         if (o->connect_fd >= 0 && (o->socket_path || o->listen || o->container_count))
-                return bad("--connect-fd is for a daemon that has no other callers");
+                return bad("--connect-fd excludes --socket, --listen and --container-listen");
         if (!o->tls_certificate_file != !o->tls_key_file)
-                return bad("--tls-certificate and --tls-key go together");
+                return bad("--tls-certificate and --tls-key need each other: give both");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
-                return bad("--tls-key is for --listen");
+                return bad("--tls-certificate and --tls-key need --listen");
         if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count &&
             !getenv("LISTEN_FDS"))
                 return bad("expected --socket, --listen, --container-listen, --connect-fd or --on-demand");

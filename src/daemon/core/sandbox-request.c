@@ -78,7 +78,9 @@ static int check_room(const struct client *client, const json_t *id, size_t byte
                 return r;
         TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
                 if (id && json_equal(job->id, id))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the id of this request is that of one under way");
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "the id of this request belongs to another one that has not ended: use a new "
+                                       "id");
         return 0;
 }
 

@@ -157,7 +157,7 @@ static int give_to_daemon(struct daemon *d, int fd, const char *path, struct clo
         if (!privilege_is_root())
                 return 0;
         if (fstat(fd, &st) < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "stat %.200s", path);
         if (!own_user_is_any(st.st_uid) && (st.st_uid != 0 || !is_empty(fd)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "--state-dir %.200s must be a new or empty directory of root, or one that was given "

@@ -162,7 +162,7 @@ static int check_id(const char *name, const json_t *value, struct cloche_err *e)
 
 static int check_protocol(const char *name, const json_t *value, struct cloche_err *e)
 {
-        return is_whole(value, 1, 1) ? 0 : refuse(name, value, e, "1, which is all that is spoken here");
+        return is_whole(value, 1, 1) ? 0 : refuse(name, value, e, "1, the only version of this daemon");
 }
 
 static int check_object(const char *name, const json_t *value, struct cloche_err *e)

@@ -32,10 +32,10 @@ static int decode(const char *text, size_t size, struct buf *ret, struct cloche_
 
                 if (n == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "query: \"%.*s\" is no escape, expected %% and two hexadecimal digits",
+                                       "query: \"%.*s\" is not an escape, expected %% and two hexadecimal digits",
                                        (int)(size - at < 3 ? size - at : 3), text + at);
                 if (!byte)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: a NUL stands in \"%.*s\"",
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" contains NUL",
                                        (int)(size < 40 ? size : 40), text);
                 if (buf_append(ret, &byte, 1) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a query");
@@ -57,12 +57,12 @@ static int add(json_t *all, const char *part, size_t size, struct cloche_err *e)
                 return r;
         if (!*name.data || json_object_get(all, name.data))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: %s",
-                               *name.data ? "a parameter stands there twice" : "a parameter has no name");
+                               *name.data ? "a parameter is given twice" : "a parameter has no name");
         if (json_object_size(all) == QUERY_FIELDS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: more than %d parameters", QUERY_FIELDS_MAX);
         return json_object_set_new(all, name.data, json_string(value.data)) == 0
                        ? 0
-                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" is no UTF-8",
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" is not UTF-8",
                                  (int)(size < 40 ? size : 40), part);
 }
 

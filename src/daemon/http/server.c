@@ -346,7 +346,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
 
         if (!connection) {
                 peer_close(&fd);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "take a connection");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "accept a connection");
         }
         (void)getpeername(fd, (struct sockaddr *)&address, &size);
         connection->is_local = address.ss_family == AF_UNIX;
@@ -363,7 +363,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
                 server->taking = NULL;
                 server->options.on_closed(server->options.data, socket_data);
         }
-        return err_set(e, CLOCHE_E_RESOURCE, "the HTTP server takes no connection");
+        return err_set(e, CLOCHE_E_RESOURCE, "the HTTP server did not accept a connection");
 }
 
 /* libmicrohttpd then reads the end of the stream and closes the socket in its own time. */
@@ -466,8 +466,10 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
                                  MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
         info = daemon->mhd ? MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
         if (!info)
-                return is_tls ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "TLS cannot be had with this certificate and key")
-                              : err_set(e, CLOCHE_E_RESOURCE, "the HTTP server does not start");
+                return is_tls ? err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                        "the certificate and key cannot be used: expected a PEM certificate (chain) "
+                                        "and its private key")
+                              : err_set(e, CLOCHE_E_RESOURCE, "the HTTP server could not be started");
         daemon->poll = malloc(sizeof(*daemon->poll));
         daemon->timer = malloc(sizeof(*daemon->timer));
         if (!daemon->poll || !daemon->timer || uv_poll_init(server->options.loop, daemon->poll, info->epoll_fd) < 0) {

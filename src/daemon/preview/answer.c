@@ -199,5 +199,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
         if (wrong != HPE_OK)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is not valid HTTP: %s",
                                http_errno_description(wrong));
-        return is_end ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
+        return is_end ? err_set(e, CLOCHE_E_PROTOCOL,
+                                "the program at the port closed its connection before its answer was complete")
+                      : 0;
 }

@@ -97,7 +97,7 @@ static void on_slow(struct proxy *p)
 {
         struct cloche_err e = {0};
 
-        err_set(&e, CLOCHE_E_TIMEOUT, "the port did not answer in %d s", (int)(HEAD_NS / 1000000000));
+        err_set(&e, CLOCHE_E_TIMEOUT, "the program at the port did not answer in %d s", (int)(HEAD_NS / 1000000000));
         hang_up(p);
         if (p->failed)
                 p->failed(p->request, &e);
@@ -207,7 +207,7 @@ static void read_in(struct proxy *p)
                 http_stream_end(p->request);
         } else if (http_stream_waiting(p->request) >= ANSWER_EARLY_BYTES) {
                 err_set(&e, CLOCHE_E_PROTOCOL,
-                        "the port answers with more than %u bytes before the request's body is whole",
+                        "the program at the port answered with more than %u bytes before it had the whole request",
                         ANSWER_EARLY_BYTES);
                 fail(p, &e);
         } else {
@@ -437,9 +437,10 @@ static int check_request(const struct http_request *request, struct cloche_err *
         const char *verb = http_request_verb(request);
 
         if (strcmp(verb, "CONNECT") == 0 || strcmp(verb, "TRACE") == 0 || !is_word(verb) || strlen(verb) > 14)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not passed on", verb);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "previews do not pass on the method %.20s", verb);
         if (http_request_target(request)[0] != '/' || !forward_is_clean(http_request_target(request)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the target of a request must be a path");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the target of a request must be a path that begins with /");
         return 0;
 }
 

@@ -149,7 +149,7 @@ static void give_value(cloche_bridge_call *call, const struct rpc_message *m, co
         json_t *held = NULL;
 
         if (!json_is_object(m->result))
-                refuse(call, "the host answered with something else than {value}");
+                refuse(call, "the client answered a call of a host function without the field value");
         else if (!value)
                 (void)cloche_bridge_answer(call, NULL, NULL);
         else if (value_read(value, VALUE_FRAME, f->attachments, f->attachments_size, &held, &e) < 0)

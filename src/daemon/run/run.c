@@ -130,12 +130,13 @@ int run_check_room(const struct client *client, const json_t *id, size_t bytes, 
         if (client->daemon->is_stopping)
                 return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
         if (client->jobs_count >= CLIENT_JOBS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "this connection has %u runs under way, at most %u may be",
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "this connection has %u runs under way, the maximum is %u: try again when one has ended",
                                client->jobs_count, CLIENT_JOBS_MAX);
         TAILQ_FOREACH (job, &client->jobs, client_link)
                 if (id && json_equal(job->id, id))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "the id of this request is that of a run under way");
+                                       "the id of this request belongs to a run that has not ended: use a new id");
         return 0;
 }
 

@@ -286,7 +286,8 @@ static int is_full(struct daemon *d, int fd, int is_plain, enum caller_lane lane
                 return 0;
         if (is_plain)
                 refuse(fd, "503 Service Unavailable",
-                       "the daemon has all the connections it may have (cloched --max-connections)");
+                       "the daemon has the maximum number of connections: try again later, or raise cloched "
+                       "--max-connections");
         else
                 close(fd); /* TCP */
         if (d->stats.connections_refused++ % 100 == 0)

@@ -59,11 +59,12 @@ int own_user_draw(struct daemon *d, struct cloche_err *e)
                 uint32_t lot;
 
                 if (getrandom(&lot, sizeof(lot), 0) != sizeof(lot))
-                        return err_os(e, CLOCHE_E_PRIVILEGE, errno, "draw a user");
+                        return err_os(e, CLOCHE_E_PRIVILEGE, errno, "choose a user for this daemon");
                 r = own_user_take(d, OWN_USERS_FIRST + lot % OWN_USERS_DRAWN, e);
         }
-        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "no free user for this daemon was found in %d draws of %u",
-                                     DRAWS, OWN_USERS_DRAWN)
+        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE,
+                                     "no free user for this daemon was found in %d attempts among %u", DRAWS,
+                                     OWN_USERS_DRAWN)
                            : r;
 }
 

@@ -32,7 +32,8 @@ int web_check_host(const struct daemon_options *o, const char *host, struct cloc
         for (unsigned i = 0; i < o->hosts.count; i++)
                 if (strlen(o->hosts.names[i]) == size && strncasecmp(host, o->hosts.names[i], size) == 0)
                         return 0;
-        return err_set(e, CLOCHE_E_FORBIDDEN, "the host \"%.*s\" is not one of this daemon's (--allow-host)",
+        return err_set(e, CLOCHE_E_FORBIDDEN,
+                       "the host \"%.*s\" is not one of this daemon's (cloched --allow-host adds one)",
                        (int)(size < 80 ? size : 80), host);
 }
 
@@ -116,7 +117,8 @@ int web_check_token(const struct connection *c, const struct http_request *reque
         if (!c->is_tcp || operation->symbol == OPERATION_HEALTH || operation->symbol == OPERATION_RPC ||
             web_has_token(&c->daemon->options, request))
                 return 0;
-        return err_set(e, CLOCHE_E_UNAUTHORIZED, "the header Authorization must be: Bearer, and the daemon's token");
+        return err_set(e, CLOCHE_E_UNAUTHORIZED,
+                       "the header Authorization must be Bearer TOKEN, with the daemon's token");
 }
 
 /* A form on any page can post text; only a permitted script can post JSON. */

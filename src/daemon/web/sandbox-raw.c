@@ -207,7 +207,7 @@ static int begin_out(struct raw *raw, uint64_t total)
                 snprintf(text, sizeof(text), "bytes */%" PRIu64, total);
                 http_add_header(raw->request, "Content-Range", text);
                 err_set(&e, CLOCHE_E_INVALID_ARGUMENT,
-                        "the range begins behind the end of the file, which has %" PRIu64 " bytes", total);
+                        "the range begins after the end of the file, which has %" PRIu64 " bytes", total);
                 web_refuse_with(raw->request, 416, &e, NULL);
                 return -1;
         }

@@ -106,7 +106,8 @@ static int read_frame(const struct web_socket *s, const char *bytes, size_t size
         ssize_t n;
 
         if (size > max + 4)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "a message of %zu bytes, at most %zu are taken", size, max + 4);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a message of %zu bytes, at most %zu are accepted", size,
+                               max + 4);
         n = frame_parse(bytes, size, max < FRAME_BYTES_MAX ? max : FRAME_BYTES_MAX, ret, e);
         if (n >= 0 && (size_t)n != size)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a message of %zu bytes is not one whole frame", size);

@@ -135,7 +135,7 @@ static void no_such_path(struct http_request *request, const char *allowed)
 
         if (*allowed) {
                 http_add_header(request, "Allow", allowed);
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not possible at this path, expected %.60s",
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "the method %.20s is not supported at this path, expected %.60s",
                         http_request_verb(request), allowed);
                 web_refuse_with(request, 405, &e, NULL);
                 return;

@@ -46,8 +46,8 @@ int files_normalise(const char *path, const char *workdir, char *ret, size_t siz
         if (n < 0 || (size_t)n >= size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path %.60s… is too long", path);
         if (!path[0] || make_plain(ret) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path '%.100s' must name something, without '..'",
-                               path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the path '%.100s' must name a file or directory, without '..'", path);
         return 0;
 }
 

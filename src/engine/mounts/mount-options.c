@@ -275,7 +275,7 @@ static int configure_file(struct mount_option *row, struct cloche_err *e)
                                          max ? json_pack("{s:O}", "maxFileSize", max) : json_object());
         r |= json_object_set(row->configure, "permissions", row->permissions);
         return r < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "mount.dirs: '%.60s': the file's name on the host is no text", row->target)
+                               "mount.dirs: '%.60s': the file's name on the host is not UTF-8", row->target)
                      : 0;
 }
 
@@ -303,7 +303,7 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 row->permissions = json_incref(member_of(mount, dir, "permissions"));
                 row->configure = configuration(mount, dir, row);
                 if (!row->configure)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' is no text", target);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' is not UTF-8", target);
                 r = check_configuration(row, e);
                 if (r == 0 && row->file)
                         r = decide_file(row, e);

@@ -476,7 +476,7 @@ static void on_end(void *data, const struct cloche_err *e)
 
         if (!e) {
                 err_set(&lost, CLOCHE_E_STATE,
-                        "sync %.80s: it ended before it was done; the next one finishes or undoes it",
+                        "the sync of %.80s ended before it was complete: the next one finishes or undoes it",
                         sync->set->rows[sync->row].source);
                 e = &lost;
         }

@@ -47,8 +47,8 @@ static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_er
 {
         if (++run->bridge.calls > run->limits.bridge_calls)
                 return err_set(e, CLOCHE_E_BRIDGE_LIMIT,
-                               "more than %llu calls of host functions (the limit bridgeCalls; ask for more, or 0 for "
-                               "none)",
+                               "more than %llu calls of host functions (the limit bridgeCalls: set a higher one, or 0 "
+                               "for none)",
                                (unsigned long long)run->limits.bridge_calls);
         if (bytes > run->limits.bridge_bytes)
                 return err_set(e, CLOCHE_E_BRIDGE_LIMIT,

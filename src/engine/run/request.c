@@ -93,7 +93,8 @@ static int check_terminal(const struct cloche_run_options *opt, struct cloche_er
                 return 0;
         if (opt->kind != CLOCHE_SCRIPT || !opt->stream_fds || opt->prefix || opt->warm)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a terminal is for a script with streams of the caller's, in a box of its own");
+                               "a terminal needs a script with streams of the caller's in a box of its own: leave out "
+                               "prefix and warm");
         if (opt->cols < 1 || opt->cols > UINT16_MAX || opt->rows < 1 || opt->rows > UINT16_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a terminal of %u columns and %u rows, expected 1 to %d each", opt->cols, opt->rows,

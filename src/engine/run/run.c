@@ -564,22 +564,24 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
         if (opt->kind == CLOCHE_EVALUATE &&
             (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a module is evaluated in JavaScript, warm or of a bare prefix");
+                               "modules are evaluated in JavaScript only, with warm or with a bare prefix");
         if (opt->kind != CLOCHE_EVALUATE && opt->prefix && opt->prefix->bare)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a bare prefix has modules evaluated, nothing called or run");
+                               "a bare prefix only evaluates modules: a call or script needs another prefix");
         if (!opt->prefix && !opt->warm)
                 return 0;
         if (runtime->is_cold_only)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
         if (opt->env_count || opt->workdir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "environment and working directory are a template's, not a run's");
+                               "a run that is forked from a template has its environment and working directory: leave "
+                               "out env and workdir");
         if (opt->prefix && opt->prefix->template->runtime != runtime)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s",
                                opt->prefix->template->runtime->name, runtime->name);
         if (opt->prefix && (values->globals || values->imports))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "globals and imports are declared by the prefix");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "globals and imports are declared by the prefix: leave them out of the run");
         return 0;
 }
 

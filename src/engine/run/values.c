@@ -32,7 +32,7 @@ static json_t **value_of(const struct values *values, size_t i)
 static int read_text(const char *text, json_t **ret, struct cloche_err *e)
 {
         json_t *value = NULL;
-        int r = json_load_human(text, strlen(text), &value, e);
+        int r = json_load_human(text, strlen(text), &value, e) < 0 ? err_wrap(e, "invalid JSON") : 0;
 
         if (r == 0)
                 r = value_read(value, VALUE_TEXT, NULL, 0, ret, e);

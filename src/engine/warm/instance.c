@@ -479,7 +479,7 @@ static int count_in(struct parent_box *parent_box, struct tally **ret, struct cl
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "count the forks of a context");
         if (parent_box->children->boxes >= INSTANCE_FORKS_MAX)
                 return err_set(e, CLOCHE_E_STATE,
-                               "%u forks of the context have not ended yet, or were not let go of by its interpreter; "
+                               "%u forks of the context have not ended yet, or were not released by its interpreter; "
                                "at most %d can be",
                                parent_box->children->boxes, INSTANCE_FORKS_MAX);
         parent_box->children->boxes++;

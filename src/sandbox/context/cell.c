@@ -371,7 +371,8 @@ int context_cell_input(struct cell *cell, uint64_t number, const char *value, st
                 if (q->number == number)
                         break;
         if (!q)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the cell has no open question %llu", (unsigned long long)number);
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the cell has no open request for input %llu",
+                               (unsigned long long)number);
         if (!value)
                 no_input(c, q->id, "there is no input: the caller has none");
         else if ((r = rpc_result(json_incref(q->id), json_pack("{s:s}", "value", value), NULL, 0,
@@ -619,7 +620,7 @@ static struct context *default_context(struct sandbox *s, const char *language, 
         char name[SANDBOX_NAME_MAX];
         struct context *c;
 
-        if (runtimes_find(&s->all->engine->runtimes, language, &runtime, e) < 0)
+        if (context_runtime_find(s->all, language, &runtime, e) < 0)
                 return NULL;
         snprintf(name, sizeof(name), "default-%s", runtime->name);
         c = context_look_up(s, name);

@@ -116,18 +116,19 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                    *language = sandbox_request_text(request, "language"), *cwd = sandbox_request_text(request, "cwd");
         json_t *env = json_object_get(request->params, "env");
         struct sandbox *s = request->sandbox;
-        char made_up[32];
+        char made_up[32] = "";
         struct context *c;
 
         if (check_cwd(cwd, e) < 0 || (env && sandbox_env_check(env, e) < 0))
                 return -(int)e->code;
-        do
+        while (!name && (!made_up[0] || context_look_up(s, made_up)))
                 snprintf(made_up, sizeof(made_up), "context-%llu", (unsigned long long)++s->next_context);
-        while (!name && context_look_up(s, made_up));
         name = name ? name : made_up;
         c = context_look_up(s, name);
         if (c && language && runtime_is(c->runtime, language) == 0)
-                return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is there already, of %s", name, c->runtime->name);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the context \"%s\" exists already, with the language %s: use another name", name,
+                               c->runtime->name);
         if (c && c->state == CONTEXT_LIVE) {
                 json_t *answer = context_json(c);
 

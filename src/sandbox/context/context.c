@@ -437,7 +437,7 @@ int context_take_control(struct context *c, struct instance *instance, struct cl
         fd = fcntl(instance->box.control_fd, F_DUPFD_CLOEXEC,
                    3); /* the instance keeps its own descriptor for sending */
         if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "connect to the box of a context");
         c->control.on_exit = on_program_exit;
         c->control.on_end = on_control_end;
         c->control.data = c;

@@ -60,7 +60,7 @@ struct context {
         struct context_task *current; /* the first of the queue, once it was sent to the agent */
         TAILQ_HEAD(context_tasks, context_task) tasks;
         unsigned task_count;
-        uint64_t next_checkpoint;
+        uint64_t next_checkpoint, next_fork_name; /* numbers of the last names made up */
 };
 
 /* Call it when a cell begins: if the kernel kills a process for memory after this, it may be the

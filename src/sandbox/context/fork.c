@@ -501,10 +501,14 @@ static struct context *forkable_of(struct sandbox_request *request, struct cloch
         if (!c)
                 return NULL;
         if (!c->is_forkable)
-                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)",
+                err_set(e, CLOCHE_E_STATE,
+                        "the context \"%s\" was not created as forkable (context.create with forkable, context create "
+                        "--forkable)",
                         c->name);
         else if (c->fork)
-                err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being forked, made or rolled back already", c->name);
+                err_set(e, CLOCHE_E_STATE,
+                        "the context \"%s\" is being forked, made or rolled back: try again when this has ended",
+                        c->name);
         else
                 return c;
         return NULL;
@@ -514,7 +518,6 @@ int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
 {
         struct context *c = forkable_of(request, e);
         uint64_t count = sandbox_request_count(request, "count", 1);
-        struct sandbox *s = request->sandbox;
         struct context_fork *fork;
 
         if (!c)
@@ -530,8 +533,9 @@ int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
                 struct context *to;
 
                 do
-                        snprintf(name, sizeof(name), "%.40s-fork-%llu", c->name, (unsigned long long)++s->next_context);
-                while (context_look_up(s, name));
+                        snprintf(name, sizeof(name), "%.40s-fork-%llu", c->name,
+                                 (unsigned long long)++c->next_fork_name);
+                while (context_look_up(c->sandbox, name));
                 to = context_like(c, name, e);
                 if (!to) {
                         struct cloche_err error = *e;
@@ -588,15 +592,17 @@ int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err
 {
         struct context *c = forkable_of(request, e), *k, *old;
         const char *name = sandbox_request_text(request, "checkpoint");
-        char made_up[32];
+        char made_up[32] = "";
         struct context_fork *fork;
 
         if (!c || (name && context_name_check(name, e) < 0))
                 return -(int)e->code;
         if (context_checkpoints_count(c) >= CHECKPOINTS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name,
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "the context \"%s\" has %d checkpoints already: remove one (context.forget)", c->name,
                                CHECKPOINTS_MAX);
-        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++request->sandbox->next_context);
+        while (!name && (!made_up[0] || checkpoint_find(c, made_up)))
+                snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++c->next_checkpoint);
         fork = fork_new(request, CHECKPOINT, c, 1, e);
         k = fork ? context_like(c, name ? name : made_up, e) : NULL;
         if (!k) {

@@ -97,8 +97,16 @@ static int refuse(const struct sandboxes *all, const char *language, struct cloc
 
                         snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", runtimes->rows[i].name);
                 }
-        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "there are no contexts of \"%.40s\"; there are of: %s", language,
-                       names);
+        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE,
+                       "there are no contexts of the language \"%.40s\", expected one of: %s", language, names);
+}
+
+int context_runtime_find(const struct sandboxes *all, const char *language, const struct runtime **ret,
+                         struct cloche_err *e)
+{
+        if (runtimes_find(&all->engine->runtimes, language, ret, NULL) < 0 || !(*ret)->notebook)
+                return refuse(all, language, e);
+        return 0;
 }
 
 int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,
@@ -106,10 +114,10 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const char *
 {
         const struct runtime *runtime;
         struct notebook *n;
-        int r;
+        int r = context_runtime_find(all, language, &runtime, e);
 
-        if (runtimes_find(&all->engine->runtimes, language, &runtime, NULL) < 0 || !runtime->notebook)
-                return refuse(all, language, e);
+        if (r < 0)
+                return r;
         SLIST_FOREACH (n, &all->notebooks, link)
                 if (n->runtime == runtime && n->principal == principal)
                         break;

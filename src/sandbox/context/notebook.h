@@ -7,6 +7,9 @@
 
 #include "engine/warm/template.h"
 
+/* The runtime of a language that has contexts. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that have. */
+int context_runtime_find(const struct sandboxes *all, const char *language, const struct runtime **ret,
+                         struct cloche_err *e);
 /* Find or make one; it may not be ready yet. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that
  * have contexts. */
 int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,

@@ -51,7 +51,7 @@ static int seal(int fd)
 static void conclude(struct copy *copy, int wait_status)
 {
         int fd = TAKE_FD(copy->fd), r = 0;
-        const char *what = copy->is_in ? "put in" : "taken";
+        const char *what = copy->is_in ? "written" : "read";
         copy_done done = copy->done;
         void *data = copy->data;
         struct cloche_err e = {0};

@@ -126,7 +126,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         int r = 0;
 
         if (!all)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
         all->engine = opt->engine;
         all->boxes = opt->boxes ? opt->boxes : &sandbox_boxes_of_keeper;
         all->options = *opt;
@@ -144,11 +144,11 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->refill_timer = handle_timer(&all->engine->loop, all);
         if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) ||
             (opt->preview_host && !all->preview_host))
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
         if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
                 err_wrap(e, "--network");
         if (r == 0 && sandbox_requests_watch(all) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, 0555, e)) < 0)
                 r = all->shell_fd;
         if (r == 0 && (all->files_fd = hold_program(all->engine, SANDBOX_FILES, 0111, e)) < 0)

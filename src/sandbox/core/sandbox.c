@@ -38,8 +38,9 @@ int sandbox_name_check(const char *name, struct cloche_err *e)
                 good = isalnum((unsigned char)name[i]) || name[i] == '-';
         return good ? 0
                     : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                              "the name \"%.70s\" is not 1 to %d of A-Z a-z 0-9 -, without a hyphen at its ends", name,
-                              SANDBOX_NAME_MAX - 1);
+                              "\"%.70s\" is not a valid name of a sandbox: expected 1 to %d of A-Z a-z 0-9 -, without "
+                              "a hyphen at its ends",
+                              name, SANDBOX_NAME_MAX - 1);
 }
 
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name)

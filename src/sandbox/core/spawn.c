@@ -40,7 +40,7 @@ int sandbox_env_check(const json_t *env, struct cloche_err *e)
         if (!json_is_object(env))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env must be an object: text by name");
         if (json_object_size(env) > SANDBOX_ENV_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken",
+                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are accepted",
                                json_object_size(env), SANDBOX_ENV_MAX);
         json_object_foreach ((json_t *)env, name, value) {
                 if (!sandbox_env_is_name(name))
@@ -52,7 +52,7 @@ int sandbox_env_check(const json_t *env, struct cloche_err *e)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it",
                                        name);
                 if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: the value of %.60s has a NUL in it", name);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: the value of %.60s contains NUL", name);
         }
         return 0;
 }
@@ -64,8 +64,8 @@ int sandbox_env_check_of_all(const json_t *env, struct cloche_err *e)
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (json_object_get(env, names[i]))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "env: %s cannot be set for a sandbox or session, as its shells could not begin "
-                                       "by it",
+                                       "env: %s cannot be set for a sandbox or session, as its shells could not start "
+                                       "with it",
                                        names[i]);
         return sandbox_env_check(env, e);
 }

@@ -409,7 +409,7 @@ void sandbox_store_on_box_closed(struct sandbox *s)
         if (!s->store_job)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s",
-                s->store_job->is_restore ? "put back" : "saved");
+                s->store_job->is_restore ? "restored" : "saved");
         job_done(s->store_job, 1, &e);
 }
 
@@ -450,7 +450,7 @@ static void conclude(struct store_job *job)
         else if (e.code == 0 && job->wait_status != 0)
                 err_set(&e, CLOCHE_E_RESOURCE,
                         "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
-                        job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
+                        job->is_restore ? "restored" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
                         WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
         if (!job->is_restore && e.code) {
                 sandbox_store_failed(s, &e);
@@ -764,7 +764,7 @@ void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const str
         job = waiter ? job_new(s, 1) : NULL;
         if (!job) {
                 free(waiter);
-                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "put back the files of a sandbox");
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "restore the files of a sandbox");
                 done(data, &e);
                 return;
         }

@@ -8,6 +8,7 @@
 #include "engine/loop/handle.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <inttypes.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,13 +51,57 @@ static void wait_cancel(struct sandbox_request *request)
         wait_free(request->state);
 }
 
-static void fail(struct process_wait *w, const struct cloche_err *e)
+/* Free about. */
+static void fail(struct process_wait *w, const struct cloche_err *e, json_t *about)
 {
         struct sandbox_request *request = w->request;
         struct cloche_err copy = *e;
 
         wait_free(w);
-        sandbox_request_fail(request, &copy, NULL);
+        sandbox_request_fail(request, &copy, about);
+}
+
+/* -- conditions ----------------------------------------------------------------------------------------------- */
+
+/* The request's field that sets the condition, or "end". */
+static const char *condition_of(const struct process_wait *w)
+{
+        return w->probe ? "port" : w->pattern ? "pattern" : w->text ? "text" : "end";
+}
+
+static void describe_condition(const struct process_wait *w, char *text, size_t size)
+{
+        if (w->probe)
+                snprintf(text, size, "served port %" PRIu64, sandbox_request_count(w->request, "port", 0));
+        else if (w->pattern)
+                snprintf(text, size, "printed a line that matches '%.80s'",
+                         sandbox_request_text(w->request, "pattern"));
+        else if (w->text)
+                snprintf(text, size, "printed '%.80s'", w->text);
+        else
+                snprintf(text, size, "ended");
+}
+
+static void fail_ended(struct process_wait *w)
+{
+        const struct process *p = w->process;
+        struct cloche_err e;
+        char condition[120];
+
+        describe_condition(w, condition, sizeof(condition));
+        err_set(&e, CLOCHE_E_PROCESS_ENDED, "the process %.64s ended with exit code %d before it %s", p->id,
+                p->exit_code, condition);
+        fail(w, &e, json_pack("{s:s, s:i}", "condition", condition_of(w), "exitCode", p->exit_code));
+}
+
+static void fail_late(struct process_wait *w)
+{
+        struct cloche_err e;
+        char condition[120];
+
+        describe_condition(w, condition, sizeof(condition));
+        err_set(&e, CLOCHE_E_TIMEOUT, "the timeout expired before the process %.64s %s", w->process->id, condition);
+        fail(w, &e, json_pack("{s:s}", "condition", condition_of(w)));
 }
 
 static json_t *answer_of(const struct process_wait *w)
@@ -157,17 +202,13 @@ void sandbox_waits_bytes(struct process *p, enum stream_index stream, const char
 void sandbox_waits_ended(struct process *p)
 {
         struct process_wait *w, *next;
-        struct cloche_err e;
 
         for (w = TAILQ_FIRST(&p->waits); w; w = next) {
                 next = TAILQ_NEXT(w, link);
-                if (!w->needs_line && !w->probe) {
+                if (w->needs_line || w->probe)
+                        fail_ended(w);
+                else
                         finish(w, answer_of(w), NULL);
-                        continue;
-                }
-                err_set(&e, CLOCHE_E_PROCESS_ENDED,
-                        "the process %.64s ended with exit code %d before the condition was met", p->id, p->exit_code);
-                fail(w, &e);
         }
 }
 
@@ -197,12 +238,7 @@ static int replay(struct process_wait *w)
 
 static void on_timeout(uv_timer_t *timer)
 {
-        struct process_wait *w = timer->data;
-        struct cloche_err e;
-
-        err_set(&e, CLOCHE_E_TIMEOUT, "the process %.64s did not meet the condition within the timeout",
-                w->process->id);
-        fail(w, &e);
+        fail_late(timer->data);
 }
 
 static void on_probe(void *data, int status, const struct cloche_err *e)
@@ -212,7 +248,7 @@ static void on_probe(void *data, int status, const struct cloche_err *e)
 
         w->probe = NULL;
         if (e) {
-                fail(w, e);
+                fail(w, e, w->process ? json_pack("{s:s}", "condition", "port") : NULL);
                 return;
         }
         answer = answer_of(w);

@@ -231,7 +231,7 @@ static int signal_of(const char *name, struct cloche_err *e)
                 if (sigabbrev_np(i) && strcmp(sigabbrev_np(i), bare) == 0)
                         return i;
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                       "\"%.30s\" is not a signal: expected SIGTERM, TERM, 15 and the like", name);
+                       "\"%.30s\" is not a signal: expected a name or number, such as TERM, SIGTERM or 15", name);
 }
 
 /* A request that waits for the end of processes. */

@@ -219,7 +219,7 @@ static int start_by_init(struct process *p, int wants_input, struct cloche_err *
 
         p->is_spawned = 1;
         if (r == 0 && strlen(p->command) != p->command_size)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command has a NUL in it");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command contains NUL");
         if (r == 0 && !p->is_terminal)
                 r = open_pipes(p, wants_input, fds, e);
         if (r == 0)
@@ -236,10 +236,10 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
         if (opt->command_size == 0 && !opt->is_foreground)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the command is empty");
         if (opt->command_size > SHELL_COMMAND_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are taken",
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are accepted",
                                opt->command_size, SHELL_COMMAND_MAX);
         if (opt->stdin_size > PROCESS_INPUT_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "stdin has %zu bytes, at most %u are taken", opt->stdin_size,
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "stdin has %zu bytes, at most %u are accepted", opt->stdin_size,
                                PROCESS_INPUT_BYTES_MAX);
         if (opt->cwd && (!*opt->cwd || strlen(opt->cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);

@@ -341,8 +341,7 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         int r = 0;
 
         if (!dir && !default_dir)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "url names no repository to name the directory after: set dir");
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url ends in no name for the directory: set dir");
         if (r == 0 && (!env || asprintf(&credentials, "%s%s%s%s%s%s", name ? "username=" : "", name ? name : "",
                                         name ? "\n" : "", c->password ? "password=" : "",
                                         c->password ? c->password : "", c->password ? "\n" : "") < 0)) {

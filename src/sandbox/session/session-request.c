@@ -174,7 +174,7 @@ static void export_ended(void *data, int exit_code, int signal, int session_ende
         }
         json_decref(answer);
         err_set(&e, session_ended ? CLOCHE_E_SESSION_ENDED : CLOCHE_E_STATE,
-                session_ended ? "the session ended" : "the shell refused a variable: is it readonly?");
+                session_ended ? "the session ended" : "the shell refused a variable: it may be readonly");
         sandbox_request_fail(request, &e, NULL);
 }
 

@@ -1,6 +1,6 @@
 """The PHP agent; CLOCHE_TEST_PHP names another interpreter.
 
-What code declares stays declared in PHP, so each call has an agent of its own by default."""
+PHP keeps all declarations of a call, so each call has an agent of its own by default."""
 import os
 import pathlib
 import sys

@@ -93,7 +93,7 @@ export interface Change {
   mode?: number
   /** In bytes. */
   size?: number
-  /** Of its last modification, in milliseconds since 1970. */
+  /** Time of its last modification, in milliseconds since 1970. */
   timestamp: number
   /** The target of a symbolic link. */
   target?: TextOrBytes
@@ -127,9 +127,9 @@ export interface Denial {
   rule?: string
   /** How often. */
   count?: number
-  /** Of the first one, in milliseconds since 1970. */
+  /** Time of the first one, in milliseconds since 1970. */
   timestamp?: number
-  /** Of the last one, likewise. */
+  /** Time of the last one, likewise. */
   last?: number
 }
 
@@ -356,7 +356,7 @@ export interface Result {
   stdoutBase64?: string
   /** Likewise. */
   stderrBase64?: string
-  /** Of a module. */
+  /** The console of a module. */
   console?: Console
   /** The outcome of a module's work after its exports. */
   late?: unknown
@@ -807,7 +807,7 @@ export interface Entry {
   target?: TextOrBytes
 }
 
-/** Whether a file exists. */
+/** The existence of a file. */
 export interface Existence {
   /** Its path. */
   path: string
@@ -965,7 +965,7 @@ export interface OpenPort {
 export interface Ports {
   /** Exposed ones. */
   exposed: ExposedPort[]
-  /** Those that a program listens at. */
+  /** Ports at which a program listens. */
   open: OpenPort[]
 }
 
@@ -1105,7 +1105,7 @@ export interface Cell {
   context: string
   /** Its number. */
   executionCount: number
-  /** Whether its code failed. */
+  /** ok: its code ended; error: it failed. */
   status: 'ok' | 'error'
   /** The failure. */
   error?: CellError

@@ -101,7 +101,7 @@ export class NotFoundError extends ClocheError {
 }
 export const isNotFoundError = (value: unknown): value is NotFoundError => value instanceof NotFoundError
 
-/** What was waited for did not happen in time. */
+/** The awaited event did not happen in time. */
 export class TimeoutError extends ClocheError {
   static readonly code = 'timeout'
   override readonly name = 'TimeoutError'

@@ -3,7 +3,7 @@ import type { Asking, OperationOptions } from '../internal/asking.js'
 import type { Answers, NetworkPolicy, StreamEvents, TerminalSize } from '../sandbox/answers.js'
 import type { Limits } from './limits.js'
 
-/** Of sandbox.create. */
+/** Parameters of sandbox.create. */
 export interface SandboxCreateParams {
   /** Limits of the whole sandbox, by name; 0: none. */
   limits?: Limits | undefined
@@ -17,7 +17,7 @@ export interface SandboxCreateParams {
   labels?: Record<string, string> | undefined
 }
 
-/** Of sandbox.update. */
+/** Parameters of sandbox.update. */
 export interface SandboxUpdateParams {
   /** memoryBytes, pids and cpuPercent take effect at once, other limits at the next start. */
   limits?: Limits | undefined
@@ -31,7 +31,7 @@ export interface SandboxUpdateParams {
   labels?: Record<string, string> | undefined
 }
 
-/** Of session.create. */
+/** Parameters of session.create. */
 export interface SessionCreateParams {
   /** Its name; absent: a new name is generated. */
   session?: string | undefined
@@ -45,13 +45,13 @@ export interface SessionCreateParams {
   timeoutMs?: number | undefined
 }
 
-/** Of session.delete. */
+/** Parameters of session.delete. */
 export interface SessionDeleteParams {
   /** Its name. */
   session: string
 }
 
-/** Of session.env. */
+/** Parameters of session.env. */
 export interface SessionEnvParams {
   /** Absent: default. */
   session?: string | undefined
@@ -59,7 +59,7 @@ export interface SessionEnvParams {
   env: Record<string, string | null>
 }
 
-/** Of exec. */
+/** Parameters of exec. */
 export interface ExecParams {
   /** Absent: default, made on first use. */
   session?: string | undefined
@@ -81,7 +81,7 @@ export interface ExecParams {
   fork?: boolean | undefined
 }
 
-/** Of output.read. */
+/** Parameters of output.read. */
 export interface OutputReadParams {
   /** The field output of an answer to exec or context.run. */
   output: string
@@ -93,7 +93,7 @@ export interface OutputReadParams {
   limit?: number | undefined
 }
 
-/** Of process.start. */
+/** Parameters of process.start. */
 export interface ProcessStartParams {
   /** The session whose variables, functions and directory it gets; absent: default. */
   session?: string | undefined
@@ -115,19 +115,19 @@ export interface ProcessStartParams {
   terminal?: TerminalSize | undefined
 }
 
-/** Of process.list. */
+/** Parameters of process.list. */
 export interface ProcessListParams {
   /** Only of this session. */
   session?: string | undefined
 }
 
-/** Of process.get. */
+/** Parameters of process.get. */
 export interface ProcessGetParams {
   /** Its id. */
   process: string
 }
 
-/** Of process.kill. */
+/** Parameters of process.kill. */
 export interface ProcessKillParams {
   /** Its id. */
   process: string
@@ -139,7 +139,7 @@ export interface ProcessKillParams {
   graceMs?: number | undefined
 }
 
-/** Of process.killAll. */
+/** Parameters of process.killAll. */
 export interface ProcessKillAllParams {
   /** Only of this session. */
   session?: string | undefined
@@ -147,13 +147,13 @@ export interface ProcessKillAllParams {
   graceMs?: number | undefined
 }
 
-/** Of process.cleanup. */
+/** Parameters of process.cleanup. */
 export interface ProcessCleanupParams {
   /** Only this one. */
   process?: string | undefined
 }
 
-/** Of process.logs. */
+/** Parameters of process.logs. */
 export interface ProcessLogsParams {
   /** Its id. */
   process: string
@@ -163,7 +163,7 @@ export interface ProcessLogsParams {
   limit?: number | undefined
 }
 
-/** Of process.follow. */
+/** Parameters of process.follow. */
 export interface ProcessFollowParams {
   /** Its id. */
   process: string
@@ -171,7 +171,7 @@ export interface ProcessFollowParams {
   replay?: boolean | undefined
 }
 
-/** Of process.input. */
+/** Parameters of process.input. */
 export interface ProcessInputParams {
   /** Its id. */
   process: string
@@ -181,7 +181,7 @@ export interface ProcessInputParams {
   end?: boolean | undefined
 }
 
-/** Of process.resize. */
+/** Parameters of process.resize. */
 export interface ProcessResizeParams {
   /** Its id. */
   process: string
@@ -191,7 +191,7 @@ export interface ProcessResizeParams {
   rows: number
 }
 
-/** Of process.wait. */
+/** Parameters of process.wait. */
 export interface ProcessWaitParams {
   /** Its id. */
   process: string
@@ -209,7 +209,7 @@ export interface ProcessWaitParams {
   timeoutMs?: number | undefined
 }
 
-/** Of file.write. */
+/** Parameters of file.write. */
 export interface FileWriteParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -225,7 +225,7 @@ export interface FileWriteParams {
   mode?: number | undefined
 }
 
-/** Of file.read. */
+/** Parameters of file.read. */
 export interface FileReadParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -235,19 +235,19 @@ export interface FileReadParams {
   limit?: number | undefined
 }
 
-/** Of file.stat. */
+/** Parameters of file.stat. */
 export interface FileStatParams {
   /** Absolute, or below /workspace. */
   path: string
 }
 
-/** Of file.exists. */
+/** Parameters of file.exists. */
 export interface FileExistsParams {
   /** Absolute, or below /workspace. */
   path: string
 }
 
-/** Of file.list. */
+/** Parameters of file.list. */
 export interface FileListParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -261,7 +261,7 @@ export interface FileListParams {
   limit?: number | undefined
 }
 
-/** Of file.mkdir. */
+/** Parameters of file.mkdir. */
 export interface FileMkdirParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -271,7 +271,7 @@ export interface FileMkdirParams {
   mode?: number | undefined
 }
 
-/** Of file.move. */
+/** Parameters of file.move. */
 export interface FileMoveParams {
   /** Its present path. */
   from: string
@@ -281,7 +281,7 @@ export interface FileMoveParams {
   overwrite?: boolean | undefined
 }
 
-/** Of file.copy. */
+/** Parameters of file.copy. */
 export interface FileCopyParams {
   /** The path of the source. */
   from: string
@@ -291,7 +291,7 @@ export interface FileCopyParams {
   overwrite?: boolean | undefined
 }
 
-/** Of file.remove. */
+/** Parameters of file.remove. */
 export interface FileRemoveParams {
   /** Absolute, or below /workspace. */
   path: string
@@ -301,7 +301,7 @@ export interface FileRemoveParams {
   force?: boolean | undefined
 }
 
-/** Of file.search. */
+/** Parameters of file.search. */
 export interface FileSearchParams {
   /** A file, or a directory to search. */
   path: string
@@ -319,7 +319,7 @@ export interface FileSearchParams {
   limit?: number | undefined
 }
 
-/** Of file.replace. */
+/** Parameters of file.replace. */
 export interface FileReplaceParams {
   /** A file, or a directory to search. */
   path: string
@@ -339,7 +339,7 @@ export interface FileReplaceParams {
   dryRun?: boolean | undefined
 }
 
-/** Of file.watch. */
+/** Parameters of file.watch. */
 export interface FileWatchParams {
   /** A file or directory. */
   path: string
@@ -351,7 +351,7 @@ export interface FileWatchParams {
   exclude?: readonly string[] | undefined
 }
 
-/** Of archive.create. */
+/** Parameters of archive.create. */
 export interface ArchiveCreateParams {
   /** The directory or file. */
   path: string
@@ -365,7 +365,7 @@ export interface ArchiveCreateParams {
   links?: string | undefined
 }
 
-/** Of archive.extract. */
+/** Parameters of archive.extract. */
 export interface ArchiveExtractParams {
   /** The archive. */
   path: string
@@ -373,7 +373,7 @@ export interface ArchiveExtractParams {
   to: string
 }
 
-/** Of git.checkout. */
+/** Parameters of git.checkout. */
 export interface GitCheckoutParams {
   /** https, http, ssh, git, file, name@host:path, or an absolute path in the sandbox: a repository or a bundle. */
   url: string
@@ -393,7 +393,7 @@ export interface GitCheckoutParams {
   timeoutMs?: number | undefined
 }
 
-/** Of context.create. */
+/** Parameters of context.create. */
 export interface ContextCreateParams {
   /** Its name; absent: a new name is generated. */
   context?: string | undefined
@@ -409,31 +409,31 @@ export interface ContextCreateParams {
   forkable?: boolean | undefined
 }
 
-/** Of context.get. */
+/** Parameters of context.get. */
 export interface ContextGetParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.delete. */
+/** Parameters of context.delete. */
 export interface ContextDeleteParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.restart. */
+/** Parameters of context.restart. */
 export interface ContextRestartParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.interrupt. */
+/** Parameters of context.interrupt. */
 export interface ContextInterruptParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.run. */
+/** Parameters of context.run. */
 export interface ContextRunParams {
   /** Absent: the language's default one, made on first use. */
   context?: string | undefined
@@ -455,7 +455,7 @@ export interface ContextRunParams {
   restart?: boolean | undefined
 }
 
-/** Of context.input. */
+/** Parameters of context.input. */
 export interface ContextInputParams {
   /** Its name. */
   context: string
@@ -465,7 +465,7 @@ export interface ContextInputParams {
   value?: string | undefined
 }
 
-/** Of context.complete. */
+/** Parameters of context.complete. */
 export interface ContextCompleteParams {
   /** Its name. */
   context: string
@@ -475,13 +475,13 @@ export interface ContextCompleteParams {
   at?: number | undefined
 }
 
-/** Of context.describe. */
+/** Parameters of context.describe. */
 export interface ContextDescribeParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.fork. */
+/** Parameters of context.fork. */
 export interface ContextForkParams {
   /** Its name; made with forkable. */
   context: string
@@ -491,7 +491,7 @@ export interface ContextForkParams {
   forkable?: boolean | undefined
 }
 
-/** Of context.checkpoint. */
+/** Parameters of context.checkpoint. */
 export interface ContextCheckpointParams {
   /** Its name; made with forkable. */
   context: string
@@ -501,7 +501,7 @@ export interface ContextCheckpointParams {
   files?: boolean | undefined
 }
 
-/** Of context.rollback. */
+/** Parameters of context.rollback. */
 export interface ContextRollbackParams {
   /** Its name. */
   context: string
@@ -509,13 +509,13 @@ export interface ContextRollbackParams {
   checkpoint?: string | undefined
 }
 
-/** Of context.checkpoints. */
+/** Parameters of context.checkpoints. */
 export interface ContextCheckpointsParams {
   /** Its name. */
   context: string
 }
 
-/** Of context.forget. */
+/** Parameters of context.forget. */
 export interface ContextForgetParams {
   /** Its name. */
   context: string
@@ -523,7 +523,7 @@ export interface ContextForgetParams {
   checkpoint: string
 }
 
-/** Of port.expose. */
+/** Parameters of port.expose. */
 export interface PortExposeParams {
   /** 1024 to 65535. */
   port: number
@@ -533,13 +533,13 @@ export interface PortExposeParams {
   token?: string | undefined
 }
 
-/** Of port.unexpose. */
+/** Parameters of port.unexpose. */
 export interface PortUnexposeParams {
   /** Its number. */
   port: number
 }
 
-/** Of port.wait. */
+/** Parameters of port.wait. */
 export interface PortWaitParams {
   /** Its number. */
   port: number
@@ -551,7 +551,7 @@ export interface PortWaitParams {
   timeoutMs?: number | undefined
 }
 
-/** Of network.log. */
+/** Parameters of network.log. */
 export interface NetworkLogParams {
   /** Only decisions after this number. */
   after?: number | undefined

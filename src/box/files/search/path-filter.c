@@ -56,7 +56,7 @@ static int read_list(struct path_filter_list *list, const json_t *given, const c
         int r = 0;
 
         if (json_array_size(given) > PATH_FILTER_GLOBS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu globs, at most %d are taken", name,
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%s\" has %zu globs, at most %d are accepted", name,
                                json_array_size(given), PATH_FILTER_GLOBS_MAX);
         list->is_given = 1;
         list->globs = calloc(json_array_size(given) + 1, sizeof(*list->globs));

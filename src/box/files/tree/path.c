@@ -36,7 +36,7 @@ int path_absolute(const char *directory, const char *given, char **ret, struct c
         if (!given || !*given)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path is empty");
         if (strlen(given) > PATH_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, at most %d are taken",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path has %zu bytes, at most %d are accepted",
                                strlen(given), PATH_BYTES_MAX);
         path = *given == '/' ? path_join("/", given) : path_join(directory, given);
         if (!path)

@@ -4,7 +4,7 @@ namespace Cloche\Agent;
 use function flush, json_decode, str_contains;
 
 /** Requests and notifications to the engine while the user's code runs. */
-trait Asking
+trait Requests
 {
     private static int $asked = 0;
     private static int $lookMs = 200; // interval of the checks for signals that came just before the wait

@@ -2,7 +2,7 @@
 
 module ClocheAgent
   # Runs the user's code at Ruby's top level, finds the function in it, and calls it.
-  module Code
+  module Call
     extend Own
 
     TOP = TOPLEVEL_BINDING

@@ -5,12 +5,12 @@ use Cloche\{EndOfInput, Interrupt};
 use function ceil, chdir, error_get_last, explode, extension_loaded, get_debug_type, get_object_vars, getmypid, hrtime, is_array, is_bool, is_dir,
     is_int, is_string, json_encode, max, min, mkdir, pcntl_signal, pcntl_signal_dispatch, preg_match, putenv, str_contains, substr, usleep;
 
-require __DIR__ . '/cell.php';
+require __DIR__ . '/rewrite.php';
 require __DIR__ . '/trial.php';
 require __DIR__ . '/printed.php';
 require __DIR__ . '/displays.php';
 require __DIR__ . '/names.php';
-require __DIR__ . '/shown.php';
+require __DIR__ . '/shell.php';
 require __DIR__ . '/globals.php';
 
 /** exit() in a cell. */

@@ -2,7 +2,7 @@
 
 module ClocheAgent
   # The displayable forms of a value, by MIME type. Runs in the agent's part of a cell (Border.ours).
-  module Looks
+  module Formats
     extend Own
 
     # The same as in IRuby. Each is called without arguments.

@@ -3,7 +3,7 @@
 module ClocheAgent
   # Functions for cells: the module Cloche, `display` at the top level, and input requests where
   # Ruby reads lines from standard input.
-  module Offered
+  module Shell
     extend Own
 
     # Kinds that can be shown directly: the MIME type, and the class of the value.
@@ -23,7 +23,7 @@ module ClocheAgent
       end
 
       def update(value)
-        Border.ours { Offered.show(Looks.of(value), id: @id, update: true) }
+        Border.ours { Shell.show(Formats.of(value), id: @id, update: true) }
       end
 
       def inspect
@@ -51,7 +51,7 @@ module ClocheAgent
       end
 
       def display(values, options)
-        Border.ours { values.map { |value| show(Looks.of(value), **options) }.last }
+        Border.ours { values.map { |value| show(Formats.of(value), **options) }.last }
       end
 
       # type: the class that the value must have.
@@ -82,10 +82,10 @@ module ClocheAgent
       def add_module
         offered = Module.new
         KINDS.each do |name, (kind, type)|
-          offered.define_singleton_method(name) { |value, **options| Offered.show_kind(name, kind, type, value, options) }
+          offered.define_singleton_method(name) { |value, **options| Shell.show_kind(name, kind, type, value, options) }
         end
-        offered.define_singleton_method(:display) { |*values, **options| Offered.display(values, options) }
-        offered.define_singleton_method(:input) { |prompt = "", password: false| Offered.input(prompt, password) }
+        offered.define_singleton_method(:display) { |*values, **options| Shell.display(values, options) }
+        offered.define_singleton_method(:input) { |prompt = "", password: false| Shell.input(prompt, password) }
         offered.define_singleton_method(:clear) { |wait: false| Border.ours { Serve.context.clear(wait ? true : false) } }
         offered.const_set(:Place, Place)
         Object.const_set(:Cloche, offered)
@@ -93,16 +93,16 @@ module ClocheAgent
 
       # Every object has a `display` that prints it: calls without arguments, or with an IO, keep that meaning.
       def add_display
-        Code::MAIN.define_singleton_method(:display) do |*values, **options|
-          Offered.plain?(values, options) ? super(*values) : Offered.display(values, options)
+        Call::MAIN.define_singleton_method(:display) do |*values, **options|
+          Shell.plain?(values, options) ? super(*values) : Shell.display(values, options)
         end
       end
 
       # Standard input itself is empty.
       def add_questions
-        %i[gets readline].each { |name| STDIN.define_singleton_method(name) { |*_, chomp: false| Offered.line(chomp) } }
-        STDIN.define_singleton_method(:getpass) { |prompt = ""| Offered.input(prompt, true) }
-        STDIN.define_singleton_method(:noecho) { |&work| Offered.secretly { work.call(self) } }
+        %i[gets readline].each { |name| STDIN.define_singleton_method(name) { |*_, chomp: false| Shell.line(chomp) } }
+        STDIN.define_singleton_method(:getpass) { |prompt = ""| Shell.input(prompt, true) }
+        STDIN.define_singleton_method(:noecho) { |&work| Shell.secretly { work.call(self) } }
         replace(:gets, GETS)
         replace(:readline, READLINE)
       end

@@ -1,0 +1,102 @@
+/* Names of options for members of requests, in messages. Runs in: the CLI, as its user. */
+#include "members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+        const char *member, *option;
+        const char *set; /* a member of `mount` that only the option sets in this place; NULL: any */
+} rows[] = {
+        {"args: ", "--args: "},
+        {"kwargs: ", "--kwargs: "},
+        {"schema: ", "--schema: "},
+        {"build: ", "--build: "},
+        {"mount.sync.mode ", "--sync "},
+        {"mount.sync.onError ", "--on-error "},
+        {"mount.sync.conflict ", "--conflict "},
+        {"mount.sync.links ", "--links "},
+        {"mount: onPermissionDenied: ", "--on-denied: ", "onPermissionDenied"},
+        {"mount.dirs: ", "--mount: "},
+        {"mount: ", "--mount: "},
+        {"mount.", "--mount: "},
+};
+
+static const struct {
+        const char *member, *option;
+} sandbox_rows[] = {
+        {"cwd must ", "-C must "},    {"env: ", "--env: "}, {"session: ", "-s: "},
+        {"process: ", "--process: "}, {"url ", "URL "},
+};
+
+/* The text after "BEGIN[NUMBER]" and the number; NULL: no such text. */
+static const char *after_index(const char *text, const char *begin, size_t *ret)
+{
+        size_t size = strlen(begin);
+        char *end;
+
+        if (strncmp(text, begin, size) != 0 || text[size] != '[')
+                return NULL;
+        *ret = strtoul(text + size + 1, &end, 10);
+        return *end == ']' ? end + 1 : NULL;
+}
+
+/* Rules of --rule precede those of a file. */
+static const char *rule_error(const struct cli_request *request, const char *message, char ret[MEMBERS_TEXT_BYTES])
+{
+        const json_t *given = json_object_get(json_object_get(request->mounts.object, "permissions"), "rules");
+        size_t index, count = json_array_size(given);
+        const char *rest = after_index(message, "mount: rules", &index), *colon = rest ? strstr(rest, ": ") : NULL;
+
+        if (!colon)
+                return NULL;
+        if (index < count)
+                snprintf(ret, MEMBERS_TEXT_BYTES, "--rule%s", colon);
+        else
+                snprintf(ret, MEMBERS_TEXT_BYTES, "--mount: rules[%zu]%s", index - count, rest);
+        return ret;
+}
+
+static const char *network_error(const char *message, const char *allow, const char *deny, char ret[MEMBERS_TEXT_BYTES])
+{
+        size_t index;
+        const char *after_allow = after_index(message, "network.allow", &index),
+                   *after_deny = after_index(message, "network.deny", &index);
+
+        if (!after_allow && !after_deny)
+                return NULL;
+        snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", after_allow ? allow : deny, after_allow ? after_allow : after_deny);
+        return ret;
+}
+
+static int is_row(const struct cli_request *request, size_t i, const char *message)
+{
+        return strncmp(message, rows[i].member, strlen(rows[i].member)) == 0 &&
+               (!rows[i].set || json_object_get(request->mounts.object, rows[i].set));
+}
+
+const char *members_of_run(const struct cli_request *request, const char *message, char ret[MEMBERS_TEXT_BYTES])
+{
+        if (rule_error(request, message, ret) || network_error(message, "--network", "--network", ret))
+                return ret;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (is_row(request, i, message)) {
+                        snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", rows[i].option, message + strlen(rows[i].member));
+                        return ret;
+                }
+        return message;
+}
+
+const char *members_of_sandbox(const char *message, char ret[MEMBERS_TEXT_BYTES])
+{
+        if (network_error(message, "--allow", "--deny", ret))
+                return ret;
+        for (size_t i = 0; i < sizeof(sandbox_rows) / sizeof(sandbox_rows[0]); i++)
+                if (strncmp(message, sandbox_rows[i].member, strlen(sandbox_rows[i].member)) == 0) {
+                        snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", sandbox_rows[i].option,
+                                 message + strlen(sandbox_rows[i].member));
+                        return ret;
+                }
+        return message;
+}
