@@ -1,4 +1,4 @@
-"""Write the commands and options in man/cloche.1, between lines that name this program."""
+"""Write the commands and their options in man/cloche.1, between lines that name this program."""
 import os
 import re
 
@@ -12,7 +12,7 @@ BEGIN, END = '.\\" tools/spec writes these lines: ', '.\\" tools/spec: end\n'
 def escaped(text):
     """Plain text as lines of the page, one a sentence."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("…", "...")
-    text = re.sub(r"(?<!\w)'(?=[^ .,;)])", r"\\(oq", text).replace("'", "\\(cq")
+    text = re.sub(r"(?<![^\s(])'", r"\\(oq", text).replace("'", "\\(cq")
     return re.sub(r"^(?=\.)", r"\\&", re.sub(r"(?<=\.) (?=[A-Z])", "\n", text), flags=re.M) + "\n"
 
 
@@ -36,6 +36,10 @@ def synopsis(tables):
     return "".join(f".Nm\n.Cm {row['name']}\n{escaped(row['usage']) if row['usage'] else ''}" for row in tables["CLOCHE_OPERATION"])
 
 
+def description(row):
+    return f".It Cm {row['name']}\n" + escaped(" ".join(filter(None, [sentence(row["summary"], ""), row["doc"], row["more"]])))
+
+
 def replaced(page, name, text):
     begin = f"{BEGIN}{name}\n"
     before, found, rest = page.partition(begin)
@@ -50,5 +54,6 @@ def files(tables):
         page = file.read()
     groups = [(name in LIMITS, group(tables, name, rows)) for name, rows in by_group(tables).items()]
     page = replaced(page, "commands", synopsis(tables))
+    page = replaced(page, "descriptions", "".join(map(description, tables["CLOCHE_OPERATION"])))
     page = replaced(page, "options", "".join(text for is_limit, text in groups if not is_limit))
     return {PAGE: replaced(page, "limits", "".join(text for is_limit, text in groups if is_limit))}

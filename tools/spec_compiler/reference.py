@@ -8,7 +8,7 @@ LIMIT = {"field": "field`", "json": "JSON`", "option": "option`", "unit": "unit"
 OPTION = {"group": "group of commands`", "option": "option`", "argument": "value`", "help": "meaning", "more": "in detail"}
 
 SECTIONS = [
-    ("Operations", "CLOCHE_OPERATION", ["symbol`", "name`", "usage`", "options`", "summary", "meaning"]),
+    ("Operations", "CLOCHE_OPERATION", ["symbol`", "name`", "usage`", "options`", "summary", "meaning", "in detail"]),
     ("Options of the command line", "CLOCHE_OPTION", OPTION),
     ("How a run ends", "CLOCHE_STATUS", ["symbol`", "status`", "exit code", "meaning"]),
     ("Limits of a run", "CLOCHE_LIMIT", LIMIT),

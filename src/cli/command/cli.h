@@ -25,7 +25,8 @@ struct cli_command {
         const struct cli_handler *handler;
 };
 
-#define CLOCHE_OPERATION(symbol, name, usage, options, summary, doc) extern const struct cli_handler command_##symbol;
+#define CLOCHE_OPERATION(symbol, name, usage, options, summary, doc, more) \
+        extern const struct cli_handler command_##symbol;
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 
