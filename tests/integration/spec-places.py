@@ -1,8 +1,8 @@
 """A new operation of sandboxes is five places, a new limit three: each is added to a copy of the tree, and everything else follows from the rows.
 
 Five places: the rows of spec/sandbox.def (with those of spec/answers.def where the answer is new), the function in C, the method of the Python client,
-the test in Python and the test of the protocol. Three: the row of spec/limits.def, the code that enforces it, its test. The parts of the tables that
-programs read are compiled here with the new rows; tests of both are places that need no proof."""
+the test in Python and the test of the protocol. Three: the row of spec/limits.def, the code that enforces it, its test. An option of the command line
+is a row of spec/options.def. Here the parts of the programs that read the tables are compiled with the new rows; tests are places that need no proof."""
 import os
 import re
 import shlex
@@ -13,7 +13,7 @@ import sys
 from cloche import BUILD, SOURCE, equal
 
 PARTS = ["tools", "spec", "include", "src", "man", "docs/reference.md", "clients/python/cloche", "clients/typescript/src/generated"]
-OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, RUNNING, "Note", "Return a note.")
+OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, "Note", "Return a note.")
 SANDBOX_FIELD(NOTE_READ, "name", TEXT, REQUIRED, "Its name.")
 '''
 ANSWER = '''ANSWER("Note", "", "A note.")
@@ -21,6 +21,8 @@ ANSWER_MEMBER("Note", "lines", "count", ALWAYS, "Number of lines.")
 '''
 LIMIT = '''CLOCHE_LIMIT(note_bytes, "noteBytes", "bytes", 4096, 1, 1048576, "Bytes of a note; breach: error.",
              RUN, 4096, NO_RLIMIT, BYTES, "--note-size", "size of a note; default 4096", "")
+'''
+OPTION = '''CLOCHE_OPTION(diff, "--note", "-n", "NOTE", "brief long", TEXT, links, 0, 0, "brief: show a note in short; default: long", "In the manual.")
 '''
 
 
@@ -98,7 +100,7 @@ def test_a_limit_is_three_places():
     copy_of_the_tree()
     places = {append("spec/limits.def", LIMIT)}
     compile_tables()
-    for path, text in (("docs/reference.md", "`noteBytes`"), ("man/cloche.1", ".It Fl -note-size Ar size\nSize of a note; default 4096."),
+    for path, text in (("docs/reference.md", "`noteBytes`"), ("man/cloche.1", ".It Fl -note-size Ar SIZE\nSize of a note; default 4096."),
                        ("clients/typescript/src/generated/limits.ts", "noteBytes?: number"), ("clients/python/cloche/limits.py", "note_bytes: int | None")):
         assert text in generated(path), (path, text)
     for source in ("src/engine/box/limits.c", "src/keeper/request.c", "src/cli/options/limits.c"):  # defaults and ranges, the keeper's checks, the option
@@ -106,6 +108,21 @@ def test_a_limit_is_three_places():
     assert "set_note_bytes" in symbols_of_the_object()
     places |= {"the code that enforces it", "its test"}
     equal(len(places), 3)
+
+
+def test_an_option_is_one_place_and_the_code_that_reads_its_member():
+    copy_of_the_tree()
+    places = {append("spec/options.def", OPTION)}
+    compile_tables()
+    for path, text in (("docs/reference.md", "| `diff` | `--note` |"), ("man/cloche.1", ".It Fl n , Fl -note Ar NOTE\nbrief: show a note in short; default: long.\nIn the manual.")):
+        assert text in generated(path), (path, text)
+    compile_file("src/cli/options/options.c")  # parsing, help and completion
+    with open("made.o", "rb") as file:
+        text = file.read()
+    assert b"--note\0" in text and b"brief long\0" in text and b"brief: show a note in short" in text and b"In the manual." not in text
+    append("spec/options.def", OPTION.replace("TEXT, links", "COUNT, links").replace("note", "word"))
+    assert "_Generic" in compile_file("src/cli/options/options.c", expected=1), "a member of another type than the row's is an error"
+    equal(len(places), 1)
 
 
 def test_a_limit_of_boxes_that_the_keeper_does_not_have_fails_to_compile():
@@ -118,7 +135,8 @@ def test_a_limit_of_boxes_that_the_keeper_does_not_have_fails_to_compile():
 def test_a_row_that_does_not_fit_is_named():
     copy_of_the_tree()
     for name, row, said in (("sandbox", OPERATION.replace('"Note", ', ""), "has 8 columns"), ("sandbox", OPERATION, "Note"),
-                            ("limits", LIMIT.replace("default 4096", "default 1K"), "note_bytes must end in '; default 4096'"), ("errors", 'CLOCHE_EROR(A, "a")\n', "CLOCHE_EROR")):
+                            ("limits", LIMIT.replace("default 4096", "default 1K"), "note_bytes must end in '; default 4096'"),
+                            ("options", OPTION.replace("--note", "-u"), "diff has -u twice"), ("options", OPTION.replace("(diff", "(notes"), "notes"), ("errors", 'CLOCHE_EROR(A, "a")\n', "CLOCHE_EROR")):
         kept = generated(f"spec/{name}.def")
         append(f"spec/{name}.def", row)
         done = subprocess.run([sys.executable, "tools/spec", "--check"], capture_output=True, text=True)

@@ -134,10 +134,28 @@ def groups_make(parents, name):
     return made
 
 
+def group_children(group):
+    """The names of the groups in a group. Most have none, which the number of links shows without a listing."""
+    try:
+        if os.stat(group).st_nlink == 2:
+            return []
+        with os.scandir(group) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # removed meanwhile
+
+
+def group_tree(group):
+    """The paths of a group and of all below it, parents first."""
+    yield group
+    for name in group_children(group):
+        yield from group_tree(f"{group}/{name}")
+
+
 def groups_members(groups):
     pids = set()
     for group in groups:
-        for directory, _, _ in os.walk(group):
+        for directory in group_tree(group):
             try:
                 pids.update(int(p) for p in open(directory + "/cgroup.procs").read().split())
             except (OSError, ValueError):
@@ -146,7 +164,7 @@ def groups_members(groups):
 
 
 def groups_subdirectories(groups):
-    return [d for group in groups for d, _, _ in os.walk(group) if d != group and os.path.basename(d) != CALLERS]
+    return [d for group in groups for d in group_tree(group) if d != group and os.path.basename(d) != CALLERS]
 
 
 def groups_processor(groups):
@@ -166,7 +184,7 @@ def groups_remove(groups):
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         for group in groups:
-            for directory, _, _ in os.walk(group, topdown=False):
+            for directory in group_tree(group):
                 write_quietly(directory + "/freezer.state", "THAWED")
         for pid in groups_members(groups):
             try:
@@ -174,7 +192,7 @@ def groups_remove(groups):
             except OSError:
                 pass
         for group in groups:
-            for directory, _, _ in os.walk(group, topdown=False):
+            for directory in reversed(list(group_tree(group))):
                 try:
                     os.rmdir(directory)
                 except OSError:
@@ -199,12 +217,14 @@ TEST_GROUP = re.compile(r"/test-\d+-\d+(?:/|$)")
 
 def host_groups():
     """Groups of Cloche on the host, with names that are never reused, and True if the owner has ended."""
-    groups = {}
-    for directory, names, _ in os.walk("/sys/fs/cgroup"):
+    groups, directories = {}, ["/sys/fs/cgroup"]
+    while directories:
+        directory = directories.pop()
         if TEST_GROUP.search(directory):
-            names.clear()  # one of a test's, which checks it itself
-        for name in names:
+            continue  # one of a test's, which checks it itself
+        for name in group_children(directory):
             path = f"{directory}/{name}"
+            directories.append(path)
             if not name.startswith("cloche") or name == CALLERS:
                 continue
             # Groups of an engine without boxes belong to its keeper: another test's daemon.
@@ -326,8 +346,9 @@ def reap():
 class Starter:
     """A process that forks a shim for each test on demand. It has one thread, and has imported the
     modules of nearly every test: an interpreter for each test would cost more than many of the
-    tests."""
-    IMPORTED = ("base64", "errno", "random", "ssl", "stat", "struct", "subprocess", "tempfile", "textwrap")
+    tests, and so would reading spec/*.def, which the module `answers` does."""
+    IMPORTED = ("answers", "cloche", "errno", "fcntl", "grp", "hashlib", "mmap", "pathlib", "pickle", "pty", "pwd", "queue", "random", "socketserver",
+                "ssl", "stat", "subprocess", "tarfile", "tempfile", "textwrap", "urllib.parse", "zipfile")
 
     def __init__(self, build):
         self.build = build
@@ -344,10 +365,12 @@ class Starter:
         """Never returns: exits with the harness."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        for name in self.IMPORTED:
-            __import__(name)
+        sys.path.insert(0, LIB)
         sys.dont_write_bytecode = False
         sys.pycache_prefix = os.path.join(self.build, "test-modules")
+        os.environ.update(CLOCHE_BUILD=self.build, CLOCHE_SOURCE=SOURCE)
+        for name in self.IMPORTED:
+            __import__(name)
         while True:
             message, descriptors, _, _ = socket.recv_fds(asked, 65536, 2)
             if not message:
@@ -442,7 +465,6 @@ def run_function(path, function):
     """Never returns: the process exits with the test's result."""
     code = 1
     try:
-        sys.path.insert(0, LIB)
         spec = importlib.util.spec_from_file_location("test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -508,8 +530,8 @@ class Runner:
         os.unlink(log_path)
 
     def shim(self, test, directory, groups, log_path):
-        environment = {"CLOCHE_BUILD": self.build, "CLOCHE_SOURCE": SOURCE, "TMPDIR": directory, "XDG_CACHE_HOME": os.path.join(directory, "cache"),
-                       "XDG_STATE_HOME": os.path.join(directory, "state"), "CLOCHE_TEST_GROUPS": ":".join(groups)}
+        environment = {"TMPDIR": directory, "XDG_CACHE_HOME": os.path.join(directory, "cache"), "XDG_STATE_HOME": os.path.join(directory, "state"),
+                       "CLOCHE_TEST_GROUPS": ":".join(groups)}
         with open(log_path, "wb") as log:
             report = self.starter.start(test, directory, environment, log.fileno())
         with report:

@@ -1,7 +1,6 @@
 """Check the texts of limits' options: they end in the default, which the row has as a number too."""
 from .tables import TableError
 
-ARGUMENTS = {"TIME": "time", "SIZE": "size", "BYTES": "size", "COUNT": "n", "PERCENT": "percent"}
 UNITS = {"TIME": [(1000, "s")], "SIZE": [(1 << 30, "G"), (1 << 20, "M")], "BYTES": [(1 << 30, "G"), (1 << 20, "M")]}
 
 

@@ -5,8 +5,11 @@
 LIMIT = {"field": "field`", "json": "JSON`", "option": "option`", "unit": "unit", "default": "default", "sandbox": "default of a sandbox", "min": "least",
          "max": "most", "rlimit": "resource limit", "doc": "meaning"}
 
+OPTION = {"group": "group of commands`", "option": "option`", "argument": "value`", "help": "meaning", "more": "in detail"}
+
 SECTIONS = [
-    ("Operations", "CLOCHE_OPERATION", ["symbol`", "name`", "usage`", "summary", "meaning"]),
+    ("Operations", "CLOCHE_OPERATION", ["symbol`", "name`", "usage`", "options`", "summary", "meaning", "in detail"]),
+    ("Options of the command line", "CLOCHE_OPTION", OPTION),
     ("How a run ends", "CLOCHE_STATUS", ["symbol`", "status`", "exit code", "meaning"]),
     ("Limits of a run", "CLOCHE_LIMIT", LIMIT),
     ("The walls of a box", "CLOCHE_GUARD", ["symbol`", "guard`", "profile that permits it to be missing", "meaning"]),

@@ -5,7 +5,7 @@ import re
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SPEC = os.path.join(SOURCE, "spec")
-COMMENT = re.compile(r"/\*.*?\*/", re.S)
+COMMENT = re.compile(r'(/\*.*?\*/)|"(?:[^"\\]|\\.)*"', re.S)  # or a text, which may have the same characters
 SIGNATURE = re.compile(r"\b([A-Z][A-Z_]+)\(([\w, ]+)\)")
 TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([(),])|([^\s"(),]+))')
 ESCAPE = re.compile(r'\\(["\\])')  # a table has no other
@@ -18,7 +18,7 @@ class TableError(Exception):
 def signatures(text):
     """Return the columns of each macro that the comments name."""
     found = {}
-    for comment in COMMENT.findall(text):
+    for comment in filter(None, COMMENT.findall(text)):
         for macro, columns in SIGNATURE.findall(comment):
             found.setdefault(macro, [column.strip().lower() for column in columns.split(",")])
     return found
@@ -56,7 +56,7 @@ def cells(stream, name):
 def rows_of(name, text):
     """Yield (macro, row) in the order of the file; a row is a dict by column."""
     columns = signatures(text)
-    stream = tokens(COMMENT.sub("", text), name)
+    stream = tokens(COMMENT.sub(lambda found: "" if found[1] else found[0], text), name)
     for kind, macro in stream:
         if kind != "word" or macro not in columns or next(stream, None) != ("mark", "("):
             raise TableError(f"{name}: {macro!r} is no macro that the comments of the file describe")

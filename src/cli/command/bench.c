@@ -513,10 +513,7 @@ static int run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {options_bench, options_prefix, options_json, options_box, NULL};
-
 const struct cli_handler command_bench = {
-        .tables = tables,
         .run = run,
         .positional_max = 1,
 };

@@ -123,13 +123,7 @@ static int run(struct cli_request *request)
         return session_whole(request, run_in);
 }
 
-static const struct cli_option *const tables[] = {
-        options_code,  options_call,   options_env,         options_build,  options_json, options_prefix,
-        options_files, options_mounts, options_run_network, options_limits, options_box,  NULL,
-};
-
 const struct cli_handler command_call = {
-        .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",
         .positional_min = 1,

@@ -71,16 +71,11 @@ static int drop(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const list_tables[] = {options_json, NULL};
-static const struct cli_option *const drop_tables[] = {options_all, NULL};
-
 const struct cli_handler command_changes_list = {
-        .tables = list_tables,
         .run = list,
 };
 
 const struct cli_handler command_changes_drop = {
-        .tables = drop_tables,
         .run = drop,
         .positional_max = CLI_WORDS_MAX,
 };

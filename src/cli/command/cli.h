@@ -1,5 +1,4 @@
-/* Definitions shared by every subcommand: its descriptor, its table of options (also the source of
- * help), its errors. */
+/* Definitions shared by every subcommand: its descriptor, its errors. */
 #ifndef CLOCHE_CLI_COMMAND_CLI_H
 #define CLOCHE_CLI_COMMAND_CLI_H
 
@@ -9,17 +8,8 @@
 
 struct cli_request; /* the parsed options, see options.h */
 
-struct cli_option {
-        const char *name;     /* "--timeout", "-c" */
-        const char *argument; /* "SECONDS", or NULL for a flag */
-        const char *help;
-        int (*set)(struct cli_request *request, const char *value); /* 0, or CLI_BAD_INPUT after a line was printed */
-        const char *alias;                                          /* "-e", or NULL */
-};
-
 /* The implementation of a subcommand; spec/operations.def has its name and help. */
 struct cli_handler {
-        const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
         const char *expected;               /* the required words, for messages: "a language" */
         int positional_min, positional_max; /* before "--" */
@@ -32,11 +22,12 @@ struct cli_handler {
 
 struct cli_command {
         const char *name; /* as typed: one word or two */
-        const char *usage, *summary, *doc;
+        const char *usage, *options, *summary, *doc;
         const struct cli_handler *handler;
 };
 
-#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) extern const struct cli_handler command_##symbol;
+#define CLOCHE_OPERATION(symbol, name, usage, options, summary, doc, more) \
+        extern const struct cli_handler command_##symbol;
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 

@@ -68,13 +68,7 @@ static int run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {
-        options_code,     options_context, options_language, options_cell, options_cell_timeout,
-        options_displays, options_json,    options_daemon,   NULL,
-};
-
 const struct cli_handler command_context_run = {
-        .tables = tables,
         .run = run,
         .expected = "a sandbox",
         .positional_min = 1,

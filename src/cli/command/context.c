@@ -259,93 +259,73 @@ static int forget(struct cli_request *request)
 
 #define A_CONTEXT "a sandbox and a context"
 
-static const struct cli_option *const create_tables[] = {
-        options_language, options_context_create, options_env, options_cell_timeout, options_json, options_daemon, NULL,
-};
-static const struct cli_option *const fork_tables[] = {options_fork, options_json, options_daemon, NULL};
-static const struct cli_option *const checkpoint_tables[] = {options_checkpoint, options_json, options_daemon, NULL};
-static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
-static const struct cli_option *const each_tables[] = {options_daemon, NULL};
-
 const struct cli_handler command_context_create = {
-        .tables = create_tables,
         .run = create,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 2,
 };
 const struct cli_handler command_context_list = {
-        .tables = show_tables,
         .run = list,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
 const struct cli_handler command_context_get = {
-        .tables = show_tables,
         .run = get,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_delete = {
-        .tables = each_tables,
         .run = drop,
         .expected = "a sandbox and contexts",
         .positional_min = 2,
         .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_handler command_context_restart = {
-        .tables = show_tables,
         .run = restart,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_interrupt = {
-        .tables = show_tables,
         .run = interrupt,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_describe = {
-        .tables = show_tables,
         .run = describe,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_fork = {
-        .tables = fork_tables,
         .run = fork_context,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_checkpoint = {
-        .tables = checkpoint_tables,
         .run = checkpoint,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
 const struct cli_handler command_context_checkpoints = {
-        .tables = show_tables,
         .run = checkpoints,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_rollback = {
-        .tables = show_tables,
         .run = rollback,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
 const struct cli_handler command_context_forget = {
-        .tables = each_tables,
         .run = forget,
         .expected = "a sandbox, a context and checkpoints",
         .positional_min = 3,

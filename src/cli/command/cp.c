@@ -165,10 +165,7 @@ static int cp(struct cli_request *request)
         return code ? code : copy.code;
 }
 
-static const struct cli_option *const tables[] = {options_standard, options_daemon, NULL};
-
 const struct cli_handler command_cp = {
-        .tables = tables,
         .run = cp,
         .expected = "a source and a target",
         .positional_min = 2,

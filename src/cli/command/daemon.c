@@ -170,10 +170,6 @@ static int stop(struct cli_request *request)
         return r < 0;
 }
 
-static const struct cli_option *const stop_tables[] = {options_socket, NULL};
-static const struct cli_option *const no_tables[] = {NULL};
-static const struct cli_option *const status_tables[] = {options_json, options_socket, NULL};
-
-const struct cli_handler command_daemon_start = {.tables = no_tables, .run = start};
-const struct cli_handler command_daemon_status = {.tables = status_tables, .run = status};
-const struct cli_handler command_daemon_stop = {.tables = stop_tables, .run = stop};
+const struct cli_handler command_daemon_start = {.run = start};
+const struct cli_handler command_daemon_status = {.run = status};
+const struct cli_handler command_daemon_stop = {.run = stop};

@@ -343,10 +343,7 @@ static int run(struct cli_request *request)
         return fflush(stdout) == 0 || code ? code : 1;
 }
 
-static const struct cli_option *const tables[] = {options_diff, options_json, NULL};
-
 const struct cli_handler command_diff = {
-        .tables = tables,
         .run = run,
         .positional_max = 1,
 };

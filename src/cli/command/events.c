@@ -176,11 +176,7 @@ static int events(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const git_tables[] = {options_git, options_timeout, options_json, options_daemon, NULL};
-static const struct cli_option *const event_tables[] = {options_json, options_daemon, NULL};
-
 const struct cli_handler command_git = {
-        .tables = git_tables,
         .run = git,
         .expected = "a sandbox and a URL",
         .positional_min = 2,
@@ -188,7 +184,6 @@ const struct cli_handler command_git = {
 };
 
 const struct cli_handler command_watch = {
-        .tables = event_tables,
         .run = watch,
         .expected = "a sandbox and a path",
         .positional_min = 2,
@@ -196,7 +191,6 @@ const struct cli_handler command_watch = {
 };
 
 const struct cli_handler command_events = {
-        .tables = event_tables,
         .run = events,
         .expected = "a sandbox",
         .positional_min = 1,

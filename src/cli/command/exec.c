@@ -248,17 +248,7 @@ static int start(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const exec_tables[] = {
-        options_session, options_env, options_timeout, options_exec, options_json, options_daemon, NULL,
-};
-static const struct cli_option *const start_tables[] = {
-        options_session, options_env, options_timeout, options_process_id, options_json, options_daemon, NULL,
-};
-static const struct cli_option *const shell_tables[] = {options_session, options_env,    options_timeout,
-                                                        options_attach,  options_daemon, NULL};
-
 const struct cli_handler command_exec = {
-        .tables = exec_tables,
         .run = exec,
         .expected = "a sandbox",
         .positional_min = 1,
@@ -267,7 +257,6 @@ const struct cli_handler command_exec = {
 };
 
 const struct cli_handler command_start = {
-        .tables = start_tables,
         .run = start,
         .expected = "a sandbox",
         .positional_min = 1,
@@ -276,7 +265,6 @@ const struct cli_handler command_start = {
 };
 
 const struct cli_handler command_shell = {
-        .tables = shell_tables,
         .run = shell,
         .expected = "a sandbox",
         .positional_min = 1,

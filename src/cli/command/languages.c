@@ -48,9 +48,6 @@ static int run(struct cli_request *request)
         return 0;
 }
 
-static const struct cli_option *const tables[] = {options_json, NULL};
-
 const struct cli_handler command_languages = {
-        .tables = tables,
         .run = run,
 };

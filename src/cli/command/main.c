@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) {name, usage, summary, doc, &command_##symbol},
+#define CLOCHE_OPERATION(symbol, name, usage, options, summary, doc, more) \
+        {name, usage, options, summary, doc, &command_##symbol},
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 };

@@ -159,11 +159,7 @@ static int net(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const ports_tables[] = {options_ports, options_json, options_daemon, NULL};
-static const struct cli_option *const net_tables[] = {options_network, options_json, options_daemon, NULL};
-
 const struct cli_handler command_ports = {
-        .tables = ports_tables,
         .run = ports,
         .expected = "a sandbox",
         .positional_min = 1,
@@ -171,7 +167,6 @@ const struct cli_handler command_ports = {
 };
 
 const struct cli_handler command_net = {
-        .tables = net_tables,
         .run = net,
         .expected = "a sandbox",
         .positional_min = 1,

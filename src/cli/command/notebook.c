@@ -187,12 +187,7 @@ static int notebook_run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {
-        options_notebook, options_choice, options_language, options_cell_timeout, options_json, options_daemon, NULL,
-};
-
 const struct cli_handler command_notebook_run = {
-        .tables = tables,
         .run = notebook_run,
         .expected = "a notebook",
         .positional_min = 1,

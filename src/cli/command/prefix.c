@@ -132,14 +132,7 @@ static int drop(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const create_tables[] = {
-        options_code, options_build, options_force, options_files, options_limits, options_box, NULL,
-};
-static const struct cli_option *const list_tables[] = {options_json, NULL};
-static const struct cli_option *const drop_tables[] = {NULL};
-
 const struct cli_handler command_prefix_create = {
-        .tables = create_tables,
         .run = create,
         .expected = "a name and a language, or a file of one",
         .positional_min = 2,
@@ -149,12 +142,10 @@ const struct cli_handler command_prefix_create = {
 };
 
 const struct cli_handler command_prefix_list = {
-        .tables = list_tables,
         .run = list,
 };
 
 const struct cli_handler command_prefix_drop = {
-        .tables = drop_tables,
         .run = drop,
         .expected = "a name",
         .positional_min = 1,

@@ -150,12 +150,7 @@ static int kill_process(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const ps_tables[] = {options_json, options_daemon, NULL};
-static const struct cli_option *const logs_tables[] = {options_follow, options_daemon, NULL};
-static const struct cli_option *const kill_tables[] = {options_signal, options_json, options_daemon, NULL};
-
 const struct cli_handler command_ps = {
-        .tables = ps_tables,
         .run = ps,
         .expected = "a sandbox",
         .positional_min = 1,
@@ -163,7 +158,6 @@ const struct cli_handler command_ps = {
 };
 
 const struct cli_handler command_logs = {
-        .tables = logs_tables,
         .run = logs,
         .expected = "a sandbox and a process",
         .positional_min = 2,
@@ -171,7 +165,6 @@ const struct cli_handler command_logs = {
 };
 
 const struct cli_handler command_kill = {
-        .tables = kill_tables,
         .run = kill_process,
         .expected = "a sandbox and a process",
         .positional_min = 2,

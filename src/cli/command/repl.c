@@ -226,7 +226,4 @@ static int repl(struct cli_request *request)
         return code ? code : bad;
 }
 
-static const struct cli_option *const tables[] = {options_choice,   options_prompt, options_cell_timeout,
-                                                  options_displays, options_daemon, NULL};
-
-const struct cli_handler command_repl = {.tables = tables, .run = repl, .positional_max = 1};
+const struct cli_handler command_repl = {.run = repl, .positional_max = 1};

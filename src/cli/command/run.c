@@ -145,13 +145,7 @@ static int run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {
-        options_code,        options_env,    options_terminal, options_files, options_mounts,
-        options_run_network, options_prefix, options_limits,   options_box,   NULL,
-};
-
 const struct cli_handler command_run = {
-        .tables = tables,
         .run = run,
         .expected = "a language, or a file of one",
         .positional_min = 1,

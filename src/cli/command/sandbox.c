@@ -179,25 +179,15 @@ static int drop(struct cli_request *request)
         return each(request, "sandbox.delete", !request->force);
 }
 
-static const struct cli_option *const create_tables[] = {
-        options_sandbox_limits, options_sandbox_network, options_env, options_sandbox,
-        options_json,           options_daemon,          NULL,
-};
-static const struct cli_option *const show_tables[] = {options_json, options_daemon, NULL};
-static const struct cli_option *const each_tables[] = {options_daemon, NULL};
-static const struct cli_option *const rm_tables[] = {options_remove, options_daemon, NULL};
-
-const struct cli_handler command_sandbox_create = {.tables = create_tables, .run = create, .positional_max = 1};
-const struct cli_handler command_sandbox_ls = {.tables = show_tables, .run = list};
+const struct cli_handler command_sandbox_create = {.run = create, .positional_max = 1};
+const struct cli_handler command_sandbox_ls = {.run = list};
 const struct cli_handler command_sandbox_get = {
-        .tables = show_tables,
         .run = get,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
 const struct cli_handler command_sandbox_set = {
-        .tables = create_tables,
         .changes = 1,
         .run = set,
         .expected = "a sandbox",
@@ -205,21 +195,18 @@ const struct cli_handler command_sandbox_set = {
         .positional_max = 1,
 };
 const struct cli_handler command_sandbox_stop = {
-        .tables = each_tables,
         .run = stop,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_handler command_sandbox_save = {
-        .tables = each_tables,
         .run = save,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_handler command_sandbox_rm = {
-        .tables = rm_tables,
         .run = drop,
         .expected = "sandboxes",
         .positional_min = 1,

@@ -276,9 +276,6 @@ static int run(struct cli_request *request)
         return missing_in(&report) & ~report.optional || !is_sound(&report) ? 1 : 0;
 }
 
-static const struct cli_option *const tables[] = {options_json, options_box, NULL};
-
 const struct cli_handler command_selftest = {
-        .tables = tables,
         .run = run,
 };

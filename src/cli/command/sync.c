@@ -177,10 +177,7 @@ static int run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {options_sync, options_json, NULL};
-
 const struct cli_handler command_sync = {
-        .tables = tables,
         .run = run,
         .positional_max = 1,
 };

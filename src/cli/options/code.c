@@ -109,10 +109,10 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         return options_keep_text(r, text.data);
 }
 
-#define VALUE_SETTER(member)                                          \
-        static int set_##member(struct cli_request *r, const char *v) \
-        {                                                             \
-                return set_value(r, "--" #member, v, &r->run.member); \
+#define VALUE_SETTER(member)                                           \
+        int options_set_##member(struct cli_request *r, const char *v) \
+        {                                                              \
+                return set_value(r, "--" #member, v, &r->run.member);  \
         }
 
 VALUE_SETTER(args)
@@ -121,7 +121,7 @@ VALUE_SETTER(schema)
 VALUE_SETTER(build)
 
 /* A name alone passes the variable's present value. */
-static int set_env(struct cli_request *r, const char *v)
+int options_set_env(struct cli_request *r, const char *v)
 {
         const char *value = strchr(v, '=') ? NULL : getenv(v);
         char *entry = NULL;
@@ -176,12 +176,12 @@ static int read_code_file(struct cli_request *r, const char *option, const char 
         return take_code(r, bad, &text);
 }
 
-static int set_code_file(struct cli_request *r, const char *v)
+int options_set_code_file(struct cli_request *r, const char *v)
 {
         return read_code_file(r, "-f", v);
 }
 
-static int set_code_stdin(struct cli_request *r, const char *v)
+int options_set_code_stdin(struct cli_request *r, const char *v)
 {
         struct text text = {0};
         int bad = first_code(r);
@@ -323,31 +323,3 @@ int options_take_code_word(struct cli_request *r, int at)
         }
         return bad;
 }
-
-/* -- tables --------------------------------------------------------------------------------------------------- */
-
-const struct cli_option options_code[] = {
-        {"-c", "CODE", "the code itself", options_set_code},
-        {"-f", "FILE", "read the code from this file", set_code_file},
-        {"-", NULL, "read the code from standard input", set_code_stdin},
-        {0},
-};
-const struct cli_option options_call[] = {
-        {"--args", "JSON",
-         "arguments: an array, or an object of keywords; @FILE reads the value from a file, - from standard input, "
-         "here and below",
-         set_args},
-        {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
-        {"--schema", "JSON", "types of arguments and result (spec/signatures.md); a mismatch is an error", set_schema},
-        {0},
-};
-const struct cli_option options_build[] = {
-        {"--build", "JSON", "build settings of a compiled language: an object of standard, flags and sources",
-         set_build},
-        {0},
-};
-const struct cli_option options_env[] = {
-        {"--env", "NAME[=VALUE]", "an environment variable; NAME alone copies the value from here; may be repeated",
-         set_env, "-e"},
-        {0},
-};

@@ -9,6 +9,7 @@
 #include "cli/run/store.h"
 #include "cli/run/xdg.h"
 #include "cli/sandbox/sandbox-options.h"
+#include "options.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -144,23 +145,10 @@ static void offer_contexts(const char *typed)
         close_daemon(&client);
 }
 
-/* Options with a fixed set of values. */
 static void offer_words_of(const struct cli_option *option, const char *typed)
 {
-        static const struct {
-                const char *option, *words[3];
-        } rows[] = {
-                {"--sync", {"batch", "manual"}},
-                {"--on-error", {"rollback", "continue", "abort"}},
-                {"--conflict", {"refuse", "keepBoth", "overwrite"}},
-                {"--links", {"inside", "any"}},
-                {"--on-denied", {"throw", "ignore", "virtual"}},
-        };
-
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                for (size_t k = 0; k < 3 && strcmp(rows[i].option, option->name) == 0; k++)
-                        if (rows[i].words[k])
-                                offer(rows[i].words[k], strlen(rows[i].words[k]), typed, option->argument);
+        for (const char *word = option->words; *word; word += strcspn(word, " "), word += *word == ' ')
+                offer(word, strcspn(word, " "), typed, option->argument);
 }
 
 /* In a comma-separated list only the last item is completed. */
@@ -192,23 +180,14 @@ static void offer_value(const char *what, size_t size, const char *typed)
                         rows[i].offer(typed);
 }
 
-static void offer_options(const struct cli_handler *handler, const char *typed)
+static void offer_options(const struct cli_command *command, const char *typed)
 {
-        for (const struct cli_option *const *table = handler->tables; *table; table++)
-                for (const struct cli_option *option = *table; option->name; option++)
-                        if (option->help && strlen(option->name) > 1)
-                                offer(option->name, strlen(option->name), typed, option->help);
-        offer("--help", 6, typed, "say what it does");
-}
+        const struct cli_option *option = NULL;
 
-static const struct cli_option *option_with_value(const struct cli_handler *handler, const char *word)
-{
-        for (const struct cli_option *const *table = handler->tables; *table; table++)
-                for (const struct cli_option *option = *table; option->name; option++)
-                        if (option->argument &&
-                            (strcmp(option->name, word) == 0 || (option->alias && strcmp(option->alias, word) == 0)))
-                                return option;
-        return NULL;
+        while ((option = options_next(command, option)))
+                if (strlen(option->name) > 1)
+                        offer(option->name, strlen(option->name), typed, option->help);
+        offer("--help", 6, typed, "say what it does");
 }
 
 /* Complete the positional word at that index, by the usage; the last one may repeat. */
@@ -227,8 +206,10 @@ static void complete_command(const struct cli_command *command, int count, char 
         int index = 0;
 
         for (int i = 0; i < count - 1; i++) {
-                const struct cli_option *option = option_with_value(command->handler, words[i]);
+                const struct cli_option *option = options_find(command, words[i], strlen(words[i]));
 
+                if (option && !*option->argument)
+                        option = NULL;
                 if (strcmp(words[i], "--") == 0)
                         return;
                 if (!option && index == 0 && words[i][0] != '-' &&
@@ -245,7 +226,7 @@ static void complete_command(const struct cli_command *command, int count, char 
                 i += option != NULL;
         }
         if (typed[0] == '-')
-                offer_options(command->handler, typed);
+                offer_options(command, typed);
         else
                 offer_positional(command, index, typed);
 }

@@ -126,7 +126,7 @@ static char *trimmed(const char *text, size_t size)
         return strndup(text, size);
 }
 
-static int set_file(struct cli_request *r, const char *v)
+int options_set_file(struct cli_request *r, const char *v)
 {
         const char *equals = strchr(v, '=');
         char *virtual_path, *host_path;
@@ -150,69 +150,37 @@ static int set_file(struct cli_request *r, const char *v)
 
 /* -- mounts --------------------------------------------------------------------------------------------------- */
 
-static int set_mount(struct cli_request *r, const char *v)
+int options_set_mount(struct cli_request *r, const char *v)
 {
         return mounts_add(&r->mounts, v);
 }
 
-static int set_rule(struct cli_request *r, const char *v)
+int options_set_rule(struct cli_request *r, const char *v)
 {
         return mounts_add_rule(&r->mounts, v);
 }
 
-static int set_sync(struct cli_request *r, const char *v)
+int options_set_sync(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, "sync", "mode", "--sync", v);
 }
 
-static int set_on_error(struct cli_request *r, const char *v)
+int options_set_on_error(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, "sync", "onError", "--on-error", v);
 }
 
-static int set_conflict(struct cli_request *r, const char *v)
+int options_set_conflict(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, "sync", "conflict", "--conflict", v);
 }
 
-static int set_links(struct cli_request *r, const char *v)
+int options_set_links(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, "sync", "links", "--links", v);
 }
 
-static int set_on_denied(struct cli_request *r, const char *v)
+int options_set_on_denied(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, NULL, "onPermissionDenied", "--on-denied", v);
 }
-
-static int set_denials(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->denials = 1;
-        return 0;
-}
-
-/* -- tables --------------------------------------------------------------------------------------------------- */
-
-const struct cli_option options_files[] = {
-        {"--file", "VPATH=HOSTPATH",
-         "copy a file of the host, or a directory with its contents, into the box; may be repeated", set_file},
-        {0},
-};
-const struct cli_option options_mounts[] = {
-        {"--mount", "PLACE=HOSTPATH[:RULES.json]",
-         "show a directory or file of the host in the box, readable; may be repeated and nested", set_mount},
-        {"--rule", "PATTERN=[-]ACTION,…",
-         "permit (with -: deny) read, list, create, modify, delete or * for matching paths; the first match decides",
-         set_rule},
-        {"--sync", "MODE", "batch: write changes to the host after success; manual: keep them for cloche sync",
-         set_sync},
-        {"--on-error", "POLICY", "if a change cannot be written: rollback, continue or abort", set_on_error},
-        {"--conflict", "POLICY", "if the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
-        {"--links", "WHERE",
-         "inside: do not write symbolic links that lead out of their directory to the host (default: any)", set_links},
-        {"--on-denied", "POLICY", "result of a denied operation in the code: throw (an error), ignore or virtual",
-         set_on_denied},
-        {"--denials", NULL, "print denials on standard error as they happen", set_denials},
-        {0},
-};

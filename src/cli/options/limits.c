@@ -101,7 +101,7 @@ static int set_count(uint64_t *limit, enum limit which, const char *option, cons
 
 /* For each form of an argument: the setter of a limit, and its option. */
 #define SETTER(field, option, set, ...)                                                                \
-        static int set_##field(struct cli_request *r, const char *v)                                   \
+        int options_set_##field(struct cli_request *r, const char *v)                                  \
         {                                                                                              \
                 return set(&r->run.limits.field, LIMIT_##field, option, v __VA_OPT__(, ) __VA_ARGS__); \
         }
@@ -115,38 +115,3 @@ static int set_count(uint64_t *limit, enum limit which, const char *option, cons
         SET_##argument(field, option)
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
-
-#define ROW_TIME(field, option, help) {option, "TIME", help, set_##field},
-#define ROW_SIZE(field, option, help) {option, "SIZE", help, set_##field},
-#define ROW_BYTES(field, option, help) {option, "SIZE", help, set_##field},
-#define ROW_COUNT(field, option, help) {option, "N", help, set_##field},
-#define ROW_PERCENT(field, option, help) {option, "PERCENT", help, set_##field},
-#define ROW_NONE(field, option, help)
-
-const struct cli_option options_limits[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, help, ...) \
-        ROW_##argument(field, option, help)
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-        {0},
-};
-#define IN_SANDBOX_BOX(row) row
-#define IN_SANDBOX_RUN(row)
-const struct cli_option options_sandbox_limits[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, help, more) \
-        IN_SANDBOX_##scope(ROW_##argument(field, option, more))
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-        {0},
-};
-const struct cli_option options_timeout[] = {
-        {"--timeout", "TIME",
-         "time after which the command and its processes are killed (such as 5s, 500ms or 1m30s); default: none",
-         set_wall_ms},
-        {0},
-};
-const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "TIME", "time after which a cell is interrupted, and killed if it continues; default: none",
-         set_wall_ms},
-        {0},
-};

@@ -12,33 +12,6 @@
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-static int set_json(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->json = 1;
-        return 0;
-}
-
-static int set_prefix(struct cli_request *r, const char *v)
-{
-        r->prefix = v;
-        return 0;
-}
-
-static int set_force(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->force = 1;
-        return 0;
-}
-
-static int set_cold(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->cold = 1;
-        return 0;
-}
-
 int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most)
 {
         size_t size = strlen(v);
@@ -50,17 +23,7 @@ int options_count(uint64_t *ret, const char *option, const char *v, uint64_t lea
                        (unsigned long long)most);
 }
 
-static int set_runs(struct cli_request *r, const char *v)
-{
-        return options_count(&r->runs, "--runs", v, 1, 1000000);
-}
-
-static int set_concurrency(struct cli_request *r, const char *v)
-{
-        return options_count(&r->concurrency, "--concurrency", v, 1, 1000);
-}
-
-static int set_spares(struct cli_request *r, const char *v)
+int options_set_spares(struct cli_request *r, const char *v)
 {
         uint64_t count;
         int bad = options_count(&count, "--spares", v, 0, 1000);
@@ -69,7 +32,7 @@ static int set_spares(struct cli_request *r, const char *v)
         return bad;
 }
 
-static int set_image(struct cli_request *r, const char *v)
+int options_set_image(struct cli_request *r, const char *v)
 {
         struct stat st;
 
@@ -79,7 +42,7 @@ static int set_image(struct cli_request *r, const char *v)
         return 0;
 }
 
-static int set_optional(struct cli_request *r, const char *v)
+int options_set_optional(struct cli_request *r, const char *v)
 {
         while (*v) {
                 size_t size = strcspn(v, ","), found = 0;
@@ -100,144 +63,110 @@ static int set_optional(struct cli_request *r, const char *v)
         return 0;
 }
 
-static int set_core_scheduling(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->engine.core_scheduling = 1;
-        return 0;
-}
-
-int options_set_strict(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->is_strict = 1;
-        return 0;
-}
-
-static int set_sync_on_error(struct cli_request *r, const char *v)
-{
-        r->on_error = v;
-        return 0;
-}
-
-static int set_sync_conflict(struct cli_request *r, const char *v)
-{
-        r->conflict = v;
-        return 0;
-}
-
-static int set_links(struct cli_request *r, const char *v)
-{
-        r->links = v;
-        return 0;
-}
-
-static int set_dry_run(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->dry_run = 1;
-        return 0;
-}
-
-static int set_unified(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->unified = 1;
-        return 0;
-}
-
-static int set_all(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->all = 1;
-        return 0;
-}
-
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
-const struct cli_option options_json[] = {
-        {"--json", NULL, "print only the complete answer as JSON on standard output", set_json},
-        {0},
-};
-const struct cli_option options_prefix[] = {
-        {"--prefix", "NAME", "fork from this set-up (cloche prefix create)", set_prefix},
-        {0},
-};
-const struct cli_option options_force[] = {
-        {"--force", NULL, "replace the prefix of that name", set_force},
-        {0},
-};
-const struct cli_option options_remove[] = {
-        {"--force", NULL, "a name that does not exist is no error", set_force, "-f"},
-        {0},
-};
-const struct cli_option options_bench[] = {
-        {"-c", "CODE", "the code of each run; default: return 1", options_set_code},
-        {"--runs", "N", "runs for each measurement; default 100", set_runs},
-        {"--concurrency", "N", "concurrent runs, for throughput; default: the number of processors", set_concurrency},
-        {"--spares", "N", "spare boxes; default 2, 0 skips that measurement", set_spares},
-        {"--cold", NULL, "measure cold calls only", set_cold},
-        {0},
-};
-const struct cli_option options_sync[] = {
-        {"--dry-run", NULL, "show changes, denials and conflicts without writing anything", set_dry_run},
-        {"--on-error", "POLICY", "if a change cannot be written: rollback, continue or abort; default: as in the run",
-         set_sync_on_error},
-        {"--conflict", "POLICY",
-         "if the host changed a file meanwhile: refuse, keepBoth or overwrite; default: as in the run",
-         set_sync_conflict},
-        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as in the run)",
-         set_links},
-        {0},
-};
-const struct cli_option options_diff[] = {
-        {"-u", NULL, "show the differences of text files as diff -u does", set_unified},
-        {0},
-};
-const struct cli_option options_all[] = {
-        {"--all", NULL, "all sets", set_all},
-        {0},
-};
-const struct cli_option options_box[] = {
-        {"--image", "DIR", "use this directory as root file system instead of the host's /usr", set_image},
-        {"--optional", "GUARD[,GUARD…]", "run even if these guards, and no others, are missing or degraded",
-         set_optional},
-        {"--core-scheduling", NULL,
-         "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
-         set_core_scheduling},
-        {"--strict", NULL, "refuse if any guard is missing, including those that an ordinary user may lack",
-         options_set_strict},
-        {0},
+/* The offset of a member; a member of another type fails to compile. */
+#define MEMBER(type, member) \
+        (offsetof(struct cli_request, member) + 0 * sizeof(_Generic(((struct cli_request *)NULL)->member, type : 1)))
+#define SET_CALL(target, min, max) .set = options_set_##target
+#define SET_FLAG(target, min, max) .kind = OPTION_FLAG, .offset = MEMBER(int, target)
+#define SET_TEXT(target, min, max) .kind = OPTION_TEXT, .offset = MEMBER(const char *, target)
+#define SET_COUNT(target, min, max) .kind = OPTION_COUNT, .offset = MEMBER(uint64_t, target), .least = min, .most = max
+#define SET_TIME(target, min, max) .kind = OPTION_TIME, .offset = MEMBER(uint64_t, target), .least = min, .most = max
+
+#define LIMIT_NONE(...)
+#define LIMIT_TIME(...) LIMIT("TIME", __VA_ARGS__)
+#define LIMIT_SIZE(...) LIMIT("SIZE", __VA_ARGS__)
+#define LIMIT_BYTES(...) LIMIT("SIZE", __VA_ARGS__)
+#define LIMIT_COUNT(...) LIMIT("N", __VA_ARGS__)
+#define LIMIT_PERCENT(...) LIMIT("PERCENT", __VA_ARGS__)
+#define LIMIT(argument, group, field, option, about) \
+        {group, option, "", argument, "", SET_CALL(field, 0, 0), .help = about},
+#define OF_SANDBOX_RUN(row)
+#define OF_SANDBOX_BOX(row) row
+
+static const struct cli_option options[] = {
+#define CLOCHE_OPTION(group, option, alias, argument, words, kind, target, min, max, about, more) \
+        {#group, option, alias, argument, words, SET_##kind(target, min, max), .help = about},
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, scope, sandbox, rlimit, argument, option, about, more) \
+        LIMIT_##argument("limits", field, option, about)                                                           \
+                OF_SANDBOX_##scope(LIMIT_##argument("sandbox_limits", field, option, more))
+#include <cloche/limits.def>
+#include <cloche/options.def>
+#undef CLOCHE_LIMIT
+#undef CLOCHE_OPTION
 };
 
 /* -- parsing -------------------------------------------------------------------------------------------------- */
 
 static int is_word(const char *name, const char *word, size_t size)
 {
-        return name && strlen(name) == size && memcmp(name, word, size) == 0;
+        return size > 0 && strlen(name) == size && memcmp(name, word, size) == 0;
 }
 
-static const struct cli_option *find_option(const struct cli_handler *handler, const char *word, size_t size)
+static const char *next_word(const char *words)
 {
-        for (const struct cli_option *const *table = handler->tables; *table; table++)
-                for (const struct cli_option *option = *table; option->name; option++)
-                        if (is_word(option->name, word, size) || is_word(option->alias, word, size))
-                                return option;
+        words += strcspn(words, " ");
+        return words + (*words == ' ');
+}
+
+const struct cli_option *options_next(const struct cli_command *command, const struct cli_option *option)
+{
+        size_t at = option ? (size_t)(option - options) + 1 : 0;
+        const char *group = command->options;
+
+        while (option && !is_word(option->group, group, strcspn(group, " ")))
+                group = next_word(group);
+        for (; *group; group = next_word(group), at = 0)
+                for (; at < sizeof(options) / sizeof(options[0]); at++)
+                        if (is_word(options[at].group, group, strcspn(group, " ")))
+                                return &options[at];
         return NULL;
+}
+
+const struct cli_option *options_find(const struct cli_command *command, const char *word, size_t size)
+{
+        const struct cli_option *option = NULL;
+
+        while ((option = options_next(command, option)))
+                if (is_word(option->name, word, size) || is_word(option->alias, word, size))
+                        break;
+        return option;
 }
 
 static int refuse_option(const struct cli_command *command, const char *word, size_t size)
 {
         struct suggest s = suggest_for(word, size);
+        const struct cli_option *option = NULL;
         char meant[SUGGEST_TEXT_BYTES];
 
-        for (const struct cli_option *const *table = command->handler->tables; *table; table++)
-                for (const struct cli_option *option = *table; option->name; option++)
-                        if (strlen(option->name) > 2)
-                                suggest_candidate(&s, option->name, strlen(option->name));
+        while ((option = options_next(command, option)))
+                if (strlen(option->name) > 2)
+                        suggest_candidate(&s, option->name, strlen(option->name));
         return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, command->name,
                        command->handler->takes_rest ? "; words after -- go to the command" : "",
                        suggest_text(&s, meant));
+}
+
+static int set_option(const struct cli_option *option, struct cli_request *request, const char *value)
+{
+        void *member = (char *)request + option->offset;
+
+        switch (option->kind) {
+        case OPTION_FLAG:
+                *(int *)member = 1;
+                return 0;
+        case OPTION_TEXT:
+                *(const char **)member = value;
+                return 0;
+        case OPTION_COUNT:
+                return options_count(member, option->name, value, option->least, option->most);
+        case OPTION_TIME:
+                return options_duration(member, option->name, value, (double)option->least, (double)option->most);
+        case OPTION_CALL:
+        default:
+                return option->set(request, value);
+        }
 }
 
 /* Parse one option at argv[*at]: "--name value" or "--name=value". */
@@ -245,17 +174,17 @@ static int parse_option(const struct cli_command *command, int argc, char **argv
 {
         const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
         size_t size = equals ? (size_t)(equals - word) : strlen(word);
-        const struct cli_option *option = find_option(command->handler, word, size);
+        const struct cli_option *option = options_find(command, word, size);
 
         if (!option)
                 return refuse_option(command, word, size);
-        if (!option->argument)
-                return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
+        if (!*option->argument)
+                return equals ? cli_bad("%s takes no value", option->name) : set_option(option, request, NULL);
         if (equals)
-                return option->set(request, equals + 1);
+                return set_option(option, request, equals + 1);
         if (++*at == argc)
                 return cli_bad("%s: expected %s", option->name, option->argument);
-        return option->set(request, argv[*at]);
+        return set_option(option, request, argv[*at]);
 }
 
 /* An ordinary user may lack some guards, unless options name them. */
@@ -421,9 +350,10 @@ static void print_wrapped(const char *text)
 
 /* The size of an option's help. A command that changes an object keeps its value where an option is
  * absent, so the default does not apply; only that of --socket is the command's own. */
-static int help_size(const struct cli_handler *handler, const struct cli_option *table, const struct cli_option *option)
+static int help_size(const struct cli_handler *handler, const struct cli_option *option)
 {
-        const char *end = handler->changes && table != options_daemon ? strstr(option->help, "; default") : NULL;
+        const char *end =
+                handler->changes && strcmp(option->group, "daemon") != 0 ? strstr(option->help, "; default") : NULL;
 
         return (int)(end ? (size_t)(end - option->help) : strlen(option->help));
 }
@@ -433,8 +363,8 @@ static void print_option(const struct cli_option *option, int size)
         char names[80];
         int width = 28;
 
-        snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias ? option->alias : "", option->alias ? ", " : "",
-                 option->name, option->argument ? " " : "", option->argument ? option->argument : "");
+        snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias, *option->alias ? ", " : "", option->name,
+                 *option->argument ? " " : "", option->argument);
         for (const char *at = names; *at; at++)
                 width += ((unsigned char)*at & 0xc0) == 0x80; /* no column of its own */
         printf("  %-*s %.*s\n", width, names, size, option->help);
@@ -461,13 +391,17 @@ static void print_examples(const struct cli_command *command)
 
 void options_help(const struct cli_command *command)
 {
+        const struct cli_option *option = NULL;
+        const char *group = "";
+
         printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", command->name, command->summary, command->name,
                command->usage);
         print_wrapped(command->doc);
-        for (const struct cli_option *const *table = command->handler->tables; *table; table++) {
-                printf("%s", (*table)->help ? "\n" : "");
-                for (const struct cli_option *option = *table; option->name && option->help; option++)
-                        print_option(option, help_size(command->handler, *table, option));
+        while ((option = options_next(command, option))) {
+                if (strcmp(group, option->group) != 0)
+                        putchar('\n');
+                group = option->group;
+                print_option(option, help_size(command->handler, option));
         }
         print_examples(command);
 }

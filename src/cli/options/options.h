@@ -44,11 +44,20 @@ struct cli_request {
         struct sandbox_options sandbox;
 };
 
-extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
-        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_remove[],
-        options_bench[], options_sync[], options_diff[], options_all[], options_sandbox_limits[], options_timeout[],
-        options_cell_timeout[], options_env[], options_terminal[];
+/* A row of spec/options.def; the texts are "" where the row has none. */
+struct cli_option {
+        const char *group, *name, *alias, *argument, *words;
+        enum { OPTION_CALL, OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_TIME } kind;
+        size_t offset; /* in struct cli_request; not for OPTION_CALL */
+        uint64_t least, most;
+        int (*set)(struct cli_request *request, const char *value); /* 0, or CLI_BAD_INPUT after a line was printed */
+        const char *help;
+};
 
+/* Return the option of a command after `option` (NULL: the first) in the order of help; NULL: none. */
+const struct cli_option *options_next(const struct cli_command *command, const struct cli_option *option);
+/* Return a command's option of that name or alias; NULL: none. */
+const struct cli_option *options_find(const struct cli_command *command, const char *word, size_t size);
 /* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
 int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request);
 /* Take the word at `at`: a language followed by a file with code, or a file whose name implies the
@@ -63,9 +72,20 @@ int options_refuse(struct cli_request *request, const struct cloche_err *e);
 int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);
 void options_help(const struct cli_command *command);
-/* Setters used by tables of two files: for --strict and for -c. */
-int options_set_strict(struct cli_request *r, const char *v);
-int options_set_code(struct cli_request *r, const char *v);
+
+/* The functions of rows with the kind CALL, and of limits. 0, or an exit code after a line was printed. */
+#define DECLARE_FLAG(target)
+#define DECLARE_TEXT(target)
+#define DECLARE_COUNT(target)
+#define DECLARE_TIME(target)
+#define DECLARE_CALL(target) int options_set_##target(struct cli_request *request, const char *value);
+#define CLOCHE_OPTION(group, option, alias, argument, words, kind, target, ...) DECLARE_##kind(target)
+#define CLOCHE_LIMIT(field, ...) DECLARE_CALL(field)
+#include <cloche/limits.def>
+#include <cloche/options.def>
+#undef CLOCHE_LIMIT
+#undef CLOCHE_OPTION
+
 /* Parse the value of `option`, a whole number of at most nine digits. 0, or a line was printed. */
 int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most);
 /* The same for a time; 0 is accepted and means none. */

@@ -17,13 +17,6 @@ struct sandbox_options {
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
 };
 
-extern const struct cli_option options_daemon[], options_socket[], options_sandbox[], options_sandbox_network[],
-        options_run_network[], options_session[], options_exec[], options_process_id[], options_attach[],
-        options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
-extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[],
-        options_context_create[], options_cell[], options_displays[], options_fork[], options_checkpoint[],
-        options_notebook[];
-
 void sandbox_options_init(struct sandbox_options *words);
 void sandbox_options_done(struct sandbox_options *words);
 
