@@ -17,6 +17,7 @@
 #include "engine/warm/template.h"
 #include "jail/cgroup/cgroup.h"
 #include "output.h"
+#include "stream.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -124,7 +125,6 @@ struct cloche_run {
         void (*on_end)(void *data, cloche_run *run);
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
-        int output_held;
         enum run_state state; /* set by run_set_state */
         int had_program;      /* it was RUN_RUNNING */
         int is_queued, was_waited_for;
@@ -183,16 +183,16 @@ struct cloche_run {
         struct build build; /* of a compiled language, cold */
         struct bridge bridge;
 
-        struct stream {
+        struct run_stream {
                 struct cloche_run *run;
-                int fd;      /* read end of the guest's pipe, nonblocking */
+                struct stream output;
                 int relayed; /* to sink_fd, our copy of the caller's; else captured */
-                int sink_fd; /* -EBADF once it fails; fd is closed then, too */
+                int sink_fd; /* -EBADF once it fails; output is closed then, too */
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
                 struct buf pending; /* read, but not yet written to the sink */
-                uv_poll_t poll, sink_poll;
+                uv_poll_t sink_poll;
         } streams[2];
         struct {
                 int source_fd; /* our copy of the caller's descriptor */
@@ -276,7 +276,8 @@ int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt
 int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
                         cloche_prefix **ret, struct cloche_err *e);
 
-/* stream.c */
+/* run-stream.c */
+void streams_init(struct cloche_run *run); /* with its limits */
 /* Copy the caller's descriptors, before there is a box. */
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
 /* Take our ends of the guest's pipes. */

@@ -1,10 +1,43 @@
-/* Pipes for a guest's 0, 1, 2. */
+/* A guest's output, read from our end of a pipe or terminal, and pipes for a guest's 0, 1, 2. */
 #ifndef CLOCHE_ENGINE_LOOP_STREAM_H
 #define CLOCHE_ENGINE_LOOP_STREAM_H
 
 #include <cloche/error.h>
 
 #include <errno.h>
+#include <stddef.h>
+#include <uv.h>
+
+/* Most bytes of one read. The loop reads each stream once per iteration, so this also bounds the
+ * work that a guest's flood causes before other events have their turn. */
+#define STREAM_PIECE_BYTES 65536
+
+struct stream_owner {
+        /* Called with each piece; it may hold or close the stream. */
+        void (*take)(void *owner, const char *data, size_t size);
+        /* Return true to hold the stream instead of reading a piece. NULL: never full. */
+        int (*is_full)(void *owner);
+        /* Called when the end was reached and the stream is closed; may be NULL. */
+        void (*on_end)(void *owner);
+};
+
+struct stream {
+        const struct stream_owner *calls;
+        void *owner;
+        int fd;          /* -EBADF: at its end, or closed */
+        int is_held;     /* not read: the guest waits when its pipe is full */
+        uv_poll_t *poll; /* NULL: not started, or closed */
+};
+
+/* fd: taken, closed with the stream; may be -EBADF. */
+void stream_init(struct stream *s, const struct stream_owner *calls, void *owner, int fd);
+/* Read whenever there is something, unless it is held. On failure the descriptor is still there. */
+int stream_start(struct stream *s, uv_loop_t *loop, struct cloche_err *e);
+void stream_hold(struct stream *s, int hold);
+/* Read now the bytes that are there now, even if it is held or full, and no later ones: a guest may
+ * write without end. */
+void stream_drain(struct stream *s);
+void stream_close(struct stream *s);
 
 struct stdio {
         int guest_fds[3]; /* for the guest; owned until it has them */

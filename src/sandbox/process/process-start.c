@@ -112,8 +112,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         if (!e && p->is_terminal) {
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
                 r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
-                                              : process_stream_open(p, STREAM_OUT, fd, &failure);
-                fd = r < 0 ? fd : -EBADF;
+                                              : process_stream_open(p, STREAM_OUT, TAKE_FD(fd), &failure);
         }
         fd_close(&fd);
         if (e || r < 0) {
@@ -299,10 +298,8 @@ static struct process *process_new(struct sandbox *s, const struct process_optio
         TAILQ_INIT(&p->followers);
         TAILQ_INIT(&p->waits);
         TAILQ_INIT(&p->killings);
-        for (int i = 0; i < STREAMS; i++) {
-                p->streams[i] = (struct stream_of){.fd = -EBADF, .process = p};
-                spool_init(&p->streams[i].spool, opt->keep, opt->keep_bytes, s->all->state_fd);
-        }
+        for (int i = 0; i < STREAMS; i++)
+                process_stream_init(p, (enum stream_index)i, opt->keep, opt->keep_bytes);
         p->on_begin = opt->on_begin;
         p->on_end = opt->on_end;
         p->data = opt->data;
