@@ -94,29 +94,27 @@ void stream_close(struct stream *s)
 
 /* -- pipes ---------------------------------------------------------------------------------------------------- */
 
-static int open_pipe(int *ret_read_fd, int *ret_write_fd, int ours_reads, struct cloche_err *e)
+int stream_pipe(int *ret_our_fd, int *ret_guest_fd, int we_read, struct cloche_err *e)
 {
-        int pair[2], ours;
+        int pair[2];
 
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        *ret_read_fd = pair[0];
-        *ret_write_fd = pair[1];
-        ours = ours_reads ? pair[0] : pair[1];
+        *ret_our_fd = pair[!we_read];
+        *ret_guest_fd = pair[we_read];
         /* The guest is another user, and may open its streams by name: /dev/stdin, /dev/stdout. */
-        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(ours, 0666) < 0)
+        if (fcntl(*ret_our_fd, F_SETFL, O_NONBLOCK) < 0 || fchmod(*ret_our_fd, 0666) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a pipe");
         return 0;
 }
 
 int stdio_open(struct stdio *s, struct cloche_err *e)
 {
-        int r;
+        int r = 0;
 
         *s = STDIO_NONE;
-        r = open_pipe(&s->guest_fds[0], &s->our_fds[0], 0, e);
-        for (int i = 1; r == 0 && i < 3; i++)
-                r = open_pipe(&s->our_fds[i], &s->guest_fds[i], 1, e);
+        for (int i = 0; r == 0 && i < 3; i++)
+                r = stream_pipe(&s->our_fds[i], &s->guest_fds[i], i > 0, e);
         return r;
 }
 

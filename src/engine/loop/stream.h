@@ -39,6 +39,9 @@ void stream_hold(struct stream *s, int hold);
 void stream_drain(struct stream *s);
 void stream_close(struct stream *s);
 
+/* Make a pipe; our end is nonblocking. we_read: 1 for output of the guest, 0 for its input. */
+int stream_pipe(int *ret_our_fd, int *ret_guest_fd, int we_read, struct cloche_err *e);
+
 struct stdio {
         int guest_fds[3]; /* for the guest; owned until it has them */
         int our_fds[3];   /* our ends, nonblocking */

@@ -633,7 +633,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         static const char *const argv[] = {"cloche-files", "--pack", "/", NULL};
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
-        int pair[2], r;
+        int r;
 
         s->is_dirty = 0; /* later changes may be missing in the archive */
         job->begun_ms = clock_real_ms();
@@ -645,11 +645,9 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         if (job->file_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s",
                               s->name);
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        job->archive.fd = pair[0];
-        their_fd = pair[1];
-        r = stream_start(&job->archive, &s->all->engine->loop, e);
+        r = stream_pipe(&job->archive.fd, &their_fd, 1, e);
+        if (r == 0)
+                r = stream_start(&job->archive, &s->all->engine->loop, e);
         return r < 0 ? r : sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 

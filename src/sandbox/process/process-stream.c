@@ -135,22 +135,17 @@ static int is_full(void *owner)
         return 0;
 }
 
-void process_stream_init(struct process *p, enum stream_index index, enum spool_keep keep, uint64_t keep_bytes)
+void process_streams_init(struct process *p, enum spool_keep keep, uint64_t keep_bytes)
 {
         static const struct stream_owner calls = {.take = take, .is_full = is_full};
-        struct stream_of *s = &p->streams[index];
 
-        s->process = p;
-        stream_init(&s->stream, &calls, s, -EBADF);
-        spool_init(&s->spool, keep, keep_bytes, p->sandbox->all->state_fd);
-}
+        for (int i = 0; i < STREAMS; i++) {
+                struct stream_of *s = &p->streams[i];
 
-int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
-{
-        struct stream *s = &p->streams[index].stream;
-
-        s->fd = fd;
-        return stream_start(s, &p->sandbox->all->engine->loop, e);
+                s->process = p;
+                stream_init(&s->stream, &calls, s, -EBADF);
+                spool_init(&s->spool, keep, keep_bytes, p->sandbox->all->state_fd);
+        }
 }
 
 void process_streams_drain(struct process *p, int is_last)

@@ -124,9 +124,7 @@ int process_write(struct process *p, const void *data, size_t size, int end, voi
                   void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
 /* -- process-stream.c: its output */
-void process_stream_init(struct process *p, enum stream_index index, enum spool_keep keep, uint64_t keep_bytes);
-/* fd: our end of a pipe or terminal; taken, also on failure. */
-int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
+void process_streams_init(struct process *p, enum spool_keep keep, uint64_t keep_bytes);
 /* The process has ended: read the bytes that are in the pipes now. is_last: drop all that come
  * later. */
 void process_streams_drain(struct process *p, int is_last);
