@@ -5,6 +5,7 @@
 #include "tap.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ static struct guest {
         int is_full, ends, holds_itself, closes_itself, writes_more;
 } flood, other;
 static uv_loop_t loop;
-static char block[1 << 20];
+static struct stream_turns turns;
+static char block[4 * STREAM_PIECE_BYTES];
 
 static void take(void *owner, const char *data, size_t size)
 {
@@ -58,7 +60,7 @@ static void begin(struct guest *g)
 static void start(struct guest *g)
 {
         begin(g);
-        if (stream_start(&g->stream, &loop, NULL) < 0)
+        if (stream_start(&g->stream, &turns, NULL) < 0)
                 _exit(1);
 }
 
@@ -102,6 +104,56 @@ static void test_pieces(void)
         end(&other);
 }
 
+static size_t sum(const struct guest *guests, size_t count, size_t *ret_least)
+{
+        size_t sum = 0;
+
+        *ret_least = SIZE_MAX;
+        for (size_t i = 0; i < count; i++) {
+                sum += guests[i].bytes;
+                if (guests[i].bytes < *ret_least)
+                        *ret_least = guests[i].bytes;
+        }
+        return sum;
+}
+
+/* Each guest fills its pipe again whenever it was read. */
+static void test_turns(void)
+{
+        static struct guest guests[40];
+        const size_t count = sizeof(guests) / sizeof(guests[0]);
+        size_t before = 0, most = 0, least;
+
+        for (size_t i = 0; i < count; i++) {
+                start(&guests[i]);
+                guests[i].writes_more = 1;
+                print(&guests[i], 2 * STREAM_PIECE_BYTES);
+        }
+        for (int i = 0; i < 120; i++) {
+                size_t now;
+
+                turn();
+                now = sum(guests, count, &least);
+                most = now - before > most ? now - before : most;
+                before = now;
+        }
+        CHECK(most > 0 && most <= STREAM_TURN_BYTES, "floods together are bounded in an iteration: %zu", most);
+        CHECK(least >= 9 * STREAM_PIECE_BYTES, "they take turns: the least got %zu", least);
+        guests[0].closes_itself = guests[1].holds_itself = 1;
+        for (int i = 0; i < 20; i++)
+                turn();
+        before = guests[1].bytes;
+        CHECK(guests[0].stream.fd < 0 && guests[1].stream.is_held, "one may close itself, and one hold itself");
+        for (int i = 0; i < 20; i++)
+                turn();
+        CHECK(guests[1].bytes == before && guests[2].bytes > 11 * STREAM_PIECE_BYTES,
+              "the others go on without them: %zu", guests[2].bytes);
+        turn();
+        for (size_t i = 0; i < count; i++)
+                end(&guests[i]);
+        CHECK(TAILQ_EMPTY(&turns.ready), "the queue forgets those that are closed");
+}
+
 static void test_holding(void)
 {
         start(&flood);
@@ -135,7 +187,7 @@ static void test_holding(void)
         begin(&flood);
         stream_hold(&flood.stream, 1);
         print(&flood, 10);
-        CHECK(stream_start(&flood.stream, &loop, NULL) == 0 && (turn(), flood.bytes == 0),
+        CHECK(stream_start(&flood.stream, &turns, NULL) == 0 && (turn(), flood.bytes == 0),
               "a stream that was held before its start is held after it");
         end(&flood);
 }
@@ -197,7 +249,7 @@ static void test_a_terminal(void)
                 _exit(1);
         side_fd = open(ptsname(flood.fd), O_RDWR | O_NOCTTY | O_CLOEXEC);
         stream_init(&flood.stream, &calls, &flood, fd_take(&flood.fd));
-        if (side_fd < 0 || stream_start(&flood.stream, &loop, NULL) < 0 || write(side_fd, "abc", 3) != 3)
+        if (side_fd < 0 || stream_start(&flood.stream, &turns, NULL) < 0 || write(side_fd, "abc", 3) != 3)
                 _exit(1);
         while (flood.bytes < 3)
                 uv_run(&loop, UV_RUN_ONCE);
@@ -211,11 +263,15 @@ static void test_a_terminal(void)
 int main(void)
 {
         uv_loop_init(&loop);
+        stream_turns_open(&turns, &loop);
         test_pieces();
+        test_turns();
         test_holding();
         test_draining();
         test_ends();
         test_a_terminal();
+        stream_turns_close(&turns);
+        turn();
         CHECK(uv_loop_close(&loop) == 0, "no handle is left");
         return tap_done();
 }

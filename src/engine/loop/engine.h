@@ -38,6 +38,7 @@ struct cloche_engine {
         struct mount_roots mount_roots;
         uint32_t optional_guards;
         uv_loop_t loop;
+        struct stream_turns streams;
         uv_poll_t keeper_poll;
         uv_check_t ended_check; /* finishes and reports ended runs, with nothing else on the stack */
         unsigned runs;          /* not yet freed */

@@ -10,6 +10,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#define PIECE_COST_BYTES 4096 /* for which a piece of any size counts */
+
 /* -- reading -------------------------------------------------------------------------------------------------- */
 
 static ssize_t read_piece(struct stream *s, size_t most)
@@ -22,22 +24,75 @@ static ssize_t read_piece(struct stream *s, size_t most)
         return n;
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void end(struct stream *s)
 {
-        struct stream *s = poll->data;
+        stream_close(s);
+        if (s->calls->on_end)
+                s->calls->on_end(s->owner);
+}
+
+static void read_ready(struct stream *s)
+{
+        struct stream_turns *turns = s->turns;
+        size_t cost = PIECE_COST_BYTES;
         ssize_t n;
 
-        (void)events;
         if (s->calls->is_full && s->calls->is_full(s->owner)) {
                 stream_hold(s, 1);
                 return;
         }
         n = read_piece(s, STREAM_PIECE_BYTES);
-        if (n > 0 || (n < 0 && status >= 0 && (errno == EAGAIN || errno == EINTR)))
+        cost += n > 0 ? (size_t)n : 0;
+        turns->left_bytes -= cost < turns->left_bytes ? cost : turns->left_bytes;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
+}
+
+static void set_ready(struct stream *s, int is_ready)
+{
+        if (is_ready && !s->is_ready)
+                TAILQ_INSERT_TAIL(&s->turns->ready, s, link);
+        else if (!is_ready && s->is_ready)
+                TAILQ_REMOVE(&s->turns->ready, s, link);
+        s->is_ready = is_ready;
+}
+
+/* A stream for which nothing is left in this iteration stays in the queue. The loop reports it
+ * again in the next one, which serves those first that have waited longest. */
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+        struct stream *s = poll->data;
+        struct stream_turns *turns = s->turns;
+
+        (void)events;
+        if (status < 0) {
+                end(s);
                 return;
-        stream_close(s); /* read(2) fails with EIO if the other side of a terminal is closed */
-        if (s->calls->on_end)
-                s->calls->on_end(s->owner);
+        }
+        set_ready(s, 1);
+        while (turns->left_bytes > 0 && (s = TAILQ_FIRST(&turns->ready))) {
+                set_ready(s, 0);
+                read_ready(s);
+        }
+}
+
+static void on_iteration(uv_prepare_t *prepare)
+{
+        ((struct stream_turns *)prepare->data)->left_bytes = STREAM_TURN_BYTES;
+}
+
+void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop)
+{
+        turns->loop = loop;
+        TAILQ_INIT(&turns->ready);
+        uv_prepare_init(loop, &turns->prepare);
+        turns->prepare.data = turns;
+        uv_prepare_start(&turns->prepare, on_iteration);
+}
+
+void stream_turns_close(struct stream_turns *turns)
+{
+        uv_close((uv_handle_t *)&turns->prepare, NULL);
 }
 
 void stream_init(struct stream *s, const struct stream_owner *calls, void *owner, int fd)
@@ -47,16 +102,18 @@ void stream_init(struct stream *s, const struct stream_owner *calls, void *owner
 
 static void watch(struct stream *s)
 {
-        if (s->poll && s->is_held)
+        if (s->poll && s->is_held) {
                 uv_poll_stop(s->poll);
-        else if (s->poll)
+                set_ready(s, 0);
+        } else if (s->poll)
                 uv_poll_start(s->poll, UV_READABLE, on_readable);
 }
 
-int stream_start(struct stream *s, uv_loop_t *loop, struct cloche_err *e)
+int stream_start(struct stream *s, struct stream_turns *turns, struct cloche_err *e)
 {
-        int r = handle_poll(loop, s->fd, s, &s->poll);
+        int r = handle_poll(turns->loop, s->fd, s, &s->poll);
 
+        s->turns = turns;
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a program");
         watch(s);
@@ -87,6 +144,7 @@ void stream_drain(struct stream *s)
 
 void stream_close(struct stream *s)
 {
+        set_ready(s, 0);
         handle_close(s->poll);
         s->poll = NULL;
         fd_close(&s->fd);

@@ -6,11 +6,24 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/queue.h>
 #include <uv.h>
 
-/* Most bytes of one read. The loop reads each stream once per iteration, so this also bounds the
- * work that a guest's flood causes before other events have their turn. */
-#define STREAM_PIECE_BYTES 65536
+#define STREAM_PIECE_BYTES 65536       /* most of one read */
+#define STREAM_TURN_BYTES (256u << 10) /* most of all reads in an iteration of the loop */
+
+/* The streams of a loop take turns, a piece each. All pieces of an iteration are bounded, so that
+ * guests who flood do not delay the other events of the loop. */
+struct stream_turns {
+        uv_loop_t *loop;
+        uv_prepare_t prepare;
+        size_t left_bytes; /* in this iteration */
+        TAILQ_HEAD(ready_streams, stream) ready;
+};
+
+void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop);
+/* The loop closes the handle in a later iteration. */
+void stream_turns_close(struct stream_turns *turns);
 
 struct stream_owner {
         /* Called with each piece; it may hold or close the stream. */
@@ -22,17 +35,20 @@ struct stream_owner {
 };
 
 struct stream {
+        TAILQ_ENTRY(stream) link;
+        struct stream_turns *turns;
         const struct stream_owner *calls;
         void *owner;
         int fd;          /* -EBADF: at its end, or closed */
         int is_held;     /* not read: the guest waits when its pipe is full */
+        int is_ready;    /* in turns->ready */
         uv_poll_t *poll; /* NULL: not started, or closed */
 };
 
 /* fd: taken, closed with the stream; may be -EBADF. */
 void stream_init(struct stream *s, const struct stream_owner *calls, void *owner, int fd);
 /* Read whenever there is something, unless it is held. On failure the descriptor is still there. */
-int stream_start(struct stream *s, uv_loop_t *loop, struct cloche_err *e);
+int stream_start(struct stream *s, struct stream_turns *turns, struct cloche_err *e);
 void stream_hold(struct stream *s, int hold);
 /* Read now the bytes that are there now, even if it is held or full, and no later ones: a guest may
  * write without end. */

@@ -330,7 +330,7 @@ static int start_output(struct run_stream *s, struct cloche_err *e)
 
         if (s->output.fd < 0) /* a terminal has one stream */
                 return 0;
-        r = stream_start(&s->output, &s->run->engine->loop, e);
+        r = stream_start(&s->output, &s->run->engine->streams, e);
         if (r == 0 && s->relayed) {
                 s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
                 watch_sink(s);

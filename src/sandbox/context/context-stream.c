@@ -42,7 +42,7 @@ int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_e
 
                 context_stream_renew(s);
                 s->stream.fd = fd_take(&stdio->our_fds[i + 1]);
-                r = stream_start(&s->stream, &c->sandbox->all->engine->loop, e);
+                r = stream_start(&s->stream, &c->sandbox->all->engine->streams, e);
         }
         fd_close(&stdio->our_fds[0]); /* standard input is empty */
         return r;

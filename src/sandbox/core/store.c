@@ -647,7 +647,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
                               s->name);
         r = stream_pipe(&job->archive.fd, &their_fd, 1, e);
         if (r == 0)
-                r = stream_start(&job->archive, &s->all->engine->loop, e);
+                r = stream_start(&job->archive, &s->all->engine->streams, e);
         return r < 0 ? r : sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 

@@ -115,7 +115,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
                 s->fd = fd_take(&fd);
                 r = p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
-                                    : stream_start(s, &p->sandbox->all->engine->loop, &failure);
+                                    : stream_start(s, &p->sandbox->all->engine->streams, &failure);
         }
         fd_close(&fd);
         if (e || r < 0) {
@@ -145,7 +145,7 @@ static int open_pipes(struct process *p, int wants_input, int fds[3], struct clo
 
                 r = stream_pipe(&s->fd, &fds[1 + i], 1, e);
                 if (r == 0)
-                        r = stream_start(s, &p->sandbox->all->engine->loop, e);
+                        r = stream_start(s, &p->sandbox->all->engine->streams, e);
         }
         return r;
 }

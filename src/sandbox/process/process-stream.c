@@ -193,7 +193,7 @@ static void leave_to_drain(struct sandbox *sandbox, struct stream *s)
                 stream_init(&d->stream, &calls, d, fd_take(&s->fd));
         }
         stream_close(s);
-        if (d && stream_start(&d->stream, &sandbox->all->engine->loop, NULL) < 0)
+        if (d && stream_start(&d->stream, &sandbox->all->engine->streams, NULL) < 0)
                 drain_free(d);
 }
 
