@@ -222,6 +222,19 @@ def test_a_slow_reader_holds_only_his_stream():
                 assert daemon.peak_memory() - before < 10 << 20, (daemon.peak_memory(), before)
 
 
+def test_memory_of_large_answers_is_returned():
+    with served() as (daemon, http):
+        http.post(BASE + "/api/write", path="/workspace/large", content="x" * 20_000_000)
+        assert len(http.post(BASE + "/api/read", path="/workspace/large")[1]["content"]) == 20_000_000
+        with open(f"/proc/{daemon.engine_pid()}/maps") as maps:
+            if "libasan" in maps.read():  # it keeps freed memory
+                return
+        until = time.monotonic() + 30
+        while daemon.memory() > 16 << 20:
+            assert time.monotonic() < until, daemon.memory()
+            time.sleep(0.1)
+
+
 def test_processes_by_odd_names():
     with served() as (_, http):
         status, started = http.post(BASE + "/api/process/start", command="echo hi", processId="a b%c")

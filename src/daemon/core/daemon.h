@@ -68,6 +68,7 @@ struct daemon {
                 int landlock_abi, is_filtered; /* 0: not in force */
         } confinement;
         uint64_t idle_since_ns; /* 0: busy */
+        size_t free_mib;        /* free memory of the allocator, a second ago */
         int is_stopping, is_hurried, exit_code;
         enum supervisor_message_kind state_sent; /* last message to the supervisor */
         uint64_t sent_ns;                        /* during the start */

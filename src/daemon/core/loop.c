@@ -28,6 +28,7 @@
 #include <cloche/cloche.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@
 #define ALIVE_NS (UINT64_C(1000000) * SWEEP_MS)
 #define LAST_WORDS_MS 3000 /* for callers to read their last answers */
 #define SAVE_MS 60000      /* for saving sandboxes */
+#define FREE_MIB_MAX 4     /* of the allocator */
 
 /* -- iterations ----------------------------------------------------------------------------------------------- */
 
@@ -88,6 +90,18 @@ static void on_turn(uv_prepare_t *prepare)
                 uv_timer_stop(&d->engine_timer);
 }
 
+/* Return free memory to the system, but not between two large messages in a row. glibc keeps up to
+ * 64 MiB after large allocations (mallopt(3), M_TRIM_THRESHOLD: the dynamic threshold). A lower
+ * threshold costs page faults at each message: a fifth of the processor time. */
+static void return_memory(struct daemon *d)
+{
+        size_t free_mib = mallinfo2().fordblks >> 20;
+
+        if (free_mib >= FREE_MIB_MAX && free_mib == d->free_mib)
+                malloc_trim(0);
+        d->free_mib = free_mib;
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
         struct daemon *d = timer->data;
@@ -105,6 +119,7 @@ static void on_sweep(uv_timer_t *timer)
         peer_discard(NULL, 0);
         supervised_send(&d->options, d->state_sent, NULL);
         on_demand_tidy_log(&d->options);
+        return_memory(d);
 }
 
 /* -- stopping ------------------------------------------------------------------------------------------------- */
