@@ -81,7 +81,9 @@ def output_between_cells(n):
 def much_from_before_a_cell_that_nobody_reads(n):
     """It stays in its buffer until the reader of the cell goes on, and comes whole and before the answer."""
     size = 60_000_000
-    n.run(f"import subprocess\nchild = subprocess.Popen('head -c {size} /dev/zero; touch /workspace/printed', shell=True)")
+    command = f"until test -e go; do sleep 0.01; done; head -c {size} /dev/zero; touch printed"  # nothing of it in the first cell
+    n.run(f"import subprocess\nchild = subprocess.Popen({command!r}, shell=True, cwd='/workspace')")
+    n.call("exec", command="touch /workspace/go")
     wait_for(lambda: n.call("exec", command="test -e /workspace/printed")["exitCode"] == 0)
     with n.daemon.frames() as slow:
         with Memory(n.daemon, ROOM) as memory:
