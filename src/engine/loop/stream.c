@@ -83,7 +83,7 @@ static void on_iteration(uv_prepare_t *prepare)
 
 void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop)
 {
-        turns->loop = loop;
+        *turns = (struct stream_turns){.loop = loop};
         TAILQ_INIT(&turns->ready);
         uv_prepare_init(loop, &turns->prepare);
         turns->prepare.data = turns;
