@@ -78,6 +78,25 @@ def output_between_cells(n):
     n.is_well()
 
 
+def much_from_before_a_cell_that_nobody_reads(n):
+    """It stays in its buffer until the reader of the cell goes on, and comes whole and before the answer."""
+    size = 60_000_000
+    command = f"until test -e go; do sleep 0.01; done; head -c {size} /dev/zero; touch printed"  # nothing of it in the first cell
+    n.run(f"import subprocess\nchild = subprocess.Popen({command!r}, shell=True, cwd='/workspace')")
+    n.call("exec", command="touch /workspace/go")
+    wait_for(lambda: n.call("exec", command="test -e /workspace/printed")["exitCode"] == 0)
+    with n.daemon.frames() as slow:
+        with Memory(n.daemon, ROOM) as memory:
+            number = slow.ask("context.run", sandbox=n.sandbox, context="c", code="child.wait(); print('own')", stream=True)
+            for _ in range(10):
+                assert n.value("6 * 7", "beside") == "42"
+                memory.look()
+        answer = slow.wait(number)
+        text = b"".join(attachments for method, params, attachments in slow.told if method == "event" and params["event"] == "output")
+        assert answer["stdoutBytes"] == len(text) == size + 4 and text.endswith(b"\0own\n") and text.count(b"\0") == size, len(text)
+    n.is_well()
+
+
 DISPLAYS = PRELUDE + "one = frame(method='display', params={'data': {'text/plain': 'x'}, 'metadata': {}, 'isResult': False})\n"
 
 
@@ -210,5 +229,5 @@ def bombs_of_memory(n):
 
 def test_floods():
     with HostStaysWell():
-        together(endless_output, endless_output_nobody_reads, streams_nobody_reads, output_between_cells, a_flood_of_displays, displays_nobody_reads,
-                 questions_whose_answers_nobody_reads, long_errors, enormous_figures, bombs_of_processes, bombs_of_memory)
+        together(endless_output, endless_output_nobody_reads, streams_nobody_reads, output_between_cells, much_from_before_a_cell_that_nobody_reads,
+                 a_flood_of_displays, displays_nobody_reads, questions_whose_answers_nobody_reads, long_errors, enormous_figures, bombs_of_processes, bombs_of_memory)

@@ -108,6 +108,11 @@ def test_standard_input():
         equal(cli("exec", "-i", "box", "--", "exit 4", stdin=b"").code, 4)
         equal(ok("exec", "-i", "box", "--", "head -c 3", stdin=bytes(5000000)), bytes(3))
         equal(rows("ps", "box"), [])  # none of these is left
+        # The streams can be opened by name, as in a run.
+        by_name = "cat /dev/stdin > /dev/stdout; echo bad > /dev/stderr"
+        for command in (by_name, f"bash -c '{by_name}'"):
+            finished = cli("exec", "-i", "box", "--", command, stdin=b"text")
+            equal((finished.code, finished.stdout, finished.stderr), (0, b"text", b"bad\n"))
 
 
 def test_output_comes_as_it_is_printed():

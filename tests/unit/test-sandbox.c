@@ -712,6 +712,7 @@ int main(void)
         signal(SIGPIPE, SIG_IGN);
         if (!mkdtemp(directory) || uv_loop_init(&engine.loop) < 0)
                 return 1;
+        stream_turns_open(&engine.streams, &engine.loop);
         engine.libexec_dir = directory;
         engine.libexec_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         for (int i = 0; i < 2; i++)
@@ -735,6 +736,7 @@ int main(void)
                 unlinkat(engine.libexec_fd, programs[i], 0);
         close(engine.libexec_fd);
         rmdir(directory);
+        stream_turns_close(&engine.streams);
         while (uv_run(&engine.loop, UV_RUN_NOWAIT))
                 ;
         uv_loop_close(&engine.loop);

@@ -352,6 +352,7 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the keeper");
         engine->keeper_poll.data = engine;
         uv_poll_start(&engine->keeper_poll, UV_READABLE, on_keeper);
+        stream_turns_open(&engine->streams, &engine->loop);
         uv_check_init(&engine->loop, &engine->ended_check);
         engine->ended_check.data = engine;
         uv_check_start(&engine->ended_check, on_check);
@@ -499,6 +500,7 @@ void cloche_engine_free(cloche_engine *engine)
                 template_free(t);
         if (engine->is_watching) {
                 uv_close((uv_handle_t *)&engine->keeper_poll, NULL);
+                stream_turns_close(&engine->streams);
                 uv_close((uv_handle_t *)&engine->ended_check, NULL);
                 uv_close((uv_handle_t *)&engine->refill_timer, NULL);
                 keeper_on_held(engine->keeper, NULL, NULL);

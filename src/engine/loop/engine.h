@@ -17,6 +17,7 @@
 #include "engine/warm/template.h"
 #include "jail/cgroup/cgroup.h"
 #include "output.h"
+#include "stream.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -37,6 +38,7 @@ struct cloche_engine {
         struct mount_roots mount_roots;
         uint32_t optional_guards;
         uv_loop_t loop;
+        struct stream_turns streams;
         uv_poll_t keeper_poll;
         uv_check_t ended_check; /* finishes and reports ended runs, with nothing else on the stack */
         unsigned runs;          /* not yet freed */
@@ -128,7 +130,6 @@ struct cloche_run {
         void (*on_end)(void *data, cloche_run *run);
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
-        int output_held;
         enum run_state state; /* set by run_set_state */
         int had_program;      /* it was RUN_RUNNING */
         int is_queued, was_waited_for, has_open_ends;
@@ -187,16 +188,15 @@ struct cloche_run {
         struct build build; /* of a compiled language, cold */
         struct bridge bridge;
 
-        struct stream {
+        struct run_stream {
                 struct cloche_run *run;
-                int fd;      /* read end of the guest's pipe, nonblocking */
+                struct stream output;
                 int relayed; /* to sink_fd, our copy of the caller's; else captured */
-                int sink_fd; /* -EBADF once it fails; fd is closed then, too */
+                int sink_fd; /* -EBADF once it fails; output is closed then, too */
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
-                struct buf pending;  /* read, but not yet written to the sink */
-                struct watch *watch; /* of fd, or NULL */
+                struct buf pending; /* read, but not yet written to the sink */
                 uv_poll_t sink_poll;
         } streams[2];
         struct {
@@ -281,7 +281,8 @@ int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt
 int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
                         cloche_prefix **ret, struct cloche_err *e);
 
-/* stream.c */
+/* run-stream.c */
+void streams_init(struct cloche_run *run); /* with its limits */
 /* Copy the caller's descriptors, before there is a box. */
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
 /* Take our ends of the guest's pipes, and their watches. */

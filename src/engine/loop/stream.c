@@ -1,283 +1,191 @@
-/* The guest's standard streams: captured, or relayed to the caller's descriptors. The guest never
- * holds those, for it could reopen them through /proc/self/fd with other rights. Buffers are
- * bounded: the guest is not read while the caller does not read. Runs in: the engine, on its
- * loop. */
+/* The reader of guests' output, for runs, processes and contexts: piece by piece, held while the
+ * owner has no room. Runs in: the engine, on its loop. */
+#include "stream.h"
+
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define READ_SIZE 65536
-#define TERMINAL_PATIENCE_MS 100
-#define DRAIN_MAX (16u << 20) /* of the bytes in an ended program's pipe; pipes hold far less */
+#define PIECE_COST_BYTES 4096 /* for which a piece of any size counts */
 
-static int is_ready(int fd, short events, int timeout_ms)
+/* -- reading -------------------------------------------------------------------------------------------------- */
+
+static ssize_t read_piece(struct stream *s, size_t most)
 {
-        struct pollfd polled = {.fd = fd, .events = events};
+        char data[STREAM_PIECE_BYTES];
+        ssize_t n = read(s->fd, data, most < sizeof(data) ? most : sizeof(data));
 
-        return poll(&polled, 1, timeout_ms) > 0;
+        if (n > 0)
+                s->calls->take(s->owner, data, (size_t)n);
+        return n;
 }
 
-/* -- output --------------------------------------------------------------------------------------------------- */
-
-/* The caller's descriptor failed. Close the guest's pipe, too: its next write fails with EPIPE, or
- * ends it by SIGPIPE, as if it held the caller's pipe. A full disk looks the same to the guest, so
- * the result gets a warning. */
-static void lose_sink(struct stream *s, int error)
+static void end(struct stream *s)
 {
-        char text[120];
-
-        buf_consume(&s->pending, s->pending.size);
-        watch_close(s->watch);
-        s->watch = NULL;
-        if (s->sink_poll.data)
-                loop_poll_close(&s->sink_poll);
-        s->sink_pollable = 0;
-        fd_close(&s->fd);
-        fd_close(&s->sink_fd);
-        if (error == EPIPE)
-                return;
-        snprintf(text, sizeof(text), "output was lost: cannot write to %s: %s",
-                 s == &s->run->streams[0] ? "stdout" : "stderr", strerror(error));
-        run_warn(s->run, text);
-        s->run->is_output_lost = 1;
+        stream_close(s);
+        if (s->calls->on_end)
+                s->calls->on_end(s->owner);
 }
 
-/* Write to the caller's descriptor, whose flags stay unchanged, for it may be shared. It may block,
- * but a pipe that polls writable takes PIPE_BUF bytes without blocking (pipe(7)). Returns 1 when
- * all is written. */
-static int flush_pending(struct stream *s, int timeout_ms)
+static void read_ready(struct stream *s)
 {
-        while (s->pending.size > 0 && s->sink_fd >= 0) {
-                size_t size = s->pending.size < PIPE_BUF ? s->pending.size : PIPE_BUF;
-                ssize_t n;
+        struct stream_turns *turns = s->turns;
+        size_t cost = PIECE_COST_BYTES;
+        ssize_t n;
 
-                if (!is_ready(s->sink_fd, POLLOUT, timeout_ms))
-                        return 0;
-                n = fd_write_quietly(s->sink_fd, s->pending.data, size);
-                if (n >= 0)
-                        buf_consume(&s->pending, (size_t)n);
-                else if (n != -EINTR && n != -EAGAIN)
-                        lose_sink(s, (int)-n);
-        }
-        return 1;
-}
-
-static void take(struct stream *s, const char *data, size_t size)
-{
-        uint64_t left = s->relay_bytes_max > s->kept.total ? s->relay_bytes_max - s->kept.total : 0;
-
-        if (!s->run->network.policy && (s == &s->run->streams[1] || s->run->has_terminal))
-                network_words_add(&s->run->network.words, data, size);
-        if (!s->relayed) {
-                if (s->run->on_output)
-                        s->run->on_output(s->run->data, s->run, s == &s->run->streams[0] ? 1 : 2, data, size);
-                /* Without memory only output of the guest is lost, which the count shows. */
-                if (output_append(&s->kept, data, size) < 0)
-                        s->kept.total += size;
+        if (s->calls->is_full && s->calls->is_full(s->owner)) {
+                stream_hold(s, 1);
                 return;
         }
-        s->kept.total += size;
-        (void)buf_append(&s->pending, data, size < left ? size : (size_t)left);
+        n = read_piece(s, STREAM_PIECE_BYTES);
+        cost += n > 0 ? (size_t)n : 0;
+        turns->left_bytes -= cost < turns->left_bytes ? cost : turns->left_bytes;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
 }
 
-/* 1: bytes were read, 0: none now, -1: end of file. */
-static int read_some(struct stream *s)
+static void set_ready(struct stream *s, int is_ready)
 {
-        char data[READ_SIZE];
-        ssize_t n = read(s->fd, data, sizeof(data));
-
-        if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : -1;
-        if (n == 0)
-                return -1;
-        take(s, data, (size_t)n);
-        return 1;
+        if (is_ready && !s->is_ready)
+                TAILQ_INSERT_TAIL(&s->turns->ready, s, link);
+        else if (!is_ready && s->is_ready)
+                TAILQ_REMOVE(&s->turns->ready, s, link);
+        s->is_ready = is_ready;
 }
 
-static void on_sink(uv_poll_t *poll, int status, int events);
-
-/* With nothing to write, only the reader's close is of interest. */
-static void watch_sink(struct stream *s)
+/* A stream for which nothing is left in this iteration stays in the queue. The loop reports it
+ * again in the next one, which serves those first that have waited longest. */
+static void on_readable(void *data, int status, int events)
 {
-        if (s->sink_pollable)
-                uv_poll_start(&s->sink_poll, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT, on_sink);
-}
-
-/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may
- * have shut down only its own writing: there the next write decides. */
-static void on_sink(uv_poll_t *poll, int status, int events)
-{
-        struct stream *s = (struct stream *)((char *)poll - offsetof(struct stream, sink_poll));
+        struct stream *s = data;
+        struct stream_turns *turns = s->turns;
 
         (void)events;
         if (status < 0) {
-                lose_sink(s, EPIPE);
+                end(s);
                 return;
         }
-        if (s->pending.size == 0)
-                uv_poll_stop(poll);
-        if (s->pending.size == 0 || !flush_pending(s, 0) || s->fd < 0)
-                return;
-        watch_sink(s);
-        watch_set(s->watch, UV_READABLE);
-}
-
-static void on_output(void *data, int status, int events)
-{
-        struct stream *s = data;
-
-        (void)status;
-        (void)events;
-        if (read_some(s) < 0)
-                watch_set(s->watch, 0);
-        else if (!flush_pending(s, 0) && s->sink_pollable) {
-                watch_set(s->watch, 0);
-                watch_sink(s);
+        set_ready(s, 1);
+        while (turns->left_bytes > 0 && (s = TAILQ_FIRST(&turns->ready))) {
+                set_ready(s, 0);
+                read_ready(s);
         }
 }
 
-static void stop_output(struct stream *s)
+static void on_iteration(uv_prepare_t *prepare)
 {
-        struct cloche_run *run = s->run;
-        uint64_t stop = s->kept.total + DRAIN_MAX;
-        /* The kernel delivers terminal output late. End of file follows it, unless a process still
-         * holds the other side. */
-        int patience_ms = run->has_terminal ? TERMINAL_PATIENCE_MS : 0;
-
-        if (s->fd < 0)
-                return;
-        if (s->sink_pollable)
-                uv_poll_stop(&s->sink_poll);
-        do
-                /* Deliver all output of a program that exited by itself, however slowly the caller
-                 * reads. */
-                while (!flush_pending(s, 100) && run->end == RUN_END_NONE && !atomic_load(&run->cancelled))
-                        ;
-        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, patience_ms) &&
-               read_some(s) > 0);
-        (void)flush_pending(s, 0);
+        ((struct stream_turns *)prepare->data)->left_bytes = STREAM_TURN_BYTES;
 }
 
-/* -- input ---------------------------------------------------------------------------------------------------- */
-
-static void close_input(struct cloche_run *run)
+void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop)
 {
-        uv_poll_stop(&run->input.guest_poll);
-        if (run->input.pollable)
-                uv_poll_stop(&run->input.source_poll);
-        fd_close(&run->input.guest_fd); /* the guest reads the end of file */
+        *turns = (struct stream_turns){.loop = loop};
+        TAILQ_INIT(&turns->ready);
+        uv_prepare_init(loop, &turns->prepare);
+        turns->prepare.data = turns;
+        uv_prepare_start(&turns->prepare, on_iteration);
 }
 
-static void watch_input(struct cloche_run *run);
-
-static void on_guest_writable(uv_poll_t *poll, int status, int events)
+void stream_turns_close(struct stream_turns *turns)
 {
-        struct cloche_run *run = poll->data;
-        struct buf *pending = &run->input.pending;
-        ssize_t n = 0;
+        uv_close((uv_handle_t *)&turns->prepare, NULL);
+}
 
-        (void)status;
-        (void)events;
-        if (pending->size > 0)
-                n = fd_write_quietly(run->input.guest_fd, pending->data, pending->size);
-        if (n > 0)
-                buf_consume(pending, (size_t)n);
-        if (n < 0 && n != -EAGAIN && n != -EINTR) {
-                close_input(run); /* the guest closed its stdin */
+void stream_init(struct stream *s, const struct stream_owner *calls, void *owner, int fd)
+{
+        *s = (struct stream){.calls = calls, .owner = owner, .fd = fd};
+}
+
+static void update_watch(struct stream *s)
+{
+        if (!s->watch)
                 return;
+        watch_set(s->watch, s->is_held ? 0 : UV_READABLE);
+        if (s->is_held)
+                set_ready(s, 0);
+}
+
+int stream_start(struct stream *s, struct stream_turns *turns, struct cloche_err *e)
+{
+        int r = s->watch ? 0 : watch_new(turns->loop, s->fd, &s->watch);
+
+        s->turns = turns;
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a program");
+        watch_on_event(s->watch, on_readable, s);
+        update_watch(s);
+        return 0;
+}
+
+void stream_hold(struct stream *s, int hold)
+{
+        if (s->is_held == !!hold)
+                return;
+        s->is_held = !!hold;
+        update_watch(s);
+}
+
+void stream_drain(struct stream *s)
+{
+        ssize_t n;
+        int left;
+
+        if (s->fd < 0 || ioctl(s->fd, FIONREAD, &left) < 0)
+                return;
+        for (; left > 0 && s->fd >= 0; left -= (int)n) {
+                n = read_piece(s, (size_t)left);
+                if (n <= 0)
+                        return;
         }
-        if (pending->size == 0) {
-                uv_poll_stop(poll);
-                watch_input(run);
-        }
 }
 
-static void read_input(struct cloche_run *run)
+void stream_ignore(struct stream *s)
 {
-        char data[READ_SIZE];
-        ssize_t n = read(run->input.source_fd, data, sizeof(data));
-
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return;
-        if (n <= 0 || buf_append(&run->input.pending, data, (size_t)n) < 0) {
-                close_input(run);
-                return;
-        }
-        if (run->input.pollable)
-                uv_poll_stop(&run->input.source_poll);
-        uv_poll_start(&run->input.guest_poll, UV_WRITABLE, on_guest_writable);
+        set_ready(s, 0);
+        if (s->watch)
+                watch_on_event(s->watch, NULL, NULL);
 }
 
-static void on_source_readable(uv_poll_t *poll, int status, int events)
+void stream_unwatch(struct stream *s)
 {
-        (void)status;
-        (void)events;
-        read_input(poll->data);
+        set_ready(s, 0);
+        watch_close(s->watch);
+        s->watch = NULL;
 }
 
-/* A regular file cannot be polled (epoll fails with EPERM) and never blocks for long: it is read
- * whenever the guest accepts more. */
-static void watch_input(struct cloche_run *run)
+void stream_close(struct stream *s)
 {
-        if (run->input.pollable)
-                uv_poll_start(&run->input.source_poll, UV_READABLE, on_source_readable);
-        else
-                read_input(run);
+        stream_unwatch(s);
+        fd_close(&s->fd);
 }
 
-/* -- life ----------------------------------------------------------------------------------------------------- */
+/* -- pipes ---------------------------------------------------------------------------------------------------- */
 
-static int open_pipe(int *ret_read_fd, int *ret_write_fd, int ours_reads, struct cloche_err *e)
+int stream_pipe(int *ret_our_fd, int *ret_guest_fd, int we_read, struct cloche_err *e)
 {
-        int pair[2], ours;
+        int pair[2];
 
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        *ret_read_fd = pair[0];
-        *ret_write_fd = pair[1];
-        ours = ours_reads ? pair[0] : pair[1];
+        *ret_our_fd = pair[!we_read];
+        *ret_guest_fd = pair[we_read];
         /* The guest is another user, and may open its streams by name: /dev/stdin, /dev/stdout. */
-        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(ours, 0666) < 0)
+        if (fcntl(*ret_our_fd, F_SETFL, O_NONBLOCK) < 0 || fchmod(*ret_our_fd, 0666) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a pipe");
         return 0;
 }
 
-static int copy_fd(int fd, int *ret_fd, struct cloche_err *e)
-{
-        *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        return *ret_fd < 0 ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "take descriptor %d", fd) : 0;
-}
-
 int stdio_open(struct stdio *s, struct cloche_err *e)
 {
-        int r;
+        int r = 0;
 
         *s = STDIO_NONE;
-        r = open_pipe(&s->guest_fds[0], &s->our_fds[0], 0, e);
-        for (int i = 1; r == 0 && i < 3; i++)
-                r = open_pipe(&s->our_fds[i], &s->guest_fds[i], 1, e);
+        for (int i = 0; r == 0 && i < 3; i++)
+                r = stream_pipe(&s->our_fds[i], &s->guest_fds[i], i > 0, e);
         return r;
-}
-
-int stdio_open_null(struct stdio *s, struct cloche_err *e)
-{
-        *s = STDIO_NONE;
-        for (int i = 0; i < 3; i++) {
-                s->guest_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
-                if (s->guest_fds[i] < 0)
-                        return err_os(e, CLOCHE_E_RESOURCE, errno, "open /dev/null");
-        }
-        return 0;
 }
 
 int stdio_watch(struct stdio *s, uv_loop_t *loop, struct cloche_err *e)
@@ -288,6 +196,17 @@ int stdio_watch(struct stdio *s, uv_loop_t *loop, struct cloche_err *e)
                 if (r < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a pipe");
                 watch_set(s->watches[i], UV_READABLE);
+        }
+        return 0;
+}
+
+int stdio_open_null(struct stdio *s, struct cloche_err *e)
+{
+        *s = STDIO_NONE;
+        for (int i = 0; i < 3; i++) {
+                s->guest_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+                if (s->guest_fds[i] < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "open /dev/null");
         }
         return 0;
 }
@@ -307,168 +226,4 @@ void stdio_close(struct stdio *s)
         }
         for (int i = 0; i < 3; i++)
                 fd_close(&s->our_fds[i]);
-}
-
-static int take_output(struct cloche_run *run, int i, struct cloche_err *e)
-{
-        struct stream *s = &run->streams[i];
-
-        if (s->sink_fd < 0)
-                return 0;
-        s->relayed = 1;
-        s->pending = BUF_INIT(2 * READ_SIZE);
-        return copy_fd(s->sink_fd, &s->sink_fd, e);
-}
-
-int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
-{
-        int r;
-
-        run->input.pending = BUF_INIT(READ_SIZE);
-        if (!opt->stream_fds)
-                return 0;
-        for (int i = 0; i < 2; i++) {
-                run->streams[i].sink_fd = i == 0 ? opt->stdout_fd : opt->stderr_fd;
-                /* Relayed output is unlimited unless the caller set a limit. */
-                run->streams[i].relay_bytes_max = opt->limits.output_bytes ? run->limits.output_bytes : UINT64_MAX;
-        }
-        r = take_output(run, 0, e);
-        if (r < 0)
-                run->streams[1].sink_fd = -EBADF; /* still the caller's */
-        else
-                r = take_output(run, 1, e);
-        if (r == 0 && opt->stdin_fd >= 0)
-                r = copy_fd(opt->stdin_fd, &run->input.source_fd, e);
-        return r;
-}
-
-void streams_take(struct cloche_run *run, struct stdio *stdio)
-{
-        run->input.guest_fd = TAKE_FD(stdio->our_fds[0]);
-        for (int i = 0; i < 2; i++) {
-                run->streams[i].fd = TAKE_FD(stdio->our_fds[i + 1]);
-                run->streams[i].watch = stdio->watches[i];
-                stdio->watches[i] = NULL;
-        }
-        if (run->input.source_fd < 0)
-                fd_close(&run->input.guest_fd);
-}
-
-int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e)
-{
-        run->streams[0].fd = master_fd;
-        if (master_fd < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the terminal of the script could not be opened");
-        if (fcntl(master_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "set up the terminal");
-        return run->input.source_fd < 0 ? 0 : copy_fd(master_fd, &run->input.guest_fd, e);
-}
-
-void stream_size(const struct cloche_run *run, uint32_t *ret_cols, uint32_t *ret_rows)
-{
-        uint32_t size = atomic_load(&run->terminal_size);
-
-        *ret_cols = size >> 16;
-        *ret_rows = size & UINT16_MAX;
-}
-
-void stream_resize(struct cloche_run *run)
-{
-        uint32_t cols, rows;
-        struct winsize size = {0};
-
-        stream_size(run, &cols, &rows);
-        size.ws_col = (unsigned short)cols;
-        size.ws_row = (unsigned short)rows;
-        if (run->streams[0].fd >= 0)
-                (void)ioctl(run->streams[0].fd, TIOCSWINSZ, &size);
-}
-
-static int start_output(struct stream *s, struct cloche_err *e)
-{
-        int r;
-
-        if (s->fd < 0) /* a terminal has one stream */
-                return 0;
-        r = s->watch ? 0 : watch_new(&s->run->engine->loop, s->fd, &s->watch);
-        if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a program's output");
-        if (s->relayed)
-                s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
-        watch_sink(s);
-        watch_on_event(s->watch, on_output, s);
-        watch_set(s->watch, s->relayed || !s->run->output_held ? UV_READABLE : 0);
-        return 0;
-}
-
-void cloche_run_hold_output(cloche_run *run, int hold)
-{
-        run->output_held = hold;
-        for (int i = 0; i < 2; i++) {
-                struct stream *s = &run->streams[i];
-
-                if (!run_has_ended(run) && !s->relayed && s->watch)
-                        watch_set(s->watch, hold ? 0 : UV_READABLE);
-        }
-}
-
-int streams_start(struct cloche_run *run, struct cloche_err *e)
-{
-        int r = start_output(&run->streams[0], e);
-
-        if (r == 0)
-                r = start_output(&run->streams[1], e);
-        if (r < 0 || run->input.source_fd < 0)
-                return r;
-        r = loop_poll_init(run, &run->input.guest_poll, run->input.guest_fd, e);
-        if (r < 0)
-                return r;
-        run->input.pollable = loop_poll_init(run, &run->input.source_poll, run->input.source_fd, NULL) == 0;
-        watch_input(run);
-        return 0;
-}
-
-/* Most programs have printed nothing since the loop looked last: one poll(2) shows it for both pipes. */
-static int may_have_rest(const struct cloche_run *run)
-{
-        struct pollfd polled[2];
-
-        for (int i = 0; i < 2; i++)
-                polled[i] = (struct pollfd){.fd = run->streams[i].fd, .events = POLLIN};
-        return run->has_terminal || run->streams[0].relayed || run->streams[1].relayed || poll(polled, 2, 0) != 0;
-}
-
-void streams_stop(struct cloche_run *run)
-{
-        if (run->input.guest_fd >= 0 && run->input.source_fd >= 0)
-                close_input(run);
-        for (int i = 0; i < 2; i++)
-                if (run->streams[i].watch)
-                        watch_on_event(run->streams[i].watch, NULL, NULL);
-        if (!may_have_rest(run))
-                return;
-        stop_output(&run->streams[0]);
-        stop_output(&run->streams[1]);
-}
-
-void streams_unwatch(struct cloche_run *run)
-{
-        for (int i = 0; i < 2; i++) {
-                watch_close(run->streams[i].watch);
-                run->streams[i].watch = NULL;
-        }
-}
-
-void streams_done(struct cloche_run *run)
-{
-        streams_unwatch(run);
-        for (int i = 0; i < 2; i++) {
-                fd_close(&run->streams[i].fd);
-                fd_close(&run->streams[i].sink_fd);
-                output_done(&run->streams[i].kept);
-                buf_done(&run->streams[i].pending);
-        }
-        fd_close(&run->input.source_fd);
-        fd_close(&run->input.guest_fd);
-        buf_done(&run->input.pending);
 }

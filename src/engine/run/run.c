@@ -538,14 +538,10 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->file_events = opt->on_file_event ? opt->file_events : 0;
         run->on_output = opt->on_output;
         run->data = opt->data;
-        run->channel.fd = run->input.source_fd = run->input.guest_fd = -EBADF;
+        run->channel.fd = -EBADF;
         run->box = BOX_NONE;
         run->before_fd = -EBADF;
-        for (int i = 0; i < 2; i++) {
-                run->streams[i].run = run;
-                run->streams[i].fd = run->streams[i].sink_fd = -EBADF;
-                output_init(&run->streams[i].kept, limits->output_bytes);
-        }
+        streams_init(run);
         run->request = BUF_INIT(FRAME_BYTES_MAX);
         bridge_init(&run->bridge, opt->on_bridge || !opt->prefix ? opt->on_bridge : opt->prefix->on_bridge,
                     opt->on_bridge || !opt->prefix ? opt->bridge_data : opt->prefix->bridge_data);

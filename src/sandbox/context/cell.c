@@ -20,7 +20,6 @@
 /* The agent ignores a signal that arrives before it has read the cell from its channel, so the
  * signal is sent again. */
 #define SIGNAL_RETRY_MS 100
-#define READ_BYTES 65536
 
 struct question {
         TAILQ_ENTRY(question) link;
@@ -117,13 +116,13 @@ static void send_output(struct cell *cell, enum stream_index index, const char *
         wait_if_held(cell);
 }
 
-/* Send the output from before the cell, or from a hold. */
-static void send_earlier(struct cell *cell, enum stream_index index)
+/* Send the output from before the cell, or from a hold, up to the next hold. */
+static void send_earlier(struct cell *cell, enum stream_index index, int is_last)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
-        char data[READ_BYTES];
+        char data[STREAM_PIECE_BYTES];
 
-        while (s->sent_bytes < spool_end(&s->spool)) {
+        while (s->sent_bytes < spool_end(&s->spool) && (is_last || !cell->request->is_held)) {
                 long n = spool_read(&s->spool, s->sent_bytes, data, sizeof(data));
 
                 if (n <= 0)
@@ -141,14 +140,18 @@ void context_cell_bytes(struct cell *cell, enum stream_index index, const char *
         if (s->sent_bytes + size == s->spool.total)
                 send_output(cell, index, data, size);
         else
-                send_earlier(cell, index);
+                send_earlier(cell, index, 0);
 }
 
 static void request_unhold(struct sandbox_request *request)
 {
         struct cell *cell = request->state;
 
-        if (cell->is_begun)
+        if (!cell->is_begun)
+                return;
+        for (int i = 0; cell->is_stream && i < STREAMS; i++)
+                send_earlier(cell, (enum stream_index)i, 0);
+        if (!request->is_held)
                 set_pause(cell, 0);
 }
 
@@ -214,7 +217,7 @@ static json_t *cell_params(struct context_task *task)
                            json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count),
                            NULL);
                 for (int i = 0; i < STREAMS; i++)
-                        send_earlier(cell, (enum stream_index)i);
+                        send_earlier(cell, (enum stream_index)i, 0);
         }
         return json_pack("{s:s, s:I, s:b, s:I}", "code",
                          request_source(sandbox_request_text(cell->request, "code"), 0).text, "count",
@@ -550,6 +553,8 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
                           cell->timed_out, "interrupted", cell->interrupted, "ended", is_ended, "durationMs",
                           (json_int_t)((clock_now_ns() - cell->begun_ns) / 1000000));
 
+        for (int i = 0; cell->is_stream && !is_deaf(cell) && i < STREAMS; i++)
+                send_earlier(cell, (enum stream_index)i, 1);
         if (answer && put_streams(cell, answer) < 0) {
                 json_decref(answer);
                 answer = NULL;

@@ -98,8 +98,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         c->created_ms = c->used_ms = clock_real_ms();
         control_init(&c->control, &control_of_context);
         c->channel.fd = c->files_fd = -EBADF;
-        for (int i = 0; i < STREAMS; i++)
-                c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
+        context_streams_init(c);
         TAILQ_INIT(&c->tasks);
         TAILQ_INSERT_TAIL(&s->contexts, c, link);
         s->context_count++;

@@ -17,8 +17,7 @@ enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE, CONTEXT_STAT
 
 struct context_stream {
         struct context *context;
-        int fd; /* -EBADF: at its end */
-        uv_poll_t *poll;
+        struct stream stream;
         struct spool spool;  /* output of the cell that runs, or for the next one */
         uint64_t sent_bytes; /* bytes sent as events */
 };
@@ -139,6 +138,7 @@ void context_read_error(const struct rpc_message *m, struct cloche_err *ret);
 
 /* -- context-stream.c: its output */
 
+void context_streams_init(struct context *c);
 int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_err *e);
 /* Drop the kept output. */
 void context_stream_renew(struct context_stream *s);

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/loop/aside.h"
-#include "engine/loop/handle.h"
+#include "engine/loop/stream.h"
 #include "wire/json.h"
 
 #include <assert.h>
@@ -30,7 +30,6 @@
 #define DEFINITION "sandbox.json"
 #define FILES "files"
 #define FILES_NEW "files.new"
-#define READ_BYTES (256u << 10)
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
 #define DEFINITION_BYTES_MAX (1u << 20)             /* the daemon reads all of them when it starts */
 #define ROOM_BYTES (64u << 10)                      /* for a definition and headers of a few files */
@@ -58,8 +57,8 @@ struct flush {
 /* A run of the file program. */
 struct store_job {
         struct sandbox *sandbox;
-        int is_restore, dir_fd, file_fd, pipe_fd;
-        uv_poll_t *poll;
+        int is_restore, dir_fd, file_fd;
+        struct stream archive; /* what the file program writes */
         int32_t pid;
         int has_exited, wait_status;
         uint64_t bytes;
@@ -393,8 +392,7 @@ static void job_done(struct store_job *job, int is_lost, const struct cloche_err
         if (job->flush)
                 job->flush->job = NULL;
         control_detach(&job->sandbox->control, job);
-        handle_close(job->poll);
-        fd_close(&job->pipe_fd);
+        stream_close(&job->archive);
         fd_close(&job->file_fd);
         fd_close(&job->dir_fd);
         free(job);
@@ -553,7 +551,7 @@ static void keep(struct store_job *job)
 
 static void look(struct store_job *job)
 {
-        if (!job->has_exited || job->pipe_fd >= 0 || job->flush)
+        if (!job->has_exited || job->archive.fd >= 0 || job->flush)
                 return;
         if (job->is_restore || job->code < 0 || job->wait_status != 0 ||
             (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
@@ -571,35 +569,25 @@ void sandbox_stores_exited(struct sandbox *s, const struct init_answer *exit)
         look(job);
 }
 
-static void close_pipe(struct store_job *job)
+static void on_packed(void *owner, const char *data, size_t size)
 {
-        handle_close(job->poll);
-        job->poll = NULL;
-        fd_close(&job->pipe_fd);
-        look(job);
-}
-
-static void on_packed(uv_poll_t *poll, int status, int events)
-{
-        struct store_job *job = poll->data;
-        static char data[READ_BYTES];
-        ssize_t n = read(job->pipe_fd, data, sizeof(data));
+        struct store_job *job = owner;
         uint64_t most = job->sandbox->limits.disk_bytes;
 
-        (void)events;
-        if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
-                return;
-        if (n <= 0) {
-                close_pipe(job);
-                return;
-        }
-        job->bytes += (uint64_t)n;
+        job->bytes += size;
         if (most != CLOCHE_UNLIMITED && job->bytes > most + ARCHIVE_OVERHEAD_BYTES)
                 job->code = -EFBIG;
         if (job->code == 0)
-                job->code = fd_write_full(job->file_fd, data, (size_t)n);
-        if (job->code < 0)
-                close_pipe(job); /* this ends the file program */
+                job->code = fd_write_full(job->file_fd, data, size);
+        if (job->code < 0) {
+                stream_close(&job->archive); /* this ends the file program */
+                look(job);
+        }
+}
+
+static void on_packed_all(void *owner)
+{
+        look(owner);
 }
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -627,15 +615,13 @@ static struct store_waiter *waiter_new(void (*done)(void *data, const struct clo
 
 static struct store_job *job_new(struct sandbox *s, int is_restore)
 {
+        static const struct stream_owner calls = {.take = on_packed, .on_end = on_packed_all};
         struct store_job *job = malloc(sizeof(*job));
 
         if (!job)
                 return NULL;
-        *job = (struct store_job){.sandbox = s,
-                                  .is_restore = is_restore,
-                                  .dir_fd = -EBADF,
-                                  .file_fd = -EBADF,
-                                  .pipe_fd = -EBADF};
+        *job = (struct store_job){.sandbox = s, .is_restore = is_restore, .dir_fd = -EBADF, .file_fd = -EBADF};
+        stream_init(&job->archive, &calls, job, -EBADF);
         TAILQ_INIT(&job->waiters);
         TAILQ_INIT(&job->queued);
         s->store_job = job;
@@ -647,7 +633,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         static const char *const argv[] = {"cloche-files", "--pack", "/", NULL};
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
-        int pair[2], r;
+        int r;
 
         s->is_dirty = 0; /* later changes may be missing in the archive */
         job->begun_ms = clock_real_ms();
@@ -659,15 +645,10 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         if (job->file_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s",
                               s->name);
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        job->pipe_fd = pair[0];
-        their_fd = pair[1];
-        r = handle_poll(&s->all->engine->loop, job->pipe_fd, job, &job->poll);
-        if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
-        uv_poll_start(job->poll, UV_READABLE, on_packed);
-        return sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
+        r = stream_pipe(&job->archive.fd, &their_fd, 1, e);
+        if (r == 0)
+                r = stream_start(&job->archive, &s->all->engine->streams, e);
+        return r < 0 ? r : sandbox_start_files(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
 /* Start a save for these waiters, and take them over. */

@@ -110,10 +110,12 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         int r = 0;
 
         if (!e && p->is_terminal) {
+                struct stream *s = &p->streams[STREAM_OUT].stream;
+
                 p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
-                r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
-                                              : process_stream_open(p, STREAM_OUT, fd, &failure);
-                fd = r < 0 ? fd : -EBADF;
+                s->fd = fd_take(&fd);
+                r = p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal")
+                                    : stream_start(s, &p->sandbox->all->engine->streams, &failure);
         }
         fd_close(&fd);
         if (e || r < 0) {
@@ -127,39 +129,30 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         begun(p);
 }
 
-static int open_pipe(int *ret_read_fd, int *ret_write_fd, struct cloche_err *e)
-{
-        int pair[2];
-
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        *ret_read_fd = pair[0];
-        *ret_write_fd = pair[1];
-        return 0;
-}
-
 /* Open the pipes; fds receives the guest's ends, owned by the caller. */
 static int open_pipes(struct process *p, int wants_input, int fds[3], struct cloche_err *e)
 {
-        int our_fd = -EBADF, r = 0;
+        int r = 0;
 
         if (wants_input)
-                r = open_pipe(&fds[0], &p->input_fd, e);
+                r = stream_pipe(&p->input_fd, &fds[0], 0, e);
         else
                 fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (fds[0] < 0 && r == 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "open /dev/null");
         for (int i = 0; r == 0 && i < STREAMS; i++) {
-                r = open_pipe(&our_fd, &fds[1 + i], e);
+                struct stream *s = &p->streams[i].stream;
+
+                r = stream_pipe(&s->fd, &fds[1 + i], 1, e);
                 if (r == 0)
-                        r = process_stream_open(p, (enum stream_index)i, our_fd, e);
+                        r = stream_start(s, &p->sandbox->all->engine->streams, e);
         }
         return r;
 }
 
 static int watch_status(struct process *p, struct cloche_err *e)
 {
-        int r = open_pipe(&p->status_fd, &p->shell.status_fd, e);
+        int r = stream_pipe(&p->status_fd, &p->shell.status_fd, 1, e);
 
         if (r < 0)
                 return r;
@@ -299,10 +292,7 @@ static struct process *process_new(struct sandbox *s, const struct process_optio
         TAILQ_INIT(&p->followers);
         TAILQ_INIT(&p->waits);
         TAILQ_INIT(&p->killings);
-        for (int i = 0; i < STREAMS; i++) {
-                p->streams[i] = (struct stream_of){.fd = -EBADF, .process = p};
-                spool_init(&p->streams[i].spool, opt->keep, opt->keep_bytes, s->all->state_fd);
-        }
+        process_streams_init(p, opt->keep, opt->keep_bytes);
         p->on_begin = opt->on_begin;
         p->on_end = opt->on_end;
         p->data = opt->data;

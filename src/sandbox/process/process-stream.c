@@ -4,20 +4,11 @@
 #include "process.h"
 #include "sandbox/core/wait.h"
 
-#include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-
-#define READ_BYTES 65536
 
 const char *const stream_names[] = {"stdout", "stderr"};
-
-static void on_output(uv_poll_t *poll, int status, int events);
 
 /* -- followers ------------------------------------------------------------------------------------------------ */
 
@@ -37,7 +28,7 @@ static int has_all(const struct follower *f)
 static void feed_stream(struct follower *f, enum stream_index index)
 {
         const struct spool *spool = &f->process->streams[index].spool;
-        char data[READ_BYTES];
+        char data[STREAM_PIECE_BYTES];
 
         while (!f->request->is_held && f->at[index] < spool_end(spool)) {
                 long n;
@@ -56,14 +47,8 @@ static void feed_stream(struct follower *f, enum stream_index index)
 
 static void resume(struct process *p)
 {
-        for (int i = 0; i < STREAMS; i++) {
-                struct stream_of *s = &p->streams[i];
-
-                if (!s->is_paused || !s->poll)
-                        continue;
-                s->is_paused = 0;
-                uv_poll_start(s->poll, UV_READABLE, on_output);
-        }
+        for (int i = 0; i < STREAMS; i++)
+                stream_hold(&p->streams[i].stream, 0);
 }
 
 void process_follower_feed(struct follower *f)
@@ -118,8 +103,9 @@ static enum stream_index index_of(const struct stream_of *s)
         return s == &s->process->streams[STREAM_OUT] ? STREAM_OUT : STREAM_ERR;
 }
 
-static void take(struct stream_of *s, const char *data, size_t size)
+static void take(void *owner, const char *data, size_t size)
 {
+        struct stream_of *s = owner;
         enum stream_index index = index_of(s);
         uint64_t before = s->spool.total;
         struct follower *f;
@@ -135,19 +121,13 @@ static void take(struct stream_of *s, const char *data, size_t size)
         sandbox_waits_bytes(s->process, index, data, size);
 }
 
-static void end(struct stream_of *s)
-{
-        handle_close(s->poll);
-        s->poll = NULL;
-        fd_close(&s->fd);
-}
-
 /* True if the spool has no room for bytes that a follower has not received. */
-static int must_wait(const struct stream_of *s)
+static int is_full(void *owner)
 {
+        const struct stream_of *s = owner;
         const struct follower *f;
 
-        if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + READ_BYTES <= s->spool.room_bytes)
+        if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + STREAM_PIECE_BYTES <= s->spool.room_bytes)
                 return 0;
         TAILQ_FOREACH (f, &s->process->followers, link)
                 if (f->at[index_of(s)] < s->spool.total || f->request->is_held)
@@ -155,73 +135,26 @@ static int must_wait(const struct stream_of *s)
         return 0;
 }
 
-static ssize_t read_some(struct stream_of *s, size_t most)
+void process_streams_init(struct process *p, enum spool_keep keep, uint64_t keep_bytes)
 {
-        char data[READ_BYTES];
-        ssize_t n = read(s->fd, data, most < sizeof(data) ? most : sizeof(data));
+        static const struct stream_owner calls = {.take = take, .is_full = is_full};
 
-        if (n > 0)
-                take(s, data, (size_t)n);
-        return n;
-}
+        for (int i = 0; i < STREAMS; i++) {
+                struct stream_of *s = &p->streams[i];
 
-static void on_output(uv_poll_t *poll, int status, int events)
-{
-        struct stream_of *s = poll->data;
-        ssize_t n;
-
-        (void)events;
-        if (must_wait(s)) {
-                s->is_paused = 1;
-                uv_poll_stop(poll);
-                return;
-        }
-        n = read_some(s, READ_BYTES);
-        if (n > 0 || (n < 0 && status >= 0 && (errno == EAGAIN || errno == EINTR)))
-                return;
-        end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
-}
-
-int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
-{
-        struct stream_of *s = &p->streams[index];
-        int r;
-
-        s->fd = fd;
-        r = handle_poll(&p->sandbox->all->engine->loop, fd, s, &s->poll);
-        if (r < 0) {
-                fd_close(&s->fd);
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the output of a command");
-        }
-        uv_poll_start(s->poll, UV_READABLE, on_output);
-        return 0;
-}
-
-/* Read only the bytes that are there now: a guest may write without end. */
-static void take_rest(struct stream_of *s)
-{
-        int left = 0;
-
-        if (s->fd < 0 || ioctl(s->fd, FIONREAD, &left) < 0)
-                return;
-        while (left > 0) {
-                ssize_t n = read_some(s, (size_t)left);
-
-                if (n <= 0)
-                        break;
-                left -= (int)n;
+                s->process = p;
+                stream_init(&s->stream, &calls, s, -EBADF);
+                spool_init(&s->spool, keep, keep_bytes, p->sandbox->all->state_fd);
         }
 }
 
 void process_streams_drain(struct process *p, int is_last)
 {
         for (int i = 0; i < STREAMS; i++) {
-                take_rest(&p->streams[i]);
+                stream_drain(&p->streams[i].stream);
                 p->streams[i].is_mute |= is_last;
-                if (is_last && p->streams[i].is_paused && p->streams[i].poll) {
-                        p->streams[i].is_paused = 0;
-                        uv_poll_start(p->streams[i].poll, UV_READABLE, on_output);
-                }
+                if (is_last)
+                        stream_hold(&p->streams[i].stream, 0);
         }
 }
 
@@ -232,51 +165,42 @@ void process_streams_drain(struct process *p, int is_last)
 struct drain {
         TAILQ_ENTRY(drain) link;
         struct sandbox *sandbox;
-        int fd;
-        uv_poll_t *poll;
+        struct stream stream;
 };
 
-static void drain_free(struct drain *d)
+static void drop(void *owner, const char *data, size_t size)
 {
+        (void)owner, (void)data, (void)size;
+}
+
+static void drain_free(void *owner)
+{
+        struct drain *d = owner;
+
         TAILQ_REMOVE(&d->sandbox->drains, d, link);
-        handle_close(d->poll);
-        fd_close(&d->fd);
+        stream_close(&d->stream);
         free(d);
 }
 
-static void on_drain(uv_poll_t *poll, int status, int events)
+static void leave_to_drain(struct sandbox *sandbox, struct stream *s)
 {
-        struct drain *d = poll->data;
-        char data[READ_BYTES];
-        ssize_t n = read(d->fd, data, sizeof(data));
+        static const struct stream_owner calls = {.take = drop, .on_end = drain_free};
+        struct drain *d = s->fd >= 0 && sandbox->state == SANDBOX_RUNNING ? calloc(1, sizeof(*d)) : NULL;
 
-        (void)events;
-        if (n == 0 || (n < 0 && (status < 0 || (errno != EAGAIN && errno != EINTR))))
-                drain_free(d);
-}
-
-static void leave_to_drain(struct stream_of *s)
-{
-        struct sandbox *sandbox = s->process->sandbox;
-        struct drain *d = sandbox->state == SANDBOX_RUNNING ? calloc(1, sizeof(*d)) : NULL;
-
-        if (!d) {
-                end(s);
-                return;
+        if (d) {
+                d->sandbox = sandbox;
+                TAILQ_INSERT_TAIL(&sandbox->drains, d, link);
+                stream_init(&d->stream, &calls, d, fd_take(&s->fd));
         }
-        *d = (struct drain){.sandbox = sandbox, .fd = s->fd, .poll = s->poll};
-        s->fd = -EBADF;
-        s->poll = NULL;
-        d->poll->data = d;
-        uv_poll_start(d->poll, UV_READABLE, on_drain);
-        TAILQ_INSERT_TAIL(&sandbox->drains, d, link);
+        stream_close(s);
+        if (d && stream_start(&d->stream, &sandbox->all->engine->streams, NULL) < 0)
+                drain_free(d);
 }
 
 void process_streams_close(struct process *p)
 {
         for (int i = 0; i < STREAMS; i++) {
-                if (p->streams[i].poll)
-                        leave_to_drain(&p->streams[i]);
+                leave_to_drain(p->sandbox, &p->streams[i].stream);
                 spool_done(&p->streams[i].spool);
         }
 }

@@ -2,6 +2,7 @@
 #ifndef CLOCHE_SANDBOX_PROCESS_PROCESS_H
 #define CLOCHE_SANDBOX_PROCESS_PROCESS_H
 
+#include "engine/loop/stream.h"
 #include "sandbox/core/sandboxes.h"
 #include "sandbox/session/session.h"
 #include "spool.h"
@@ -20,11 +21,9 @@ enum stream_index { STREAM_OUT, STREAM_ERR, STREAMS };
 extern const char *const stream_names[];
 
 struct stream_of {
-        int fd; /* -EBADF: at its end */
-        uv_poll_t *poll;
+        struct stream stream;
         struct spool spool;
         struct process *process;
-        int is_paused;
         int is_mute; /* bytes are read and dropped */
 };
 
@@ -125,8 +124,7 @@ int process_write(struct process *p, const void *data, size_t size, int end, voi
                   void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
 /* -- process-stream.c: its output */
-/* Take over our end of a pipe or terminal. */
-int process_stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
+void process_streams_init(struct process *p, enum spool_keep keep, uint64_t keep_bytes);
 /* The process has ended: read the bytes that are in the pipes now. is_last: drop all that come
  * later. */
 void process_streams_drain(struct process *p, int is_last);
