@@ -13,7 +13,7 @@ import sys
 from cloche import BUILD, SOURCE, equal
 
 PARTS = ["tools", "spec", "include", "src", "man", "docs/reference.md", "clients/python/cloche", "clients/typescript/src/generated"]
-OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, "Note", "Return a note.")
+OPERATION = '''SANDBOX_OPERATION(NOTE_READ, "note.read", "POST", "/sandboxes/{sandbox}/note/read", 200, PLAIN, RUNNING, "Note", "Return a note.")
 SANDBOX_FIELD(NOTE_READ, "name", TEXT, REQUIRED, "Its name.")
 '''
 ANSWER = '''ANSWER("Note", "", "A note.")
