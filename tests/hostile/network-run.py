@@ -134,8 +134,8 @@ def test_egress_programs_go_with_their_runs():
 
 def test_rules_are_checked_and_warm_runs_refused():
     start()
-    for words, say in ((["call", "python", "-c", "return 1", "--network", "10.0.0.1/8"], "network.allow[0]"), (["call", "python", "-c", "return 1", "--network", ""], "--network"),
-                       (["run", "bash", "-c", "true", "--network", "ftp://x/"], "network.allow[0]")):
+    for words, say in ((["call", "python", "-c", "return 1", "--network", "10.0.0.1/8"], "--network: '10.0.0.1/8'"), (["call", "python", "-c", "return 1", "--network", ""], "--network"),
+                       (["run", "bash", "-c", "true", "--network", "ftp://x/"], "--network: 'ftp://x/'")):
         finished = cloche.cli(*words)
         assert finished.code == 2 and say.encode() in finished.stderr, finished
     cloche.equal(cloche.cli("prefix", "create", "warm", "python", "-c", "A = 1").code, 0)
