@@ -89,7 +89,7 @@ def test_contents_come_along():
 
 def test_requests_that_are_refused():
     with Mounted({"a": "a", "d/b": "b"}, permissions=FREE) as m:
-        assert "already" in refused(lambda: m.control.call("configure"))
+        assert "once only" in refused(lambda: m.control.call("configure"))
         assert "no method 'nonsense'" in refused(lambda: m.control.call("nonsense"))
         for path in ("missing", "d/../a", "/a", "d", "a/x", "", "x" * 300):
             refused(lambda: m.control.call("open", path=path))

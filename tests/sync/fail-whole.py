@@ -192,7 +192,7 @@ def test_requests_that_are_refused():
         assert "configure comes first" in str(refused(lambda: early.call("apply", changes=[])))
         early.sock.close()
         s.begin()
-        assert "already" in str(refused(lambda: s.call("configure")))
+        assert "once only" in str(refused(lambda: s.call("configure")))
         assert "no method" in str(refused(lambda: s.call("nonsense")))
         assert "unknown member" in str(refused(lambda: s.call("apply", changes=[], nonsense=1)))
         assert "decisions[0].path" in str(refused(lambda: s.call("apply", changes=[], decisions=[{"path": "x", "action": "skip"}])))
