@@ -4,8 +4,10 @@ share with their sandbox, and the state that ends with it."""
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "lib"))
 from context_cells import Daemon, Notebook, QuickFrames, together
@@ -359,6 +361,40 @@ def test_life():
     together(interrupted, late, late_and_deaf, restarted, deleted, cancelled, closed_connections_cancel, questions, questions_without_an_answer,
              one_after_another, a_thousand_wait, apart_from_each_other, where_and_with_what_it_begins, default_contexts, dead, dead_between_cells, out_of_memory, many,
              goes_with_its_sandbox, over_http)
+
+
+def process_named(name):
+    """(pid, parent) on the host."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                head, _, rest = file.read().rpartition(") ")
+        except OSError:
+            continue
+        if head.endswith("(" + name):
+            return int(pid), int(rest.split()[1])
+
+
+def test_a_report_of_the_end_that_comes_late():
+    """The template, which reports the exit status, is stopped for a while."""
+    with Daemon() as daemon, QuickFrames(daemon.connect()) as frames:
+        n = Notebook(daemon, frames, "a")
+        name = f"late{os.getpid()}"
+        n.run(f"import os\nwith open('/proc/self/comm', 'w') as file: file.write('{name}')")
+        _, template = process_named(name)
+        number = n.ask("os._exit(4)")
+        os.kill(template, signal.SIGSTOP)
+        try:
+            time.sleep(0.6)  # by then it is taken for one that has closed its channel and goes on
+            assert n.get()["state"] != "ended"
+        finally:
+            os.kill(template, signal.SIGCONT)
+        answer = n.wait(number)
+        assert answer["ended"] and "exit code 4" in answer["error"]["message"], answer
+        assert n.run("1", restart=True)["status"] == "ok"
+        answer = n.run("import os, time\nos.closerange(3, 70000)\ntime.sleep(1000)")
+        assert answer["ended"] and "closed its connection" in answer["error"]["message"], answer
+        assert n.run("1", restart=True)["status"] == "ok"
 
 
 def test_a_sandbox_saved_while_contexts_live():

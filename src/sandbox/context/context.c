@@ -21,8 +21,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define END_PATIENCE_MS 200    /* from the end of its channel to the report of its exit status */
-#define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
+#define END_PATIENCE_MS 200      /* from the end of its channel to its own end; then it is killed */
+#define REPORT_PATIENCE_MS 10000 /* until its template reports the exit status; code of the set-up may prevent it */
+#define OPEN_PATIENCE_MS 60000   /* the code in a forked context may prevent an answer */
 
 /* -- states ---------------------------------------------------------------------------------------------------- */
 
@@ -145,7 +146,7 @@ static void release(struct context *c)
         instance_free(c->instance);
         c->next_fork = c->instance = NULL;
         c->pid = 0;
-        c->has_status = 0;
+        c->has_status = c->was_killed = 0;
 }
 
 void context_end(struct context *c, const struct cloche_err *e)
@@ -265,6 +266,8 @@ static void end_by_itself(struct context *c)
         if (c->has_status)
                 describe_status(c->wait_status, how, sizeof(how));
         is_out_of_memory = ran_out_of_memory(c);
+        if (c->was_killed && c->has_status && WIFSIGNALED(c->wait_status) && WTERMSIG(c->wait_status) == SIGKILL)
+                snprintf(how, sizeof(how), "was killed: it had closed its connection to the engine");
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
                          limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
@@ -273,9 +276,40 @@ static void end_by_itself(struct context *c)
         context_end(c, &e);
 }
 
+static void on_signal_sent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct context *c = data;
+
+        (void)answer, (void)e;
+        peer_discard_one(&fd);
+        c->signals_in_flight--;
+        if (c->state == CONTEXT_LIVE)
+                context_tasks_begin(c);
+}
+
+static int send_signal(struct context *c, int number)
+{
+        struct cloche_err e;
+
+        if (!c->pid || c->control.fd < 0 ||
+            sandbox_send_kill(&c->control, c->pid, number, 0, NULL, 0, on_signal_sent, c, &e) < 0)
+                return 0;
+        c->signals_in_flight++;
+        return 1;
+}
+
+/* The interpreter closed its channel and goes on, or the report of its end is late. A kill ends the
+ * first, and leaves the status of a process that has ended as it is. */
 static void on_no_status(uv_timer_t *timer)
 {
-        end_by_itself(timer->data);
+        struct context *c = timer->data;
+
+        if (c->was_killed || !send_signal(c, SIGKILL)) {
+                end_by_itself(c);
+                return;
+        }
+        c->was_killed = 1;
+        uv_timer_start(c->end_timer, on_no_status, REPORT_PATIENCE_MS, 0);
 }
 
 static void on_exited(struct template_child *child, const struct init_answer *exit)
@@ -543,24 +577,9 @@ void context_start(struct context *c)
 
 /* -- signals, description --------------------------------------------------------------------------------------- */
 
-static void on_signal_sent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
-{
-        struct context *c = data;
-
-        (void)answer, (void)e;
-        peer_discard_one(&fd);
-        c->signals_in_flight--;
-        if (c->state == CONTEXT_LIVE)
-                context_tasks_begin(c);
-}
-
 void context_signal(struct context *c)
 {
-        struct cloche_err e;
-
-        if (c->pid && c->control.fd >= 0 &&
-            sandbox_send_kill(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
-                c->signals_in_flight++;
+        (void)send_signal(c, SIGINT);
 }
 
 static const char *state_of(const struct context *c)

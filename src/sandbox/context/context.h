@@ -51,9 +51,9 @@ struct context {
         struct context_stream streams[STREAMS];
         int32_t pid;                       /* in its box, as the agent reported it */
         char interpreter[INTERPRETER_MAX]; /* name and version, as the agent reported them; "": not reported */
-        int has_status;
-        int wait_status;    /* valid with has_status */
-        uint64_t oom_kills; /* of the sandbox, when the last cell began */
+        int has_status, was_killed;        /* was_killed: it had closed its channel */
+        int wait_status;                   /* valid with has_status */
+        uint64_t oom_kills;                /* of the sandbox, when the last cell began */
         uv_timer_t *end_timer;
         unsigned signals_in_flight;   /* sent by context_signal, not yet answered by PID 1 */
         struct context_task *current; /* the first of the queue, once it was sent to the agent */
