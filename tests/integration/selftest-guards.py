@@ -60,7 +60,8 @@ def test_as_root_all_is_enforced():
     need_root()
     missing = {n: r for n, r in guards().items() if r["state"] not in ("enforced", "off")}
     equal(missing, {})
-    equal(cli("selftest").code, 0)
+    finished = cli("selftest")
+    equal(finished.code, 0, finished)
 
 
 def test_an_ordinary_user_is_told_what_is_missing():
