@@ -84,6 +84,29 @@ def test_events_come_before_the_answer():
         assert frames.wait(number) == {}
 
 
+def test_the_end_of_a_run_takes_no_other_descriptor_off_the_loop():
+    """Two runs have read all their input, so the numbers of their pipes are free; a pipe gets them before the runs end."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="true")
+        # Without a limit of processor time the engine opens no counters, which would get the numbers.
+        runs = [frames.ask("script", language="bash", code="wc -c; exec sleep 600", stdin="x", stream=True, warm=False,
+                           limits={"wallMs": 0, "cpuMs": 0}) for _ in range(2)]
+        for run in runs:
+            while frames.output("stdout", run) != b"1\n":
+                frames.turn()
+        names = ["p", "q", "r"]
+        for name in names:
+            frames.call("process.start", sandbox="a", process=name, command="until [ -e go ]; do sleep 0.01; done; wc -c", stdin=True)
+        inputs = [frames.ask("process.input", sandbox="a", process=name, data="y" * 300000, end=True) for name in names]
+        for run in runs:
+            assert frames.call("cancel", id=run) == {"found": True}
+            assert frames.wait(run)["status"] == "terminated"
+        frames.call("file.write", sandbox="a", path="go", content="")
+        for name, number in zip(names, inputs):
+            frames.wait(number)
+            frames.call("process.wait", sandbox="a", process=name)
+
+
 def test_cancelling():
     with Daemon() as daemon, daemon.frames() as frames:
         number = frames.ask("exec", sandbox="a", command="echo $$; sleep 1000 & sleep 1000", stream=True)

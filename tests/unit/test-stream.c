@@ -240,6 +240,50 @@ static void test_ends(void)
         end(&flood);
 }
 
+/* Pipes of an instance are registered before a run takes them. */
+static void adopt(struct guest *g, struct stdio *stdio)
+{
+        *g = (struct guest){.fd = fd_take(&stdio->guest_fds[1])};
+        stream_init(&g->stream, &calls, g, fd_take(&stdio->our_fds[1]));
+        g->stream.watch = stdio->watches[0];
+        stdio->watches[0] = NULL;
+}
+
+static void test_registered_before(void)
+{
+        struct stdio stdio;
+
+        if (stdio_open(&stdio, NULL) < 0 || stdio_watch(&stdio, &loop, NULL) < 0)
+                _exit(1);
+        if (write(stdio.guest_fds[1], block, 7) != 7)
+                _exit(1);
+        fd_close(&stdio.guest_fds[2]);
+        turn();
+        turn();
+        adopt(&flood, &stdio);
+        stream_hold(&flood.stream, 1);
+        turn();
+        CHECK(stream_start(&flood.stream, &turns, NULL) == 0 && (turn(), flood.bytes == 0),
+              "a stream with a watch of its own, held before its start, is held after it");
+        stream_hold(&flood.stream, 0);
+        turn();
+        CHECK(flood.bytes == 7, "bytes from before there was a reader are read: %zu", flood.bytes);
+        print(&flood, 5);
+        stream_ignore(&flood.stream);
+        turn();
+        turn();
+        CHECK(flood.bytes == 7 && flood.stream.fd >= 0, "events of an ignored stream are dropped");
+        stream_drain(&flood.stream);
+        print(&flood, 5);
+        stream_unwatch(&flood.stream);
+        turn();
+        CHECK(flood.bytes == 12, "but a drain reads it");
+        stream_drain(&flood.stream);
+        CHECK(flood.bytes == 17, "when it is off the loop, too: %zu", flood.bytes);
+        end(&flood);
+        stdio_close(&stdio); /* with the watch of a pipe whose guest died */
+}
+
 static void test_a_terminal(void)
 {
         int side_fd;
@@ -269,6 +313,7 @@ int main(void)
         test_holding();
         test_draining();
         test_ends();
+        test_registered_before();
         test_a_terminal();
         stream_turns_close(&turns);
         turn();

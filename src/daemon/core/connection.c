@@ -374,6 +374,10 @@ static void update_poll(struct connection *c)
                 events = UV_READABLE;
         if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0)
                 events |= UV_WRITABLE;
+        if (events ==
+            c->events) /* libuv would take the socket off the loop and put it on again (engine/loop/watch.h) */
+                return;
+        c->events = events;
         uv_poll_start(&c->poll, events, on_poll);
 }
 

@@ -20,6 +20,7 @@ struct connection {
         struct frame_reader reader;
         struct client client; /* for frames */
         uv_poll_t poll;
+        int events;                  /* registered; 0: not yet */
         struct http_connection *web; /* for HTTP, until it is closed */
         uint64_t deadline_ns;        /* 0: none */
         uint64_t progress_ns;        /* of the last write */

@@ -161,11 +161,12 @@ static void stop_output(struct run_stream *s)
 
 /* -- input ---------------------------------------------------------------------------------------------------- */
 
+/* The handle is closed before its descriptor: closed at the end of the run, it would take another
+ * owner of the number off the loop. */
 static void close_input(struct cloche_run *run)
 {
-        uv_poll_stop(&run->input.guest_poll);
-        if (run->input.pollable)
-                uv_poll_stop(&run->input.source_poll);
+        loop_poll_close(&run->input.guest_poll);
+        loop_poll_close(&run->input.source_poll);
         fd_close(&run->input.guest_fd); /* the guest reads the end of file */
 }
 

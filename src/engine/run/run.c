@@ -1100,6 +1100,8 @@ void cloche_run_free(cloche_run *run)
         if (run->mounts)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
+        run->handles++;     /* cancel_async */
+        close_handles(run); /* before their descriptors */
         close_ends(run);
         run_network_done(run);
         let_go(run);
@@ -1115,8 +1117,6 @@ void cloche_run_free(cloche_run *run)
         json_decref(run->warnings);
         for (int i = 0; i < 2; i++)
                 json_decref(run->console[i].lines);
-        run->handles++; /* cancel_async */
-        close_handles(run);
         box_kill(&run->box); /* the thread may wait for a mount's server, which dies with the box */
         if (run->aside)
                 aside_cut_short(run->aside);
