@@ -69,6 +69,7 @@ struct daemon {
         } confinement;
         uint64_t idle_since_ns; /* 0: busy */
         size_t free_mib;        /* free memory of the allocator, a second ago */
+        size_t trimmed_mib;     /* the same after it was last returned */
         int is_stopping, is_hurried, exit_code;
         enum supervisor_message_kind state_sent; /* last message to the supervisor */
         uint64_t sent_ns;                        /* during the start */

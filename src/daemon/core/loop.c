@@ -96,10 +96,12 @@ static void on_turn(uv_prepare_t *prepare)
  * threshold costs page faults at each message: a fifth of the processor time. */
 static void return_memory(struct daemon *d)
 {
-        size_t free_mib = mallinfo2().fordblks >> 20;
+        size_t free_mib = mallinfo2().fordblks >> 20; /* also memory that was returned, within the heap */
 
-        if (free_mib >= FREE_MIB_MAX && free_mib == d->free_mib)
+        if (free_mib >= FREE_MIB_MAX && free_mib == d->free_mib && free_mib != d->trimmed_mib) {
                 malloc_trim(0);
+                free_mib = d->trimmed_mib = mallinfo2().fordblks >> 20;
+        }
         d->free_mib = free_mib;
 }
 
