@@ -426,8 +426,8 @@ void options_help(const struct cli_command *command)
         const struct cli_option *option = NULL;
         const char *group = "";
 
-        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", command->name, command->summary, command->name,
-               command->usage);
+        printf("cloche %s: %s\n\nusage: cloche %s%s%s\n\n", command->name, command->summary, command->name,
+               *command->usage ? " " : "", command->usage);
         print_wrapped(command->doc);
         while ((option = options_next(command, option))) {
                 if (strcmp(group, option->group) != 0)
