@@ -459,8 +459,10 @@ def test_bad_words():
     bad_input("changes", "keep", says="list, drop")
     bad_input("diff", "a", "b", says="unexpected word")
     change()
-    bad_input("sync", "--on-error", "retry", says="rollback, continue or abort")
-    bad_input("sync", "--conflict", "merge", says="refuse, keepBoth or overwrite")
+    bad_input("sync", "--on-error", "retry", says="--on-error must be rollback, continue or abort")
+    bad_input("sync", "--conflict", "merge", says="--conflict must be refuse, keepBoth or overwrite")
+    bad_input("sync", "--links=outside", says="--links must be inside or any")
+    bad_input("sync", "--on-error", "", says="--on-error must be")
     equal(len(names()), 1)
 
 

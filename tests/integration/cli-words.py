@@ -165,6 +165,14 @@ def test_a_directory_with_what_cannot_be_copied():
     refused("call", "python", "-c", F, "--file", "/etc/p=/usr/share/doc/base-files", says="/etc")
 
 
+def test_errors_of_places_in_the_box_name_the_option():
+    write_file("one", "1")
+    refused("call", "python", "-c", F, "--file", "/etc/one=one", says="--file: the path '/etc/one' must be below")
+    refused("run", "python", "-c", "1", "--file", "../one=one", says="--file: the path '../one' must name")
+    refused("call", "python", "-c", F, "--mount", "/etc=/tmp", says="--mount: a mount at /etc would cover")
+    refused("call", "python", "-c", F, "--mount", "/a/../b=/tmp", says="--mount: the place must be")
+
+
 # ---- values that are printed ----------------------------------------------------------------------------------------
 
 def test_values_are_printed_as_plain_json():

@@ -47,16 +47,29 @@ def test_files_and_free_text_are_left_to_the_shell():
     equal(offered("no-such-command", "x"), [])
 
 
-def test_bash():
+def by_bash(*words):
     script = f"""
 source {SOURCE}/completions/cloche.bash
-COMP_WORDS=({CLI} call java) COMP_CWORD=2 COMPREPLY=()
+COMP_WORDS=({CLI} "$@") COMP_CWORD=$# COMPREPLY=()
 _cloche
 printf '%s\\n' "${{COMPREPLY[@]}}"
 complete -p cloche
 """
-    finished = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": "/usr/bin:/bin"})
-    equal(finished.stdout.splitlines(), ["javascript", "complete -o default -F _cloche cloche"], finished)
+    finished = subprocess.run(["bash", "--norc", "-c", script, "bash", *words], capture_output=True, text=True,
+                              env={**os.environ, "PATH": "/usr/bin:/bin"})
+    *offered, last = finished.stdout.splitlines()
+    equal(last, "complete -o default -F _cloche cloche", finished)
+    return [word for word in offered if word]
+
+
+def test_bash():
+    equal(by_bash("call", "java"), ["javascript"])
+
+
+def test_bash_divides_words_at_equals_signs():
+    equal(by_bash("call", "--sync", "=", "b"), ["batch"])
+    equal(by_bash("call", "--sync", "="), ["batch", "manual"])
+    equal(by_bash("call", "python", "--file", "a", "="), [])
 
 
 def test_every_option_of_help_is_offered():

@@ -73,6 +73,15 @@ def test_list():
     equal([line.split()[:2] for line in lines], [["a.b-c_D9", "python"], ["b", "python"]])
 
 
+def test_completion_offers_prefixes_only_where_one_is_named():
+    create("geo", "x = 1")
+    offered = lambda *words: [line.split("\t")[0] for line in cli("__complete", *words).stdout.decode().splitlines()]
+    for words in (["call", "--prefix", "g"], ["prefix", "drop", ""], ["prefix", "create", ""]):
+        equal(offered(*words), ["geo"])
+    for words in (["sandbox", "create", ""], ["call", "python", "--env", ""], ["git", "box", "file:///x", "--branch", ""]):
+        equal(offered(*words), [])
+
+
 def test_replacing_needs_force():
     create("a", "x = 1")
     bad_input("prefix", "create", "a", "python", "-c", "x = 2", says="'a' already.*--force")

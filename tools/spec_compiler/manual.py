@@ -32,8 +32,26 @@ def group(tables, name, rows):
     return f".Pp\nFor\n.Cm {' , '.join(commands_of(tables, name))} :\n.Bl -tag -width Ds\n{''.join(map(item, rows))}.El\n"
 
 
+def usage_word(word):
+    if word == "|":
+        return word
+    return f"Fl {word[1:]}".strip() if word[0] == "-" else f"Ar {word.replace('…', ' ...')}"
+
+
+def usage(text):
+    """The words behind a command's name as macros: brackets on lines of their own, so that no line breaks in them."""
+    lines = [[]]
+    for before, inside, after in re.findall(r"(\[|\(|)([^][()]+)(\]|\)|)", text):
+        words = " ".join(map(usage_word, inside.split()))
+        if before:
+            lines += [["Op" if before == "[" else "Pq", words], []]
+        elif words:
+            lines[-1] += [words]
+    return "".join(f".{' '.join(words)}\n" for words in lines if words)
+
+
 def synopsis(tables):
-    return "".join(f".Nm\n.Cm {row['name']}\n{escaped(row['usage']) if row['usage'] else ''}" for row in tables["CLOCHE_OPERATION"])
+    return "".join(f".Nm\n.Cm {row['name']}\n{usage(row['usage'])}" for row in tables["CLOCHE_OPERATION"])
 
 
 def description(row):

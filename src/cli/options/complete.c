@@ -170,7 +170,7 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes},     {"GUARD", offer_guards},
+        } rows[] = {{"LANGUAGE", offer_languages}, {"PREFIX", offer_prefixes},   {"GUARD", offer_guards},
                     {"SET", offer_sets},           {"SANDBOX", offer_sandboxes}, {"CONTEXT", offer_contexts}};
 
         what += *what == '[';

@@ -21,6 +21,9 @@ static const struct {
         {"mount.dirs: ", "--mount: "},
         {"mount: ", "--mount: "},
         {"mount.", "--mount: "},
+        {"make box: a mount at ", "--mount: a mount at "},
+        {"the place of a mount ", "--mount: the place "},
+        {"the path ", "--file: the path "},
 };
 
 static const struct {

@@ -3,6 +3,7 @@
 #include "options.h"
 #include "suggest.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,38 @@ static int refuse_option(const struct cli_command *command, const char *word, si
                        suggest_text(&s, meant));
 }
 
+/* "a b c" as "a, b or c". */
+static void list_words(const char *words, char *ret, size_t size)
+{
+        size_t used = 0;
+
+        for (; *words; words = next_word(words)) {
+                size_t word = strcspn(words, " ");
+
+                used += (size_t)snprintf(ret + used, size - used, "%.*s%s", (int)word, words,
+                                         !words[word]                    ? ""
+                                         : strchr(words + word + 1, ' ') ? ", "
+                                                                         : " or ");
+                assert(used < size);
+        }
+}
+
+/* The engine's error would name a member of the request, not the option. */
+static int set_text(const struct cli_option *option, const char **member, const char *value)
+{
+        const char *word = option->words;
+        char all[160];
+
+        while (*word && !is_word(value, word, strcspn(word, " ")))
+                word = next_word(word);
+        if (*option->words && !*word) {
+                list_words(option->words, all, sizeof(all));
+                return cli_bad("%s must be %s", option->name, all);
+        }
+        *member = value;
+        return 0;
+}
+
 static int set_option(const struct cli_option *option, struct cli_request *request, const char *value)
 {
         void *member = (char *)request + option->offset;
@@ -157,8 +190,7 @@ static int set_option(const struct cli_option *option, struct cli_request *reque
                 *(int *)member = 1;
                 return 0;
         case OPTION_TEXT:
-                *(const char **)member = value;
-                return 0;
+                return set_text(option, member, value);
         case OPTION_COUNT:
                 return options_count(member, option->name, value, option->least, option->most);
         case OPTION_TIME:
@@ -394,8 +426,8 @@ void options_help(const struct cli_command *command)
         const struct cli_option *option = NULL;
         const char *group = "";
 
-        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", command->name, command->summary, command->name,
-               command->usage);
+        printf("cloche %s: %s\n\nusage: cloche %s%s%s\n\n", command->name, command->summary, command->name,
+               *command->usage ? " " : "", command->usage);
         print_wrapped(command->doc);
         while ((option = options_next(command, option))) {
                 if (strcmp(group, option->group) != 0)

@@ -622,18 +622,17 @@ int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err
 
 int handle_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *e)
 {
-        struct context *c = forkable_of(request, e),
-                       *k = c ? checkpoint_find(c, sandbox_request_text(request, "checkpoint")) : NULL;
+        const char *name = sandbox_request_text(request, "checkpoint");
+        struct context *c = forkable_of(request, e), *k = c ? checkpoint_find(c, name) : NULL;
         struct context_fork *fork;
         struct cloche_err why;
 
         if (!c)
                 return -(int)e->code;
+        if (!k && !name)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint", c->name);
         if (!k)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name,
-                               sandbox_request_text(request, "checkpoint") ? " " : "",
-                               sandbox_request_text(request, "checkpoint") ? sandbox_request_text(request, "checkpoint")
-                                                                           : "");
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name, name);
         fork = fork_new(request, ROLLBACK, k, 1, e);
         if (!fork)
                 return -(int)e->code;

@@ -175,9 +175,9 @@ export interface Usage {
   wallMs: number
   /** Processor time of all processes together. */
   cpuMs: number
-  /** The most memory at one time. */
+  /** The most memory at one time; 0: not known, because the box has served runs before (control groups of version 2). */
   memoryPeakBytes: number
-  /** The most processes and threads at one time. */
+  /** The most processes and threads at one time; 0: not known, because the box has served runs before. */
   pidsPeak: number
   /** Bytes of files in the box. */
   diskBytes: number
