@@ -39,6 +39,16 @@ def test_with_files_of_the_set_up():
         check(frames, prefix, CASES)
 
 
+def test_set_ups_that_no_box_serves_again():
+    """Too many files, or too deep."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        for files in ({f"f{i}": "x" for i in range(100)}, {"a/" * 12 + "f": "x"}):
+            prefix = frames.call("prefix.create", language="python", code="import os", files=files)["prefix"]
+            for _ in range(2):
+                result = frames.call("call", prefix=prefix, code="before = os.path.exists('new')\nopen('new', 'w').close()\nreturn before")
+                equal((result["result"], changed(result)), (False, [["new"], [], []]), result)
+
+
 def test_an_empty_box():
     with Daemon() as daemon, daemon.frames() as frames:
         for _ in range(3):

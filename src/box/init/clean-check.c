@@ -264,7 +264,7 @@ static void wait_for_tick(void)
         } while (!is_after(&now, &from));
 }
 
-int clean_check_record(void)
+void clean_check_record(void)
 {
         int is_fine = is_stamped_finely(), r = look(&marked);
 
@@ -275,7 +275,6 @@ int clean_check_record(void)
         if (r == 0 && !is_fine)
                 wait_for_tick();
         next_numbers(last_numbers);
-        return r;
 }
 
 int clean_check_passes(void)
