@@ -70,6 +70,20 @@ def test_those_that_wait_for_their_turn():
             assert [frames.wait(waiting[n])["result"] for n in (0, 2)] == [0, 2]
 
 
+def test_those_that_wait_while_instances_come():
+    """A cancel and an instance may arrive in one turn of the engine's loop: the ended run gets no instance."""
+    dice, until = random.Random(5), time.monotonic() + 8
+    with Daemon() as daemon, daemon.frames() as frames:
+        engine = daemon.engine_pid()
+        while time.monotonic() < until:
+            numbers = [frames.ask("call", language="python", code="return 1", warm=True) for _ in range(20)]
+            time.sleep(dice.random() * 0.03)
+            for number in numbers:
+                frames.ask("cancel", id=number)
+            assert {outcome(frames, number) for number in numbers} <= {"success", "terminated"}
+        assert daemon.engine_pid() == engine
+
+
 def test_gone_at_every_stage():
     with Daemon() as daemon:
         quiet(daemon)

@@ -39,6 +39,27 @@ def test_with_files_of_the_set_up():
         check(frames, prefix, CASES)
 
 
+def test_a_shared_mapping():
+    """tmpfs maps a page that is read first as writable, and stamps no time on later writes: only the contents show them."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        prefix = frames.call("prefix.create", language="python", code="import mmap, os", files=FILES | {"larger": "x" * 100000})["prefix"]
+        for name, at in (("given", 0), ("larger", 90000)):
+            code = f"m = mmap.mmap(os.open({name!r}, os.O_RDWR), 0)\nbefore = m[{at}]\nm[{at}] = before ^ 1\nreturn 1"
+            equal(frames.call("call", prefix=prefix, code=code)["status"], "success")
+            still = frames.call("call", prefix=prefix, code="return [open('given').read(), open('larger').read() == 'x' * 100000]")
+            equal(still["result"], ["as it was", True])
+
+
+def test_set_ups_that_no_box_serves_again():
+    """Too many files, too many bytes, too deep."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        for files in ({f"f{i}": "x" for i in range(100)}, {"big": "x" * (3 << 20)}, {"a/" * 12 + "f": "x"}):
+            prefix = frames.call("prefix.create", language="python", code="import os", files=files)["prefix"]
+            for _ in range(2):
+                result = frames.call("call", prefix=prefix, code="before = os.path.exists('new')\nopen('new', 'w').close()\nreturn before")
+                equal((result["result"], changed(result)), (False, [["new"], [], []]), result)
+
+
 def test_an_empty_box():
     with Daemon() as daemon, daemon.frames() as frames:
         for _ in range(3):

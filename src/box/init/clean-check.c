@@ -19,7 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILES_MAX 64 /* of the set-up; comparing a larger tree costs more than a new box */
+/* Bounds of a set-up that is recorded: comparing a larger tree costs more than a new box. */
+#define FILES_MAX 64
+#define CONTENTS_BYTES_MAX (1u << 20)
+#define PIECE_BYTES 16384
 #define SCHED_ATTR_SIZE 56
 #define COUNTERS_BYTES 8192 /* of one file: 3 KiB on Linux 6.18 */
 #define NUMBERS 4
@@ -27,8 +30,10 @@
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can
- * choose. */
+/* A change of a file or directory, or of its attributes, sets its ctime, which no process can choose.
+ * Only writing through a shared mapping may not: tmpfs maps a page writable when it is first read, and
+ * then sees no write (mm/memory.c, do_read_fault; mm/shmem.c has no page_mkwrite). So contents are
+ * compared as well. */
 struct file {
         ino_t inode;
         mode_t mode;
@@ -61,12 +66,62 @@ static struct counters {
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
 
 static struct look marked;
+static struct {
+        char *bytes;
+        size_t size, compared; /* recorded; of them the files that this check has compared */
+} contents;                    /* of all regular files, in the order of the list */
 static int is_marked, is_disturbed;
 static int64_t last_numbers[NUMBERS]; /* numbers of the objects we last made */
 
 static void add_file(struct look *look, const struct stat *st)
 {
         look->files[look->file_count++] = (struct file){st->st_ino, st->st_mode, st->st_size, st->st_mtim, st->st_ctim};
+}
+
+/* Append the contents of a file to those that are recorded. */
+static int record_contents(int fd, off_t size)
+{
+        char *grown;
+        ssize_t n = 0;
+
+        if (size > (off_t)(CONTENTS_BYTES_MAX - contents.size))
+                return -E2BIG;
+        grown = realloc(contents.bytes, contents.size + (size_t)size);
+        if (!grown)
+                return -ENOMEM;
+        contents.bytes = grown;
+        for (off_t at = 0; at < size; at += n, contents.size += (size_t)n) {
+                n = pread(fd, grown + contents.size, (size_t)(size - at), at);
+                if (n <= 0)
+                        return -EIO;
+        }
+        return 0;
+}
+
+static int compare_contents(int fd, off_t size)
+{
+        char piece[PIECE_BYTES];
+        ssize_t n;
+
+        if (size > (off_t)(contents.size - contents.compared))
+                return -EIO;
+        for (off_t at = 0; at < size; at += n, contents.compared += (size_t)n) {
+                n = pread(fd, piece, size - at < PIECE_BYTES ? (size_t)(size - at) : PIECE_BYTES, at);
+                if (n <= 0 || memcmp(piece, contents.bytes + contents.compared, (size_t)n) != 0)
+                        return -EIO;
+        }
+        return 0;
+}
+
+static int scan_contents(struct look *look, int dir_fd, const char *name, off_t size)
+{
+        int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), r;
+
+        if (fd < 0)
+                return -errno;
+        r = look == &marked ? record_contents(fd, size) : compare_contents(fd, size);
+        close(fd);
+        return r;
 }
 
 /* Depth first, each directory in its own order: the same tree gives the same list. */
@@ -82,6 +137,8 @@ static int scan_tree(struct look *look, int dir_fd, const char *name, int depth)
         if (look->file_count == FILES_MAX || depth == 8)
                 return -E2BIG;
         add_file(look, &st);
+        if (S_ISREG(st.st_mode) && st.st_size > 0)
+                return scan_contents(look, dir_fd, name, st.st_size);
         if (!S_ISDIR(st.st_mode))
                 return 0;
         fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -135,6 +192,9 @@ static int look(struct look *look)
         int r;
 
         memset(look, 0, sizeof(*look)); /* compared as bytes */
+        if (look == &marked)
+                contents.size = 0;
+        contents.compared = 0;
         r = scan_files(look);
         return r < 0 ? r : scan_self(look);
 }
@@ -264,7 +324,7 @@ static void wait_for_tick(void)
         } while (!is_after(&now, &from));
 }
 
-int clean_check_record(void)
+void clean_check_record(void)
 {
         int is_fine = is_stamped_finely(), r = look(&marked);
 
@@ -275,7 +335,6 @@ int clean_check_record(void)
         if (r == 0 && !is_fine)
                 wait_for_tick();
         next_numbers(last_numbers);
-        return r;
 }
 
 int clean_check_passes(void)

@@ -31,7 +31,9 @@ static void leave_cold(struct cloche_run *run)
 void run_stop_start(struct cloche_run *run)
 {
         leave_cold(run);
-        (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped on arrival */
+        if (run->template)
+                template_dequeue_run(run->template, run); /* an instance may come in this turn of the loop */
+        (void)keeper_detach(run->engine->keeper, run);    /* a box that is being made is dropped on arrival */
         seeding_stop(&run->seeding);
         run_stop_network(run);
         if (run->box.control)

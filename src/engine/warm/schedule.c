@@ -359,17 +359,24 @@ static void drop_instance_of(struct template *t, const struct mounts *mounts)
                 }
 }
 
+void template_dequeue_run(struct template *t, struct cloche_run *run)
+{
+        if (run->place != RUN_WAITING)
+                return;
+        TAILQ_REMOVE(&t->waiting, run, link);
+        t->waiting_count--;
+        t->engine->waiting--;
+        run->place = RUN_NOWHERE;
+        drop_instance_of(t, run->mounts);
+}
+
 void template_leave(struct template *t, struct cloche_run *run)
 {
+        template_dequeue_run(t, run);
         if (run->place == RUN_ACTIVE) {
                 TAILQ_REMOVE(&t->active, run, link);
                 t->active_count--;
                 t->engine->running--;
-        } else if (run->place == RUN_WAITING) {
-                TAILQ_REMOVE(&t->waiting, run, link);
-                t->waiting_count--;
-                t->engine->waiting--;
-                drop_instance_of(t, run->mounts);
         }
         run->place = RUN_NOWHERE;
         templates_dispatch(t->engine);

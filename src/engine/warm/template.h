@@ -107,6 +107,8 @@ void template_unfollow(struct template_child *child);
 
 /* Queue a run for an instance; run_start_in_instance or run_failed follows, perhaps from here. */
 void template_queue_run(struct template *t, struct cloche_run *run);
+/* A run that ends while it waits gets no instance. */
+void template_dequeue_run(struct template *t, struct cloche_run *run);
 /* Remove a run that waits or runs; its place goes to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
