@@ -2,7 +2,8 @@
 by name, JSON from files."""
 import json
 import os
-from cloche import cli, equal, run, write_file
+import subprocess
+from cloche import BUILD, cli, equal, run, write_file
 
 F = "def f(*a, **k): return [a, k]"
 
@@ -247,3 +248,10 @@ def test_code_that_wants_a_network_where_there_is_none_is_told_so():
 def test_an_option_of_a_call_that_is_given_twice_is_refused():
     for option, value in (("--args", "[1]"), ("--kwargs", "{}"), ("--schema", "{}")):
         refused("call", "python", "-c", F, option, value, option, value, says=[option, "given twice"])
+
+
+def test_output_that_cannot_be_written_is_an_error():
+    for words in (["languages"], ["help"], ["--version"], ["call", "bash", "-c", "echo 1"], ["prefix", "list", "--json"], ["call", "--help"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([os.path.join(BUILD, "cloche"), *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 1 and done.stderr == "cloche: cannot write standard output: No space left on device\n", (words, done)

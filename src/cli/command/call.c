@@ -114,7 +114,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
 
         r = r < 0 ? options_refuse(request, &e) : report(request, result);
         cloche_result_free(result);
-        return fflush(stdout) == 0 || r ? r : 1;
+        return r;
 }
 
 static int run(struct cli_request *request)

@@ -340,7 +340,7 @@ static int run(struct cli_request *request)
                 code = show(request, &kept, &host);
         privileged_helper_cancel(&host);
         changes_close(&kept);
-        return fflush(stdout) == 0 || code ? code : 1;
+        return code;
 }
 
 const struct cli_handler command_diff = {

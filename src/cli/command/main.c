@@ -230,12 +230,10 @@ static int dispatch(const struct cli_command *command, int argc, char **argv)
         progress_end();
         options_done(request);
         free(request);
-        if (fflush(stdout) == 0)
-                signals_die_if_interrupted(code);
         return code;
 }
 
-int main(int argc, char **argv)
+static int start(int argc, char **argv)
 {
         const char *word = argc > 1 ? argv[1] : "";
         int taken;
@@ -260,4 +258,25 @@ int main(int argc, char **argv)
         if (argc == 3 && wants_help(1, argv + 2))
                 return help(1, argv + 1);
         return unknown(argc - 1, argv + 1);
+}
+
+/* Return the exit code of a command that printed: output that was lost, on a full disk, is an error. */
+static int finish(int code)
+{
+        int is_lost, reason;
+
+        errno = 0;
+        is_lost = fflush(stdout) != 0 || ferror(stdout);
+        reason = errno; /* 0: of an earlier write */
+        if (!is_lost)
+                signals_die_if_interrupted(code);
+        if (!is_lost || code)
+                return code;
+        cli_bad("cannot write standard output%s%s", reason ? ": " : "", reason ? strerror(reason) : "");
+        return 1;
+}
+
+int main(int argc, char **argv)
+{
+        return finish(start(argc, argv));
 }
