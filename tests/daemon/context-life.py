@@ -382,9 +382,9 @@ def test_a_report_of_the_end_that_comes_late():
         name = f"late{os.getpid()}"
         n.run(f"import os\nwith open('/proc/self/comm', 'w') as file: file.write('{name}')")
         _, template = process_named(name)
-        number = n.ask("os._exit(4)")
         os.kill(template, signal.SIGSTOP)
         try:
+            number = n.ask("os._exit(4)")
             time.sleep(0.6)  # by then it is taken for one that has closed its channel and goes on
             assert n.get()["state"] != "ended"
         finally:
