@@ -2,7 +2,6 @@
 #ifndef CLOCHE_ENGINE_LOOP_HANDLE_H
 #define CLOCHE_ENGINE_LOOP_HANDLE_H
 
-#include <errno.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -16,22 +15,6 @@ static inline void handle_close(void *handle)
 {
         if (handle)
                 uv_close(handle, handle_free);
-}
-
-/* Make a handle that watches fd, not started yet. 0 or -errno; *ret is NULL then. */
-static inline int handle_poll(uv_loop_t *loop, int fd, void *data, uv_poll_t **ret)
-{
-        uv_poll_t *poll = malloc(sizeof(*poll));
-        int r = poll ? uv_poll_init(loop, poll, fd) : -ENOMEM;
-
-        if (r < 0) {
-                free(poll);
-                *ret = NULL;
-                return r;
-        }
-        poll->data = data;
-        *ret = poll;
-        return 0;
 }
 
 /* Make a timer, not started yet; NULL without memory. */

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
-#include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -21,13 +21,13 @@ struct sandbox_dial {
         sandbox_connected on_connected;
         void *data;
         int fd; /* until it is connected */
-        uv_poll_t *poll;
+        struct watch *watch;
 };
 
 static void leave(struct sandbox_dial *dial)
 {
-        handle_close(dial->poll);
-        dial->poll = NULL;
+        watch_close(dial->watch);
+        dial->watch = NULL;
         peer_discard_one(&dial->fd);
         if (!dial->sandbox)
                 return;
@@ -53,8 +53,8 @@ static void connected(struct sandbox_dial *dial)
 {
         int fd = TAKE_FD(dial->fd);
 
-        handle_close(dial->poll);
-        dial->poll = NULL;
+        watch_close(dial->watch);
+        dial->watch = NULL;
         dial->on_connected(dial->data, fd, NULL);
 }
 
@@ -66,9 +66,9 @@ static void refuse(struct sandbox_dial *dial, const struct cloche_err *e)
         dial->on_connected(dial->data, -EBADF, &copy);
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void on_writable(void *data, int status, int events)
 {
-        struct sandbox_dial *dial = poll->data;
+        struct sandbox_dial *dial = data;
         struct cloche_err e;
         int r = status < 0 ? -ECONNREFUSED : look(dial->fd);
 
@@ -97,14 +97,15 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
                 connected(dial);
                 return;
         }
-        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial,
-                        &dial->poll); /* the listen queue is full: it may still accept us */
+        /* The listen queue is full: it may still accept us. */
+        r = watch_new(&dial->sandbox->all->engine->loop, fd, &dial->watch);
         if (r < 0) {
                 err_os(&failure, CLOCHE_E_RESOURCE, -r, "connect to port %u", dial->port);
                 refuse(dial, &failure);
                 return;
         }
-        uv_poll_start(dial->poll, UV_WRITABLE, on_writable);
+        watch_on_event(dial->watch, on_writable, dial);
+        watch_set(dial->watch, UV_WRITABLE);
 }
 
 static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_connected on_connected, void *data,

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/peer.h"
 #include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <ctype.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ struct probe {
         int fd;
         char head[HEAD_BYTES];
         size_t head_size;
-        uv_poll_t *poll;
+        struct watch *watch;
         uv_timer_t *timer, *deadline_timer;
         void (*done)(void *data, int status, const struct cloche_err *e);
         void *data;
@@ -41,7 +42,7 @@ static void probe_free(struct probe *probe)
 {
         TAILQ_REMOVE(&probe->sandbox->probes, probe, link);
         control_detach(&probe->sandbox->control, probe);
-        handle_close(probe->poll);
+        watch_close(probe->watch);
         handle_close(probe->timer);
         handle_close(probe->deadline_timer);
         peer_discard_one(&probe->fd);
@@ -81,8 +82,8 @@ static void on_pause_end(uv_timer_t *timer)
 
 static void retry(struct probe *probe)
 {
-        handle_close(probe->poll);
-        probe->poll = NULL;
+        watch_close(probe->watch);
+        probe->watch = NULL;
         peer_discard_one(&probe->fd);
         uv_timer_start(probe->timer, on_pause_end, probe->pause_ms, 0);
         probe->pause_ms = probe->pause_ms * 2 < PAUSE_MS_MAX ? probe->pause_ms * 2 : PAUSE_MS_MAX;
@@ -128,9 +129,9 @@ static void read_answer(struct probe *probe)
                 retry(probe);
 }
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static void on_event(void *data, int status, int events)
 {
-        struct probe *probe = poll->data;
+        struct probe *probe = data;
         ssize_t n;
 
         if (status < 0 || !has_connected(probe->fd)) {
@@ -150,7 +151,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
                 }
                 probe->sent += n > 0 ? (size_t)n : 0;
                 if (probe->sent == strlen(probe->request))
-                        uv_poll_start(poll, UV_READABLE, on_event);
+                        watch_set(probe->watch, UV_READABLE);
                 return;
         }
         if (events & UV_READABLE)
@@ -168,11 +169,12 @@ static void on_connected(void *data, const struct init_answer *answer, int fd, c
         }
         probe->fd = fd;
         probe->sent = probe->head_size = 0;
-        if (handle_poll(&probe->sandbox->all->engine->loop, fd, probe, &probe->poll) < 0) {
+        if (watch_new(&probe->sandbox->all->engine->loop, fd, &probe->watch) < 0) {
                 retry(probe);
                 return;
         }
-        uv_poll_start(probe->poll, UV_WRITABLE, on_event);
+        watch_on_event(probe->watch, on_event, probe);
+        watch_set(probe->watch, UV_WRITABLE);
         uv_timer_start(probe->timer, on_answer_late, ANSWER_MS, 0);
 }
 

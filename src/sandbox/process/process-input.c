@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static void fail_all(struct process *p, int code)
 
 void process_input_close(struct process *p)
 {
-        handle_close(p->input_poll);
-        p->input_poll = NULL;
+        watch_close(p->input_watch);
+        p->input_watch = NULL;
         fd_close(&p->input_fd);
         fail_all(p, -EPIPE);
 }
@@ -57,13 +57,14 @@ static int write_piece(struct process *p, struct input_piece *piece)
         return 0;
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void on_writable(void *data, int status, int events)
 {
-        struct process *p = poll->data;
+        struct process *p = data;
+        const struct watch *watch = p->input_watch;
         struct input_piece *piece;
 
         (void)events;
-        while ((piece = STAILQ_FIRST(&p->input)) && p->input_poll == poll) {
+        while ((piece = STAILQ_FIRST(&p->input)) && p->input_watch == watch) {
                 int is_end = piece->is_end, r = status < 0 ? -EPIPE : write_piece(p, piece);
 
                 if (r == -EAGAIN)
@@ -78,19 +79,20 @@ static void on_writable(uv_poll_t *poll, int status, int events)
                         return;
                 }
         }
-        if (p->input_poll == poll)
-                uv_poll_stop(poll);
+        if (p->input_watch == watch)
+                watch_set(p->input_watch, 0);
 }
 
-static int watch(struct process *p, struct cloche_err *e)
+static int watch_input(struct process *p, struct cloche_err *e)
 {
         int r;
 
-        if (p->input_poll)
+        if (p->input_watch)
                 return 0;
-        r = handle_poll(&p->sandbox->all->engine->loop, p->input_fd, p, &p->input_poll);
+        r = watch_new(&p->sandbox->all->engine->loop, p->input_fd, &p->input_watch);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the input of a command");
+        watch_on_event(p->input_watch, on_writable, p);
         return 0;
 }
 
@@ -106,7 +108,7 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
         if (p->input_bytes + size > PROCESS_INPUT_BYTES_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "%zu bytes wait for the process %s already", p->input_bytes,
                                p->id);
-        r = watch(p, e);
+        r = watch_input(p, e);
         if (r < 0)
                 return r;
         piece = malloc(sizeof(*piece) + size);
@@ -117,7 +119,7 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
                 memcpy(piece->data, data, size);
         STAILQ_INSERT_TAIL(&p->input, piece, link);
         p->input_bytes += size;
-        uv_poll_start(p->input_poll, UV_WRITABLE, on_writable);
+        watch_set(p->input_watch, UV_WRITABLE);
         return 0;
 }
 

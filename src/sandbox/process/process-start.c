@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,9 +47,9 @@ static void begun(struct process *p)
                 process_kill_hard(p);
 }
 
-static void on_status(uv_poll_t *poll, int status, int events)
+static void on_status(void *data, int status, int events)
 {
-        struct process *p = poll->data;
+        struct process *p = data;
         struct shell_status reported;
         ssize_t n = read(p->status_fd, &reported, sizeof(reported));
 
@@ -79,8 +79,8 @@ static void on_shell_begin(void *data, int32_t pid)
         }
         p->pid = pid;
         p->supervisor_pid = p->shell.supervisor_pid;
-        uv_poll_start(p->status_poll, UV_READABLE,
-                      on_status); /* only now: the command may have ended before the report of its start */
+        /* Only now: the command may have ended before the report of its start. */
+        watch_set(p->status_watch, UV_READABLE);
         begun(p);
 }
 
@@ -156,9 +156,10 @@ static int watch_status(struct process *p, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        r = handle_poll(&p->sandbox->all->engine->loop, p->status_fd, p, &p->status_poll);
+        r = watch_new(&p->sandbox->all->engine->loop, p->status_fd, &p->status_watch);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a command");
+        watch_on_event(p->status_watch, on_status, p);
         return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -51,7 +52,7 @@ static void process_free(struct process *p)
                 s->process_count--;
         process_streams_close(p);
         process_input_close(p);
-        handle_close(p->status_poll);
+        watch_close(p->status_watch);
         fd_close(&p->status_fd);
         handle_close(p->timer);
         handle_close(p->grace_timer);
@@ -217,8 +218,8 @@ void process_ended(struct process *p, int exit_code, int signal)
         p->exit_code = exit_code;
         p->signal = signal;
         process_stop_timers(p);
-        handle_close(p->status_poll);
-        p->status_poll = NULL;
+        watch_close(p->status_watch);
+        p->status_watch = NULL;
         fd_close(&p->status_fd);
         process_input_close(p);
         p->pins++;

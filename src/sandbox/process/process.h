@@ -65,10 +65,10 @@ struct process {
         json_t *env;
         char *cwd;
         int status_fd;
-        uv_poll_t *status_poll;
+        struct watch *status_watch;
         struct stream_of streams[STREAMS];
         int input_fd; /* or the terminal */
-        uv_poll_t *input_poll;
+        struct watch *input_watch;
         STAILQ_HEAD(input_pieces, input_piece) input;
         size_t input_bytes; /* in the queue */
         uint64_t timeout_ms;

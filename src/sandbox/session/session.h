@@ -54,7 +54,7 @@ struct session {
         struct control *control;
         enum shell_state state; /* set by shell_set_state */
         int shell_fd;
-        uv_poll_t *poll;
+        struct watch *watch;
         uv_timer_t *stuck_timer;
         int32_t pid;
         struct shell_answer last_answer; /* while settling */

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
-#include "engine/loop/handle.h"
+#include "engine/loop/watch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -42,8 +42,8 @@ void shell_set_state(struct session *session, enum shell_state state)
 
 void shell_close(struct session *session)
 {
-        handle_close(session->poll);
-        session->poll = NULL;
+        watch_close(session->watch);
+        session->watch = NULL;
         peer_close(&session->shell_fd);
         uv_timer_stop(session->stuck_timer);
         shell_set_state(session, SHELL_NONE);
@@ -83,8 +83,8 @@ static void lose_shell(struct session *session, int was_closed)
         if (session->pid && !goes_on)
                 (void)sandbox_send_kill(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL,
                                         NULL);
-        handle_close(session->poll);
-        session->poll = NULL;
+        watch_close(session->watch);
+        session->watch = NULL;
         peer_close(&session->shell_fd);
         shell_set_state(session, SHELL_LOST); /* until the report of its exit */
 }
@@ -235,12 +235,13 @@ static int answered(struct session *session, const struct shell_answer *answer)
         return 0;
 }
 
-static void on_shell(uv_poll_t *poll, int status, int events)
+static void on_shell(void *data, int status, int events)
 {
-        struct session *session = poll->data;
+        struct session *session = data;
+        const struct watch *watch = session->watch;
 
         (void)events;
-        while (session->poll == poll) {
+        while (session->watch == watch) {
                 struct shell_answer answer = {0};
                 int fd = -EBADF;
                 ssize_t n = peer_receive_with(session->shell_fd, &answer, sizeof(answer), S_IFREG, &fd, MSG_DONTWAIT);
@@ -253,7 +254,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
                         take_exported(session, fd);
                 fd_close(&fd);
                 if (n != sizeof(answer) || answered(session, &answer) < 0) {
-                        if (session->poll == poll)
+                        if (session->watch == watch)
                                 lose_shell(session, n == 0);
                         break;
                 }
@@ -312,10 +313,11 @@ static int open_shell(struct session *session, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
         session->shell_fd = pair[0];
         their_fd = pair[1];
-        r = handle_poll(&session->sandbox->all->engine->loop, session->shell_fd, session, &session->poll);
+        r = watch_new(&session->sandbox->all->engine->loop, session->shell_fd, &session->watch);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
-        uv_poll_start(session->poll, UV_READABLE, on_shell);
+        watch_on_event(session->watch, on_shell, session);
+        watch_set(session->watch, UV_READABLE);
         shell_set_state(session, SHELL_STARTING);
         shell_await_answer(session);
         return spawn_shell(session, their_fd, e);
