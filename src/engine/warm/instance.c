@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /* -- parent boxes ----------------------------------------------------------------------------------------------- */
@@ -103,6 +104,7 @@ static void end_programs(struct parent_box *parent_box)
 
 static void discard(struct instance *instance)
 {
+        template_unfollow(&instance->child);
         seeding_stop(&instance->seeding);
         setup_free(instance->seed);
         channel_close(&instance->channel);
@@ -196,6 +198,36 @@ static int register_handles(struct instance *instance, struct cloche_err *e)
         return r < 0 ? r : channel_register(&instance->channel, &instance->engine->loop, e);
 }
 
+static struct instance *instance_of(struct template_child *child)
+{
+        return (struct instance *)((char *)child - offsetof(struct instance, child));
+}
+
+static void on_child_failed(struct template_child *child, const char *message)
+{
+        template_unfollow(child);
+        instance_fork_failed(instance_of(child), message);
+}
+
+static void on_child_exited(struct template_child *child, const struct init_answer *exit)
+{
+        struct instance *instance = instance_of(child);
+
+        template_unfollow(child);
+        if (instance->state == INSTANCE_READY && instance->on_exit)
+                instance->on_exit(instance, exit);
+        else
+                instance_fork_failed(instance, "the forked interpreter has ended");
+}
+
+/* The template reports a failed fork or an exit as soon as it was asked, also before the keeper answers. */
+static void follow(struct instance *instance)
+{
+        instance->child.failed = on_child_failed;
+        instance->child.exited = on_child_exited;
+        template_follow(instance->of, &instance->child, instance->fork);
+}
+
 /* The request to the child may be written before the child exists: it waits in the socket. */
 static int request_fork(struct instance *instance, struct cloche_err *e)
 {
@@ -215,6 +247,8 @@ static int request_fork(struct instance *instance, struct cloche_err *e)
         if (r == 0)
                 r = keeper_box_fork_async(instance->box.keeper, instance->box.id, fds, instance->is_template ? 5 : 4,
                                           on_forked, instance, &instance->fork, e);
+        if (r == 0 && instance->of && is_of_context(instance))
+                follow(instance);
         fd_close(&agent_fd);
         fd_close(&instance->box.fork_fd);
         stdio_close_guest(&instance->stdio);

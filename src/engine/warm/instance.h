@@ -14,6 +14,16 @@ struct template;
 struct mounts;
 struct cloche_engine;
 
+/* A child of a template that is no run. Either callback is called at most once, and none after
+ * template_unfollow. */
+struct template_child {
+        TAILQ_ENTRY(template_child) link;
+        struct template *of; /* NULL: not followed */
+        uint32_t fork;
+        void (*exited)(struct template_child *child, const struct init_answer *exit);
+        void (*failed)(struct template_child *child, const char *message); /* the template could not fork it */
+};
+
 /* The box of a template, from one start to its end. It lasts as long as any box on it, for the
  * kernel kills those with it. Reference-counted. */
 struct parent_box {
@@ -30,13 +40,11 @@ struct parent_box *parent_box_new(struct box *box);
 struct parent_box *parent_box_ref(struct parent_box *parent_box);
 void parent_box_unref(struct parent_box *parent_box); /* accepts NULL */
 
-/* INSTANCE_MAKING: the keeper's answer is missing; INSTANCE_SEEDING: that of the box's init, or of
- * a mount's server. */
 enum instance_state {
-        INSTANCE_MAKING, /* the keeper makes the box, or forks the child */
-        INSTANCE_SEEDING,
-        INSTANCE_MADE,  /* the box is there; instance_fork_resume() forks the child */
-        INSTANCE_READY, /* or failed */
+        INSTANCE_MAKING,  /* the keeper makes the box, or forks the child */
+        INSTANCE_SEEDING, /* the answer of the box's init, or of a mount's server, is missing */
+        INSTANCE_MADE,    /* the box is there; instance_fork_resume() forks the child */
+        INSTANCE_READY,   /* or failed */
         INSTANCE_STATES
 };
 
@@ -53,7 +61,10 @@ struct instance {
         int holds_fork;
         uint32_t shared_with; /* the sandbox's box whose files it uses, or KEEPER_NO_BOX */
         void (*on_ready)(struct instance *instance, const struct cloche_err *e); /* of a context only; never reused */
+        /* Its interpreter's exit, once it is ready; of a context only. NULL: on_ready is called with an error. */
+        void (*on_exit)(struct instance *instance, const struct init_answer *exit);
         void *owner;
+        struct template_child child;  /* of a context only: followed from the request to fork on */
         struct cloche_err fork_error; /* came before the keeper's answer */
         struct keeper_box_limits limits;
         struct mounts *mounts; /* of its one run, or NULL */
@@ -74,8 +85,9 @@ struct instance {
  * shared_with: a sandbox's box, or KEEPER_NO_BOX; not together with mounts. An instance that shares
  * belongs to a context, not to the template: its maker sets on_ready and owner at once; on_ready is
  * called when the instance is ready (e NULL) or failed, and its receiver frees the instance, at the
- * latest before the template. With is_template the context can be forked (instance_as_parent,
- * instance_fork). */
+ * latest before the template; on_ready may be called with an error after it was called without, for
+ * the keeper's answer can come before that of the template. With is_template the context can be forked
+ * (instance_as_parent, instance_fork). */
 int instance_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts,
                  uint32_t shared_with, int is_template, struct instance **ret, struct cloche_err *e);
 /* Make an instance in the box of a run that has ended, if the box turns out clean; else the

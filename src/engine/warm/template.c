@@ -419,7 +419,6 @@ static void on_exited(struct template *t, const json_t *params)
                 .system_us = number(params, "systemUs"),
                 .max_rss_bytes = number(params, "maxRssBytes"),
         };
-
         struct template_child *child = run ? NULL : find_child(t, number(params, "fork"));
 
         if (run)
@@ -433,12 +432,15 @@ static void on_exited(struct template *t, const json_t *params)
 static void on_failed(struct template *t, const json_t *params)
 {
         struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
+        struct template_child *child = run ? NULL : find_child(t, number(params, "fork"));
         const char *message = json_string_value(json_object_get(params, "message"));
         struct cloche_err e = {0};
 
         err_set(&e, CLOCHE_E_TEMPLATE, "fork the template: %.180s", message ? message : "?");
         if (run)
                 run_failed(run, &e);
+        else if (child)
+                child->failed(child, message ? message : "?");
         else
                 drop_lost_instance(t, (json_int_t)number(params, "fork"));
 }

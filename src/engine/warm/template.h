@@ -35,14 +35,6 @@ struct template_wait {
         void (*on_ready)(struct template_wait *wait, const struct cloche_err *e);
 };
 
-/* A child that is no run: exited is called at its exit. */
-struct template_child {
-        TAILQ_ENTRY(template_child) link;
-        struct template *of; /* NULL: exited will not be called */
-        uint32_t fork;
-        void (*exited)(struct template_child *child, const struct init_answer *exit);
-};
-
 enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN, TEMPLATE_STATES };
 
 struct template

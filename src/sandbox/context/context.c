@@ -137,7 +137,6 @@ struct context *context_like(const struct context *c, const char *name, struct c
 static void release(struct context *c)
 {
         template_cancel_wait(&c->wait);
-        template_unfollow(&c->child);
         uv_timer_stop(c->end_timer);
         context_streams_close(c);
         channel_close(&c->channel);
@@ -312,24 +311,24 @@ static void on_no_status(uv_timer_t *timer)
         uv_timer_start(c->end_timer, on_no_status, REPORT_PATIENCE_MS, 0);
 }
 
-static void on_exited(struct template_child *child, const struct init_answer *exit)
+static void on_exited(struct instance *instance, const struct init_answer *exit)
 {
-        struct context *c = (struct context *)((char *)child - offsetof(struct context, child));
+        struct context *c = instance->owner;
 
         c->has_status = 1;
         c->wait_status = exit->wait_status;
-        template_unfollow(child);
         if (c->state != CONTEXT_ENDED)
                 end_by_itself(c);
 }
 
-/* The channel or the box has ended; wait for the report of the exit status. */
+/* The channel or the box has ended; wait for the report of the exit status, or of a fork that
+ * failed: without a pid there is nothing to kill. */
 static void await_status(struct context *c)
 {
-        if (!c->child.of)
+        if (!c->instance || !c->instance->child.of)
                 end_by_itself(c);
         else
-                uv_timer_start(c->end_timer, on_no_status, END_PATIENCE_MS, 0);
+                uv_timer_start(c->end_timer, on_no_status, c->pid ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
 }
 
 /* -- the start -------------------------------------------------------------------------------------------------- */
@@ -508,8 +507,6 @@ static void on_instance(struct instance *instance, const struct cloche_err *e)
                 error = *e;
                 r = -1;
         } else {
-                template_follow(instance->of, &c->child, instance->fork);
-                c->child.exited = on_exited;
                 r = context_adopt(c, instance, "open", &error);
         }
         if (r < 0)
@@ -527,6 +524,7 @@ static void make_instance(struct context *c, struct template *template)
         if (prewarmed) {
                 c->instance = prewarmed;
                 prewarmed->on_ready = on_instance;
+                prewarmed->on_exit = on_exited;
                 prewarmed->owner = c;
                 on_instance(prewarmed, NULL);
                 return;
@@ -536,6 +534,7 @@ static void make_instance(struct context *c, struct template *template)
                 return;
         }
         c->instance->on_ready = on_instance;
+        c->instance->on_exit = on_exited;
         c->instance->owner = c;
 }
 

@@ -43,7 +43,6 @@ struct context {
         char why[256];            /* why it ended */
         /* While it lives. */
         struct template_wait wait;
-        struct template_child child;
         struct instance *instance;
         struct instance *next_fork; /* a prewarmed box for its next fork, or NULL */
         struct control control;     /* of the PID 1 of its box */
