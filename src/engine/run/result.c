@@ -231,16 +231,18 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
 }
 
 /* The agent measures its evaluation, which cannot cost more than the box used, and the heap left.
- * For an evaluation that was killed, subtract the CPU time at its begin from the box's. */
+ * For an evaluation that was killed, subtract the CPU time at its begin from the box's; one that
+ * was killed before its begin used none. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
         const json_t *from = run->end != RUN_END_NONE ? NULL
                              : run->answer_is_error   ? json_object_get(run->answer, "data")
                                                       : run->answer;
         const json_t *cpu_ms = json_object_get(from, "cpuMs"), *heap_bytes = json_object_get(from, "heapBytes");
-        double own_ms = json_is_number(cpu_ms)  ? json_number_value(cpu_ms)
-                        : run->began_cpu_ms > 0 ? box_ms - run->began_cpu_ms
-                                                : -1;
+        double own_ms = json_is_number(cpu_ms)     ? json_number_value(cpu_ms)
+                        : run->began_cpu_ms > 0    ? box_ms - run->began_cpu_ms
+                        : run->end != RUN_END_NONE ? 0
+                                                   : -1;
 
         if (run->kind != CLOCHE_EVALUATE)
                 return;
