@@ -240,9 +240,8 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 
 void loop_signal(struct daemon *d, int number)
 {
-        if (d->is_stopping &&
-            d->sandboxes_state !=
-                    SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
+        /* A second signal: sandboxes that are not saved yet are discarded. */
+        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) {
                 d->is_discarding = 1;
                 discard_sandboxes(d, "the daemon received a second signal to end");
                 d->sandboxes_state = SANDBOXES_ENDED;

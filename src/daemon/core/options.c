@@ -391,13 +391,11 @@ static const struct option_row {
         {"--image", "DIR", "use this directory as root file system of boxes (the host's /usr)", set_image},
         {"--mount-root", "DIR[:UID]",
          "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
-         "token "
-         "have this user's rights",
+         "token have this user's rights",
          add_mount_root},
         {"--state-dir", "DIR",
          "save sandboxes in this directory; '': do not save them ($STATE_DIRECTORY/sandboxes, else below "
-         "/var/lib/cloche or "
-         "~/.local/state/cloche)",
+         "/var/lib/cloche or ~/.local/state/cloche)",
          set_state_dir},
         {"--save-every", "SECONDS",
          "interval at which running sandboxes that changed are saved; 0: only when they stop (60)", set_save_every},

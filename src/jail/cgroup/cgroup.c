@@ -156,8 +156,7 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
         return 0;
 }
 
-/* -- freezing, killing, removing ------------------------------------------------------------------------------------
- */
+/* -- freezing, killing, removing -------------------------------------------------------------------------------- */
 
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box)
 {
