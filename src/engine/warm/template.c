@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
+#define START_PATIENCE_MS 30000       /* of a base: Node waits without end for a thread that it cannot have */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
 
@@ -519,18 +520,26 @@ static void on_slow(uv_timer_t *timer)
         struct template *t = timer->data;
         struct cloche_err e = {0};
 
-        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms", (unsigned long long)t->setup->limits.wall_ms);
+        if (t->setup)
+                err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms",
+                        (unsigned long long)t->setup->limits.wall_ms);
+        else
+                err_set(&e, CLOCHE_E_TEMPLATE,
+                        "the interpreter did not start within %d s: the host may have no process left for its threads",
+                        START_PATIENCE_MS / 1000);
         break_down(t, &e);
 }
 
 static int start_timer(struct template *t, struct cloche_err *e)
 {
-        if (!t->setup || t->setup->limits.wall_ms == CLOCHE_UNLIMITED)
+        uint64_t wall_ms = t->setup ? t->setup->limits.wall_ms : START_PATIENCE_MS;
+
+        if (wall_ms == CLOCHE_UNLIMITED)
                 return 0;
         t->timer = handle_timer(&t->engine->loop, t);
         if (!t->timer)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch the set-up");
-        uv_timer_start(t->timer, on_slow, t->setup->limits.wall_ms, 0);
+        uv_timer_start(t->timer, on_slow, wall_ms, 0);
         return 0;
 }
 
@@ -570,6 +579,8 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
         }
         t->parent_box->box.pid = answer->pid;
         r = watch(t, &e);
+        if (r == 0)
+                r = start_timer(t, &e);
         if (r == 0)
                 r = freeze(t, &e);
         if (r < 0)
