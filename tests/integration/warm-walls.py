@@ -1,6 +1,7 @@
 """The walls of a run that is forked from a template, seen from inside by a hostile guest."""
 import textwrap
 
+import int80
 from cloche import GUEST_PRELUDE, equal
 from warm import Warm
 
@@ -58,10 +59,10 @@ def test_other_architectures_are_killed():
     equal(inside("""
         def old():
             code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-            code.write(b'\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3')
+            code.write(%r)
             ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
         return in_child(old)
-    """), ["signal", 31])
+    """ % int80.GETPID), ["signal", int80.signal_in_a_box()])
 
 
 def test_descriptors():
