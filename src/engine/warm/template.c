@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
-#define START_PATIENCE_MS 30000       /* of a base: Node waits without end for a thread that it cannot have */
+#define START_PATIENCE_MS 30000       /* to start, to freeze: Node waits without end for a thread that it cannot have */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
 
@@ -320,6 +320,45 @@ static void on_limit(void *data, struct keeper_reply *reply)
         measure(data);
 }
 
+static void on_slow_start(uv_timer_t *timer)
+{
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_TEMPLATE,
+                "the interpreter did not start within %d s: the host may have no process left for its threads",
+                START_PATIENCE_MS / 1000);
+        break_down(timer->data, &e);
+}
+
+static void on_slow_setup(uv_timer_t *timer)
+{
+        struct template *t = timer->data;
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms", (unsigned long long)t->setup->limits.wall_ms);
+        break_down(t, &e);
+}
+
+static void on_slow_freeze(uv_timer_t *timer)
+{
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_PREFIX, "the set-up's interpreter was not ready to be forked within %d s",
+                START_PATIENCE_MS / 1000);
+        break_down(timer->data, &e);
+}
+
+/* Start the timer, or start it again for the next step. */
+static int start_timer(struct template *t, uv_timer_cb on_slow, uint64_t timeout_ms, struct cloche_err *e)
+{
+        if (!t->timer)
+                t->timer = handle_timer(&t->engine->loop, t);
+        if (!t->timer)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch a template");
+        uv_timer_start(t->timer, on_slow, timeout_ms, 0);
+        return 0;
+}
+
 /* From now on the template only forks. Its children's page tables count to it, so its memory limit
  * is raised. The state stays STARTING until the keeper has answered. */
 static void on_frozen(struct template *t)
@@ -366,7 +405,10 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
                 fail_with_answer(t, m, f);
                 return 0;
         }
-        return is_build ? build_on_answer(t->engine, &t->setup->build, m, f, e) : freeze(t, e);
+        if (is_build)
+                return build_on_answer(t->engine, &t->setup->build, m, f, e);
+        /* What freezing costs is ours: the set-up's clock ends. */
+        return start_timer(t, on_slow_freeze, START_PATIENCE_MS, e) < 0 ? -1 : freeze(t, e);
 }
 
 static struct cloche_run *find_run(struct template *t, json_int_t fork)
@@ -515,34 +557,6 @@ static void stop_timer(struct template *t)
         t->timer = NULL;
 }
 
-static void on_slow(uv_timer_t *timer)
-{
-        struct template *t = timer->data;
-        struct cloche_err e = {0};
-
-        if (t->setup)
-                err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms",
-                        (unsigned long long)t->setup->limits.wall_ms);
-        else
-                err_set(&e, CLOCHE_E_TEMPLATE,
-                        "the interpreter did not start within %d s: the host may have no process left for its threads",
-                        START_PATIENCE_MS / 1000);
-        break_down(t, &e);
-}
-
-static int start_timer(struct template *t, struct cloche_err *e)
-{
-        uint64_t wall_ms = t->setup ? t->setup->limits.wall_ms : START_PATIENCE_MS;
-
-        if (wall_ms == CLOCHE_UNLIMITED)
-                return 0;
-        t->timer = handle_timer(&t->engine->loop, t);
-        if (!t->timer)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch the set-up");
-        uv_timer_start(t->timer, on_slow, wall_ms, 0);
-        return 0;
-}
-
 static struct keeper_box_limits template_limits(const struct template *t)
 {
         struct keeper_box_limits limits;
@@ -580,7 +594,7 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
         t->parent_box->box.pid = answer->pid;
         r = watch(t, &e);
         if (r == 0)
-                r = start_timer(t, &e);
+                r = start_timer(t, on_slow_start, START_PATIENCE_MS, &e);
         if (r == 0)
                 r = freeze(t, &e);
         if (r < 0)
@@ -673,8 +687,8 @@ static int start_prefix(struct template *t, struct cloche_err *e)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
         if (r == 0)
                 r = watch(t, e);
-        if (r == 0)
-                r = start_timer(t, e);
+        if (r == 0 && t->setup->limits.wall_ms != CLOCHE_UNLIMITED)
+                r = start_timer(t, on_slow_setup, t->setup->limits.wall_ms, e);
         if (r == 0)
                 channel_flush(&t->channel);
         return r;

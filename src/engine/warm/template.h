@@ -59,7 +59,7 @@ struct template
         uint64_t memory_bytes;         /* when it became ready */
         struct parent_box *parent_box; /* once its box is made; NULL if broken */
         struct channel channel;
-        uv_timer_t *timer;             /* timeout of the set-up */
+        uv_timer_t *timer;             /* timeout of its start, its set-up or its freeze */
         struct instance *own_instance; /* of a prefix, while it is forked from its base */
         TAILQ_HEAD(instances, instance) instances;
         unsigned instance_count;
