@@ -14,10 +14,10 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import answers  # noqa: E402
+from patience import PATIENCE  # noqa: E402
 
 BUILD = os.environ["CLOCHE_BUILD"]
 DAEMON = os.path.join(BUILD, "cloched")
-PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # how much slower than a usual one the machine is
 HANG = 40 * PATIENCE  # seconds; nothing in these tests may take that long
 
 

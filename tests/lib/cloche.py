@@ -11,10 +11,11 @@ import sys
 import textwrap
 import time
 
+from patience import PATIENCE
+
 BUILD = os.environ["CLOCHE_BUILD"]
 SOURCE = os.environ["CLOCHE_SOURCE"]
 CLI = os.path.join(BUILD, "cloche")
-PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # the factor by which the machine is slower than usual
 HANG = 50 * PATIENCE  # seconds; the time limit of a cloche command in tests
 
 F_ADD = "def add(a, b): return a + b"

@@ -9,7 +9,8 @@ Each runs in its own process, directory and control groups, with a wall-clock bo
 TIMEOUT = seconds). It passes when it returns, is skipped when it calls cloche.skip(), and fails
 otherwise, or if it leaves something behind: a process, a mount, a control group, a file in /tmp
 (root's tests have mounts and a /tmp of their own). Failed ones leave repro.sh and their output in
-BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures. --again N runs each test N
+BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures. Time limits are
+multiplied by CLOCHE_TEST_PATIENCE; without it by a factor that is measured (lib/patience.py). --again N runs each test N
 times, and ends with the tests that failed at least once; --busy K runs K busy loops beside the
 tests.
 
@@ -38,6 +39,7 @@ import traceback
 
 import again
 import busy
+import patience
 
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
@@ -50,7 +52,7 @@ GROUP_MEMORY = 6 << 30       # a bomb that escapes its box must not take the mac
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
 CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup/home.h)
-PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # factor for time limits: for an emulated machine
+PATIENCE = patience.measure()
 GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still end on their own
 
 

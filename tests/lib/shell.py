@@ -17,7 +17,7 @@ JOBS_MAX, CWD_MAX = 64, 4096
 ANSWER = struct.Struct(f"<IIiiII{JOBS_MAX}i{CWD_MAX}s")
 REQUEST = struct.Struct("<6I")
 STATUS = struct.Struct("<iIQQQ")
-PATIENCE = 20
+PATIENCE = 20 * cloche.PATIENCE
 
 
 def memory_file(data):
