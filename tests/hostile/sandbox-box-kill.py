@@ -45,7 +45,17 @@ def test_without_reaping_a_daemon_is_nobodys():
         until_nobody(box)
 
 
-BOMB = "import os\nprint('up', flush=True)\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+# Each process prints once that there is no room for another.
+BOMB = """
+import os
+print('up', flush=True)
+is_told = False
+while True:
+    try: os.fork()
+    except OSError:
+        if not is_told: print('full', flush=True)
+        is_told = True
+"""
 # Each child forks twice and its parent dies: every process has a new parent a moment later.
 RUNNERS = """
 import os
@@ -258,8 +268,7 @@ def test_the_init_answers_in_a_full_box():
     with Keeper() as keeper:
         box = keeper.sandbox(limits={"pids": 300, "cpuPercent": 100})
         program = box.python(BOMB, reaps=True)
-        program.read("up")
-        time.sleep(1)
+        program.read("full")
         equal(box.ports(), [])
         try:
             box.spawn("true")
