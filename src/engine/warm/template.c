@@ -407,7 +407,7 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
         }
         if (is_build)
                 return build_on_answer(t->engine, &t->setup->build, m, f, e);
-        /* What freezing costs is ours: the set-up's clock ends. */
+        /* The set-up has ended, and its clock with it: the time to freeze is ours. */
         return start_timer(t, on_slow_freeze, START_PATIENCE_MS, e) < 0 ? -1 : freeze(t, e);
 }
 
