@@ -9,7 +9,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 import npm_cache
-from rpc import Daemon
+from rpc import PATIENCE, Daemon
 
 TIMEOUT = 300  # with the installation
 
@@ -26,9 +26,9 @@ def run(*names, **env):
     for name in names:
         port = free_port()
         with Daemon("--container-listen", f"127.0.0.1:{port}={name}") as daemon:
-            command = ["node", "--no-warnings", "--test-reporter=spec", "--test-timeout=90000", "--test", os.path.join(HERE, name + ".test.mjs")]
+            command = ["node", "--no-warnings", "--test-reporter=spec", f"--test-timeout={int(90000 * PATIENCE)}", "--test", os.path.join(HERE, name + ".test.mjs")]
             done = subprocess.run(command, env={**os.environ, "CAN_UNPACK": str(int(os.path.exists("/usr/bin/unsquashfs"))), "CONTAINER_URL": f"http://127.0.0.1:{port}", "CONTAINER_CLIENTS": place, **env},
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT - 100)
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=(TIMEOUT - 100) * PATIENCE)
             assert done.returncode == 0, done.stdout
             assert daemon.stop() == 0, daemon.log_text()
 

@@ -303,14 +303,21 @@ static void test_runs_max(void)
 {
         cloche_engine *engine = engine_of(2, 0);
         cloche_prefix *prefix = prefix_of(engine, "import time");
-        struct cloche_run_options opt = call_of(prefix, "enter()\ntime.sleep(0.1)\nleave()\nreturn 1");
-        cloche_run *runs[8];
-        int good = 0;
+        static const char *const codes[] = {"enter()\ntime.sleep(0.1)\nleave()\nreturn 1",
+                                            "enter()\ntime.sleep(3)\nleave()\nreturn 1"};
+        int good = 8;
 
-        for (int i = 0; i < 8; i++)
-                runs[i] = start(engine, &opt);
-        for (int i = 0; i < 8; i++)
-                good += holds(end_of(runs[i]), "\"success\":true");
+        /* On a busy machine short runs may end before the next one begins. */
+        for (size_t c = 0; c < 2 && good == 8 && host.inside_most < 2; c++) {
+                struct cloche_run_options opt = call_of(prefix, codes[c]);
+                cloche_run *runs[8];
+
+                good = 0;
+                for (int i = 0; i < 8; i++)
+                        runs[i] = start(engine, &opt);
+                for (int i = 0; i < 8; i++)
+                        good += holds(end_of(runs[i]), "\"success\":true");
+        }
         CHECK(good == 8 && host.inside_most == 2, "eight runs, %d good, %d at once of 2", good, host.inside_most);
         cloche_prefix_free(prefix);
         cloche_engine_free(engine);
