@@ -91,7 +91,9 @@ def test_a_session_stays():
     with daemon():
         ok("exec", "box", "--", "cd /tmp; X=5; f() { echo f$X; }")
         equal(ok("exec", "box", "--", "pwd; f"), b"/tmp\nf5\n")
-        equal(ok("exec", "box", "-s", "other", "--", "pwd; type -t f || true"), b"/workspace\n")
+        equal(ok("exec", "box", "-s", "other", "--", "pwd; type -t f || true; x=2"), b"/workspace\n")
+        for words in (["--session", "other"], ["--session=other"]):
+            equal(ok("exec", "box", *words, "--", "echo $x"), b"2\n")
 
 
 def test_output_of_any_size_and_bytes():
