@@ -162,6 +162,29 @@ describe('contexts', real, () => {
       assert.deepEqual([code, results[0].json, 'error' in execution.toJSON()], [execution.code, { a: [1] }, false])
     })
 
+    test('input that the code requests', async () => {
+      const asked = []
+      const { logs, error } = await sandbox.runCode('import getpass\nprint(input("name? "), getpass.getpass("word? "))', {
+        onInput: async (request) => { asked.push(request); return request.password ? 's' : 'Ada' }
+      })
+      assert.deepEqual([error, logs.stdout.join('').endsWith('Ada s\n'), asked], [undefined, true, [{ prompt: 'name? ', password: false }, { prompt: 'word? ', password: true }]])
+      assert.equal((await sandbox.runCode('input()', { onInput: () => null })).error.name, 'EOFError')
+      assert.notEqual((await sandbox.runCode('input()')).error, undefined, 'nobody answers')
+      const told = await all(parseSSEStream(await sandbox.runCodeStream('input("? ")', { onInput: () => 'yes' })))
+      assert.deepEqual(told.filter(({ type }) => type !== 'stdout').map(({ type, prompt, text }) => [type, prompt ?? text]), [['input_request', '? '], ['result', "'yes'"], ['execution_complete', undefined]])
+    })
+
+    test('results that the code clears', async () => {
+      const code = 'from IPython.display import clear_output, display, HTML\nfor i in range(3):\n  clear_output(wait=WAIT); display(HTML(f"<b>{i}</b>"))\nclear_output(wait=True)'
+      for (const wait of [true, false]) {
+        const cleared = []
+        const { results } = await sandbox.runCode(code.replace('WAIT', wait ? 'True' : 'False'), { onClear: (clear) => { cleared.push(clear.wait) } })
+        assert.deepEqual([results.map(({ html }) => html), cleared], [['<b>2</b>'], [wait, wait, wait, true]])
+      }
+      const told = await all(parseSSEStream(await sandbox.runCodeStream('from IPython.display import clear_output\nclear_output()')))
+      assert.deepEqual(told.map(({ type, wait }) => [type, wait]), [['clear_output', false], ['execution_complete', undefined]])
+    })
+
     test('errors are results; state stays', async () => {
       await sandbox.runCode('kept = 1')
       const errors = []

@@ -1,7 +1,7 @@
 // The code interpreter: persistent contexts, and cells run in them.
-import type { ContextRunParams } from '../generated/sandbox.js'
 import type { Asking } from '../internal/asking.js'
 import type { CellError, CellEvent, CellResult, ContextInfo, Display } from './answers.js'
+import type { RunParams } from './native-context.js'
 import { type Asker, asker, type Box } from './core.js'
 import { CodeExecutionError } from './errors.js'
 import { fieldsOf, Result, type ResultFields } from './results.js'
@@ -15,6 +15,8 @@ import type {
 /** The result of a piece of code. */
 export class Execution {
   readonly results: Result[] = []
+  /** @internal The next result replaces the earlier ones. */
+  clearsNext = false
   readonly logs: { stdout: string[], stderr: string[] } = { stdout: [], stderr: [] }
   error?: ExecutionError
   executionCount?: number
@@ -123,7 +125,7 @@ export class Interpreter {
   async run (code: string, options: RunCodeOptions): Promise<Execution> {
     return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
       const execution = new Execution(code, context)
-      const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
+      const asking = box.contexts.get(context.id).run(code, paramsOf(options), { signal: options.signal })
       for await (const event of codeEvents(asking)) await gather(execution, event, options)
       return execution
     }))
@@ -132,7 +134,7 @@ export class Interpreter {
   /** An error before the cell starts is thrown; a later one is an event. */
   async stream (code: string, options: RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
     return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
-      const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
+      const asking = box.contexts.get(context.id).run(code, paramsOf(options), { signal: options.signal })
       const events = asking[Symbol.asyncIterator]()
       await events.next()
       return sseStream(toldErrors(codeEvents(asking, events), options.signal), () => { asking.cancel() })
@@ -140,8 +142,8 @@ export class Interpreter {
   }
 }
 
-function paramsOf (code: string, { id }: CodeContext, { timeout }: RunCodeOptions): ContextRunParams {
-  return { context: id, code, timeoutMs: timeout, stream: true, restart: true, outputBytes: 0 }
+function paramsOf ({ timeout, onInput }: RunCodeOptions): RunParams {
+  return { timeoutMs: timeout, stream: true, restart: true, outputBytes: 0, input: onInput && (({ prompt, password }) => onInput({ prompt, password })) }
 }
 
 /** Yields output and displays as they come, then the value of the last expression, then the end. */
@@ -153,6 +155,8 @@ async function * codeEvents (
   for await (const { event, about } of told) {
     if (event === 'display' && about.isResult && last === undefined) last = about
     else if (event === 'display') yield { type: 'result', ...fieldsOf(about), timestamp: Date.now() }
+    else if (event === 'clear') yield { type: 'clear_output', wait: about.wait, timestamp: Date.now() }
+    else if (event === 'input') yield { type: 'input_request', prompt: about.prompt, password: about.password, timestamp: Date.now() }
     if (event !== 'output') continue
     const said = text.push(about.stream, about.data)
     if (said !== '') yield { type: about.stream, text: said, timestamp: Date.now() }
@@ -185,9 +189,15 @@ async function gather (execution: Execution, event: CodeEvent, options: RunCodeO
     }
     case 'result': {
       const result = new Result(event as ResultFields)
+      if (execution.clearsNext) results.length = 0
+      execution.clearsNext = false
       results.push(result)
       return await options.onResult?.(result)
     }
+    case 'clear_output':
+      execution.clearsNext = event.wait
+      if (!event.wait) results.length = 0
+      return await options.onClear?.({ wait: event.wait, timestamp: event.timestamp })
     case 'error':
       execution.error = errorOf({ name: event.ename, message: event.evalue, traceback: event.traceback })
       if (event.execution_count !== undefined) execution.executionCount = event.execution_count

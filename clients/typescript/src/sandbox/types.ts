@@ -337,6 +337,10 @@ export interface RunCodeOptions extends Abortable {
   onStderr?: (output: OutputMessage) => void | Promise<void>
   onResult?: (result: Result) => void | Promise<void>
   onError?: (error: ExecutionError) => void | Promise<void>
+  /** The code removed its results so far (`clear_output`), with `wait` once the next one comes. */
+  onClear?: (clear: { wait: boolean, timestamp: number }) => void | Promise<void>
+  /** Returns the input that the code requests (`input()`); null: there is none. Without it such a request fails. */
+  onInput?: (request: { prompt: string, password: boolean }) => string | null | undefined | Promise<string | null | undefined>
 }
 export interface ExecutionResult {
   code: string
@@ -348,6 +352,8 @@ export interface ExecutionResult {
 export type CodeEvent =
   | { type: 'stdout' | 'stderr', text: string, timestamp: number }
   | ({ type: 'result', timestamp: number } & ResultFields)
+  | { type: 'clear_output', wait: boolean, timestamp: number }
+  | { type: 'input_request', prompt: string, password: boolean, timestamp: number }
   | { type: 'error', ename: string, evalue: string, traceback: string[], execution_count?: number, timestamp: number }
   | { type: 'execution_complete', execution_count: number, timestamp: number }
 
