@@ -6,12 +6,12 @@ const vm = require('node:vm')
 
 const RESERVED = new Set(['globalThis', 'undefined', 'NaN', 'Infinity'])
 const HIDDEN = new Set(['name', 'message', 'stack', '__proto__'])
-const BUILT_IN = { __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }
+const BUILT_IN = { __proto__: null, Error, AggregateError, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }
 const nameOf = (target) => target.slice(1).join('.')
 
 // The exception of a host function.
 function errorOf ({ name, message, fields }) {
-  const error = new (BUILT_IN[name] ?? Error)(message)
+  const error = name === 'AggregateError' ? new AggregateError([], message) : new (BUILT_IN[name] ?? Error)(message)
   if (error.name !== name) Object.defineProperty(error, 'name', { value: name, writable: true, configurable: true })
   for (const key of Object.keys(fields ?? {})) if (!HIDDEN.has(key)) error[key] = fields[key]
   return error

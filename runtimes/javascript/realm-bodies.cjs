@@ -118,7 +118,8 @@ async function sendPieces (number, bytes) {
   return true
 }
 
-const fail = (number, { name, message }) => finish(number, 'fail', [number, name, message])
+const fail = (number, { name, message, fields }) =>
+  finish(number, 'fail', [number, name, message, fields])
 
 async function finish (number, step, args) {
   if (open[number] !== true) return

@@ -2,7 +2,7 @@
 // function of `host` (the kit) run in the guest's realm. Node's side gets numbers, and values that
 // it passes to the encoder.
 'use strict'
-const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, isObject, isOwn, own, ownKeys, rebuild } = host
+const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, holdsErrors, isObject, isOwn, own, ownKeys, rebuild } = host
 const { Array, Infinity, JSON, Map, Object, Promise, Set, TypeError } = globalThis
 const rootPrototype = Object.prototype
 const then = host.uncurry(Promise.prototype.then)
@@ -36,7 +36,10 @@ function inside (value, visit) {
   }
   const prototype = getPrototypeOf(value)
   const kind = prototype === rootPrototype ? '' : host.kind(value)
-  if (kind === 'Error') format(value)
+  if (kind === 'Error') {
+    format(value)
+    if (holdsErrors(value)) visit(value.errors, 'errors')
+  }
   let i = 0
   if (kind === 'Map') {
     mapEach(value, (item, key) => {

@@ -3,12 +3,20 @@
 // Node's to its getters and Error.prepareStackTrace.
 'use strict'
 const { apply, define, defineProperty, isObject, ownKeys, getOwnPropertyDescriptor, stringOf } = host
-const { Error, EvalError, Object, RangeError, ReferenceError, SyntaxError, TypeError, URIError, WeakMap } = globalThis
+const { AggregateError, Array, Error, EvalError, Object, RangeError, ReferenceError, SyntaxError, TypeError, URIError, WeakMap } = globalThis
 const codeGet = host.uncurry(WeakMap.prototype.get)
 const codeSet = host.uncurry(WeakMap.prototype.set)
 const builtIn = { __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }
 const HIDDEN = { __proto__: null, name: true, message: true, stack: true }
 const has = (object, key) => getOwnPropertyDescriptor(object, key) !== undefined
+const isArray = Array.isArray
+
+// The errors of an AggregateError are an own property, which is not enumerable.
+function holdsErrors (error) {
+  const property = getOwnPropertyDescriptor(error, 'errors')
+  return property !== undefined && !property.enumerable && isArray(property.value)
+}
+
 const isHidden = (key) => HIDDEN[key] === true || key === '__proto__'
 
 // The contract's code of an error belongs to the object, not to its text: a new error made from it is the user's.
@@ -45,6 +53,10 @@ function fieldsOf (thrown) {
       fields ??= {}
       define(fields, key, value)
     }
+    if (holdsErrors(thrown)) {
+      fields ??= {}
+      define(fields, 'errors', thrown.errors)
+    }
   } catch {}
   return fields
 }
@@ -64,12 +76,11 @@ function describe (thrown) {
 
 // Makes an error of this realm from one that a host function threw.
 function rebuild (name, message, fields) {
-  const Kind = builtIn[name] ?? Error
-  const error = new Kind(message)
+  const error = name === 'AggregateError' ? new AggregateError([], message) : new (builtIn[name] ?? Error)(message)
   define(error, 'name', name, false)
   define(error, 'stack', message === '' ? name : `${name}: ${message}`, false)
   if (isObject(fields)) {
-    for (const key of Object.keys(fields)) if (!isHidden(key)) define(error, key, fields[key])
+    for (const key of Object.keys(fields)) if (!isHidden(key)) define(error, key, fields[key], key !== 'errors' || !holdsErrors(error))
     // Where an early version of the contract had them all.
     if (!has(error, 'data')) define(error, 'data', fields, false)
   }
@@ -100,4 +111,4 @@ function report (fn, self, args) {
 // A class of the agent's behind a name the guest reads: not writable, as built-in ones are.
 const constant = (target, name, value) => defineProperty(target, name, { __proto__: null, value, enumerable: true })
 
-return { describe, rebuild, coded, callable, report, constant }
+return { describe, rebuild, coded, callable, holdsErrors, report, constant }

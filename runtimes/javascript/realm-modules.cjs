@@ -7,6 +7,8 @@ const { withoutImports } = require('./realm-imports.cjs')
 
 const IMPORTER = 'cloche:import'
 const ASYNC_HOOKS = 'node:async_hooks'
+// Its evaluation prints the lines of the set-up's console.
+const SET_UP = 'cloche:set-up'
 const RUNTIMES = ['iso4:runtime', 'cloche:runtime']
 
 // A failure in the contract's terms: the agent's own, or the description of an error of the guest's realm.
@@ -34,7 +36,8 @@ class Errored {
 }
 
 class Modules {
-  constructor (context, guest, language) {
+  constructor (context, guest, language, showLines) {
+    this.showLines = showLines
     this.context = context
     this.guest = guest
     this.language = language
@@ -138,6 +141,12 @@ class Modules {
     const declared = this.declared.get(specifier)
     if (declared !== undefined) return Object.hasOwn(declared, 'source') ? this.compile(declared.source, specifier) : this.hostModule(specifier, declared.members)
     if (RUNTIMES.includes(specifier)) return this.synthetic(specifier, ['waitUntil', 'graceMs'], () => [this.guest.waitUntil, this.guest.setGrace])
+    if (specifier === SET_UP) {
+      return this.synthetic(specifier, [], () => {
+        this.showLines()
+        return []
+      })
+    }
     if (specifier !== ASYNC_HOOKS || !this.allowBuiltIns) return undefined
     const { AsyncLocalStorage } = this.guest
     return this.synthetic(specifier, ['AsyncLocalStorage', 'default'], () => [AsyncLocalStorage, this.guest.asyncHooks])

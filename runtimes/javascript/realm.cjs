@@ -17,6 +17,9 @@ const GRACE_MS = 30000
 // The response gets this share of the run's time.
 const WALL_MARGIN_MS = 250
 const FIELDS_BYTES_MAX = 1024 * 1024
+const SET_UP_LINES_BYTES_MAX = 1024 * 1024
+// For the error of a body's source: the engine takes events of at most 131072 bytes.
+const FAIL_TEXT_MAX = 8192
 const CLASSES = [
   'Array', 'ArrayBuffer', 'BigInt', 'DataView', 'Date', 'Map', 'Object', 'RegExp', 'Set', 'Uint8Array', 'Error', 'AggregateError', 'EvalError',
   'RangeError', 'ReferenceError', 'SyntaxError', 'TypeError', 'URIError'
@@ -37,9 +40,11 @@ class Realm {
     this.calls = 0
     this.loads = 0
     this.timers = new Map()
+    this.lines = []
+    this.lineBytes = 0
     this.context = vm.createContext(vm.constants?.DONT_CONTEXTIFY ?? Object.create(null), { name: 'run', codeGeneration: { strings: false, wasm: false } })
     this.guest = this.build()
-    this.modules = new Modules(this.context, this.guest, language)
+    this.modules = new Modules(this.context, this.guest, language, () => this.showLines())
     this.values = typeof values === 'function' ? values(this.hostForValues()) : values
   }
 
@@ -88,6 +93,7 @@ class Realm {
   textLeaves () {
     return {
       tell: (stream, text) => {
+        if (this.run?.phase === 'prepare') return this.keepLine(`${stream}`, `${text}`)
         this.told[stream]++
         this.tell(`${stream}`, `${text}`)
       },
@@ -102,6 +108,16 @@ class Realm {
         this.timers.delete(id)
       }
     }
+  }
+
+  // Lines of a set-up have no reader: a run that imports `cloche:set-up` prints them.
+  keepLine (stream, text) {
+    this.lineBytes += text.length + 1
+    if (this.lineBytes <= SET_UP_LINES_BYTES_MAX) this.lines.push([stream, text])
+  }
+
+  showLines () {
+    for (const [stream, text] of this.lines) this.tell(stream, text)
   }
 
   setTimer (id, ms, repeat) {
@@ -126,11 +142,16 @@ class Realm {
   // The response to `open` comes when the host abandons the body; nothing waits for it.
   askOfBody (id, step, args) {
     const isQuiet = step === 'open'
+    if (step === 'fail') args = this.shortened(args[0], args[1], args[2], args[3])
     if (!isQuiet) this.calls++
     new Promise((resolve) => resolve(this.bridge(['body', step], args, { isQuiet }))).finally(() => { if (!isQuiet) this.calls-- }).then(
       ({ value }) => { this.guest.resolve(id, value === true) },
       (thrown) => this.refuse(id, thrown)
     )
+  }
+
+  shortened (number, name, message, fields) {
+    return [number, name.slice(0, FAIL_TEXT_MAX), message.slice(0, FAIL_TEXT_MAX), this.sendable(fields, FAIL_TEXT_MAX)]
   }
 
   // The host's error comes as its name, message and fields; one of the guest's realm is the
@@ -303,17 +324,20 @@ class Realm {
   }
 
   // Fields that cannot be sent are left out: the error itself matters more.
-  sendable (fields) {
+  sendable (fields, limit = this.limit) {
     if (fields === undefined || this.values === undefined) return fields
     this.guest.touch(fields)
-    for (const key of Object.keys(fields)) {
-      try {
-        this.values.encode(fields[key], this.limit, true)
-      } catch {
-        delete fields[key]
-      }
+    for (const key of Object.keys(fields)) if (!this.isSendable(fields[key], limit)) delete fields[key]
+    return Object.keys(fields).length === 0 || !this.isSendable(fields, limit) ? undefined : fields
+  }
+
+  isSendable (value, limit) {
+    try {
+      this.values.encode(value, limit, true)
+      return true
+    } catch {
+      return false
     }
-    return Object.keys(fields).length === 0 ? undefined : fields
   }
 
   encodeExports (exports, limit) {

@@ -342,6 +342,88 @@ describe('isolate, to the letter', real, () => {
     })
   })
 
+  describe('errors that hold errors', () => {
+    const many = () => {
+      const inner = Object.assign(new AggregateError([new URIError('deepest')], 'inner'), { status: 503 })
+      return new AggregateError([new TypeError('one'), inner, 'a text', { plain: true }, () => {}], 'all failed')
+    }
+    const shown = `const tell = (e) => e instanceof Error ? [e.name, e.message, e instanceof AggregateError ? e.errors.map(tell) : undefined, e.status, Object.keys(e), /test.mjs/.test(e.stack)] : e\n`
+    const expected = ['AggregateError', 'all failed', [
+      ['TypeError', 'one', undefined, undefined, [], false],
+      ['AggregateError', 'inner', [['URIError', 'deepest', undefined, undefined, [], false]], 503, ['status'], false], 'a text', { plain: true }, '() => {}'
+    ], undefined, [], false]
+    test('from a host function, caught', async () => {
+      assert.deepEqual(await value(`${shown} try { await f() } catch (e) { globalThis.e = e }; export default tell(e)`, { globals: { f: () => { throw many() } } }), expected)
+    })
+    test('from a host function, not caught', async () => {
+      const { code, name, fields } = await failure('await f()', { globals: { f: () => { throw new AggregateError([new Error('x')], 'y') } } })
+      assert.deepEqual([code, name, fields.errors.map(({ message }) => message)], ['ERR_HOST_BRIDGE', 'AggregateError', ['x']])
+    })
+    test('as an answer, as data, as an export and as an argument', async () => {
+      const one = () => new AggregateError([new RangeError('r')], 'm')
+      const same = (e) => assert.deepEqual([e instanceof AggregateError, e.message, e.errors.map(({ name, message }) => [name, message]), Object.keys(e)], [true, 'm', [['RangeError', 'r']], []])
+      let got
+      same(await value('const e = await f(D); export default e', { globals: { f: (e) => { got = e; return e }, D: { kind: 'data', value: one() } } }))
+      same(got)
+      same(await value('export default new AggregateError([new RangeError("r")], "m")'))
+    })
+    test('that the code throws', async () => {
+      const { code, name, fields } = await failure('await Promise.any([1, 2].map(async (n) => { throw new RangeError(`no ${n}`) }))')
+      assert.deepEqual([code, name, fields.errors.map((e) => [e instanceof RangeError, e.message])], ['ERR_USER_CODE', 'AggregateError', [[true, 'no 1'], [true, 'no 2']]])
+    })
+  })
+
+  describe('what the source of a body throws', () => {
+    const fails = (what) => `export default new Response(new ReadableStream({ async pull (c) { c.enqueue(new Uint8Array(3)); await null; throw ${what} } }))`
+    const end = async (what) => await (await value(fails(what))).text().then(() => assert.fail('it came whole'), (thrown) => thrown)
+    test('has its fields', async () => {
+      const { name, message, code, status, why } = await end('Object.assign(new RangeError("dry"), { status: 9, why: [new Map([[1, 2]])] })')
+      assert.deepEqual([name, message, code, status, why], ['RangeError', 'dry', 'ERR_USER_CODE', 9, [new Map([[1, 2]])]])
+    })
+    test('but for those that cannot be sent', async () => {
+      const { message, good, bad } = await end('Object.assign(new Error("dry"), { good: 1, bad () {} })')
+      assert.deepEqual([message, good, bad], ['dry', 1, undefined])
+    })
+    test('in any size', async () => {
+      const { name, message, code, big } = await end('Object.assign(new Error("\\0".repeat(3e5)), { big: "x".repeat(3e5), name: "n".repeat(3e5) })')
+      assert.deepEqual([code, message.length > 1000, name.length > 1000, big], ['ERR_USER_CODE', true, true, undefined])
+    })
+  })
+
+  describe('the console of a prefix', () => {
+    test('comes with the first run that compiles, before its own lines', async () => {
+      const prefix = await sandbox.prepare({ code: 'console.log("set up", { a: 1 }); console.error("beware"); globalThis.x = 1; export const f = () => { console.log("f") }' })
+      assert.equal((await prefix.run({ code: 'not a program' })).error.code, 'ERR_COMPILE')
+      const { stdout, stderr } = await prefix.run({ code: 'console.log("run"); export default x' })
+      assert.deepEqual([stdout, stderr], [['set up {"a":1}', 'run'], ['beware']])
+      assert.deepEqual((await prefix.run({ code: 'console.log("run")' })).stdout, ['run'])
+      await prefix.dispose()
+    })
+    test('also with a call, and however many lines there were', async () => {
+      const prefix = await sandbox.prepare({ code: 'for (let i = 0; i < 30000; i++) console.log(`line ${i}`); export const f = () => { console.log("f") }' })
+      const { stdout } = await prefix.call({ export: 'f' })
+      assert.deepEqual([stdout.length, stdout[0], stdout[29999], stdout[30000]], [30001, 'line 0', 'line 29999', 'f'])
+      assert.deepEqual((await prefix.call({ export: 'f' })).stdout, ['f'])
+      await prefix.dispose()
+    })
+  })
+
+  describe('ERR_COMPILE names the line', () => {
+    for (const [what, code, place] of [
+      ['a return', 'const a = 1\n  return a', ':2:3'],
+      ['a return after awaits and exports', 'import x from "y"\nfor await (const a of []) await a\nexport default 1\nreturn 1', ':4:1'],
+      ['an export after half a statement', 'export const a = 1\nconst b =\n  export default a', ':3:3'],
+      ['an export where a brace is not closed', 'const f = async () => {\n  await 1\nexport default f()', ':3:1'],
+      ['what strict code may not do', 'const o = {}\nwith (o) {}', ':2:1'],
+      ['a name that is there twice', 'let a\nlet a', ':2:5']
+    ]) {
+      test(`of ${what}`, async () => {
+        const { code: kind, stack } = await failure(code, { imports: { y: 'export default 1' } })
+        assert.deepEqual([kind, stack.includes(`<cloche>${place}`)], ['ERR_COMPILE', true], stack)
+      })
+    }
+  })
+
   test('imports in the form of the first versions', async () => {
     const imports = { static: { lib: { kind: 'source', source: 'export const one = 1' }, host: { kind: 'host', exports: { two: () => 2, deep: { three: 3 } } } } }
     const code = 'import { one } from "lib"; import { two, deep } from "host"; export default [one, await two(), deep.three]'

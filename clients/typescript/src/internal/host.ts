@@ -4,7 +4,7 @@ import { types } from 'node:util'
 import { Attachments, encode } from './encode.js'
 import { readBody, UnreadBody } from './classes.js'
 import { type Outgoing, Thrown } from './connection.js'
-import { isText, type Json, notFields } from './values.js'
+import { holdsErrors, isText, type Json, notFields } from './values.js'
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type HostFunction = (...args: any[]) => unknown
@@ -130,6 +130,7 @@ export function thrownOf (reason: unknown): Thrown {
   const { name, message } = reason as { name?: unknown, message?: unknown }
   const payload: { [key: string]: Json } = { name: textOf(name ?? 'Error'), message: textOf(message ?? '') }
   const fields = Object.entries(reason).filter(([key, value]) => !notFields.includes(key) && isSendable(value))
+  if (holdsErrors(reason)) fields.push(['errors', reason.errors.map((item) => isSendable(item) ? item : textOf(item))])
   if (fields.length > 0) payload.fields = encode(Object.fromEntries(fields), attachments, { references: true })
   const exact = { name: String(name ?? 'Error'), message: String(message ?? '') }
   if (!isText(exact.name) || !isText(exact.message)) payload.exact = encode(exact, attachments)

@@ -44,4 +44,7 @@ export const notFields: readonly string[] = wire.notFields
 /** The built-in class of that name, else Error with the name. It has no stack of this process. */
 export const makeError = (name: string, message: string, stack?: string): Error =>
   wire.makeError({ name, message, stack }) as Error
+/** True for an AggregateError. */
+export const holdsErrors: (error: object) => error is { errors: unknown[] } =
+  wire.holdsErrors as (error: object) => error is { errors: unknown[] }
 export const addFields: (error: Error, fields: object) => Error = wire.addFields

@@ -458,6 +458,7 @@ module.exports = (function (host) {
         if (typeof text === 'string') sent[name] = this.string(path + step(name), text)
       }
       const keys = Object.keys(value).filter((key) => !notFields.includes(key))
+      if (holdsErrors(value)) keys.push('errors')
       if (keys.length > 0) sent.fields = this.object(value, path, depth, keys)
       return { $: 'error', v: sent }
     }
@@ -499,6 +500,11 @@ module.exports = (function (host) {
 
   const errorTexts = ['name', 'message', 'stack']
   const notFields = ['__proto__', ...errorTexts]
+  // The errors of an AggregateError are an own property, which is not enumerable.
+  const holdsErrors = (error) => {
+    const own = Object.getOwnPropertyDescriptor(error, 'errors')
+    return own !== undefined && !own.enumerable && Array.isArray(own.value)
+  }
   const isClass = (name) => typeof name === 'string' && /^[A-Za-z]{1,64}$/.test(name)
 
   // The value is read a second time when a first pass found memory that several parts of it see.
@@ -552,7 +558,11 @@ module.exports = (function (host) {
   ]
 
   function addFields (error, fields) {
-    for (const key of Object.keys(fields)) if (!notFields.includes(key)) define(error, key, fields[key])
+    for (const key of Object.keys(fields)) {
+      if (notFields.includes(key)) continue
+      if (key === 'errors' && holdsErrors(error)) hide(error, key, fields[key])
+      else define(error, key, fields[key])
+    }
     return error
   }
 
@@ -781,7 +791,7 @@ module.exports = (function (host) {
   const inMap = Map.prototype.has
 
   return {
-    Attachments, Encoder, encodeWith, Decoder, tags, makeError, addFields,
+    Attachments, Encoder, encodeWith, Decoder, tags, makeError, addFields, holdsErrors,
     FRAME_BYTES_MAX, FrameReader, checkFrame, frameHead,
     attempt, define, has, isText, notFields, only, pairs, refuse, refusedKinds, reject, step
   }

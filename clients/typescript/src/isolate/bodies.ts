@@ -1,7 +1,7 @@
 // Unfinished bodies come piece by piece, by calls of the host (spec/agent.md, Bodies). The code
 // waits while they are not read.
 import type { Outgoing } from '../internal/connection.js'
-import { makeError } from '../internal/values.js'
+import { addFields, makeError } from '../internal/values.js'
 import { encodeAnswer } from '../internal/host.js'
 import type { Armed } from './limits.js'
 
@@ -141,14 +141,14 @@ export class Bodies {
       this.tell(earlyOf(args, kwargs))
       return true
     }
-    const [number, content, message] = args
+    const [number, content, message, fields] = args
     const body = this.open.get(number as number)
     // The host has no such body: the code shall produce no more of it.
     if (body === undefined) return step === 'open'
     if (step === 'open') return await body.cancelled
     if (step === 'piece' && content instanceof Uint8Array) return await body.take(content)
     if (step === 'end') body.end()
-    else body.fail(Object.assign(makeError(String(content), String(message)), { code: 'ERR_USER_CODE' }))
+    else body.fail(addFields(Object.assign(makeError(String(content), String(message)), { code: 'ERR_USER_CODE' }), Object(fields) as object))
     return false
   }
 

@@ -46,6 +46,9 @@ export function withGrace (code: string, { graceMs, wallTimeMs }: { graceMs: num
   return `${code}\n;import { graceMs as ${name} } from '${RUNTIME}'; ${name}(${graceMs === 0 ? 1e12 : graceMs}, ${wallTimeMs})`
 }
 
+/** Prints the lines of the set-up's console first. */
+export const withSetUpLines = (code: string): string => `${code}\n;import 'cloche:set-up'`
+
 export { OWN_FILE }
 const isOurs = (line: string): boolean => line.includes(OWN_FILE)
 export const ownStack = (stack: string): string => stack.split('\n').filter((line) => !isOurs(line)).join('\n')

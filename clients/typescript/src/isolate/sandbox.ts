@@ -12,7 +12,7 @@ import { Bridge } from './bridge.js'
 import { type Armed, arm, defaults, forDaemon, given } from './limits.js'
 import { Bodies } from './bodies.js'
 import { aborted, type Begun, begunResult, callResult, type Ended, endOfBodies, failed, runResult } from './outcome.js'
-import { CALL_MODULE, calling, importing, OWN_FILE, reading, withGrace } from './program.js'
+import { CALL_MODULE, calling, importing, OWN_FILE, reading, withGrace, withSetUpLines } from './program.js'
 import { Queue } from './queue.js'
 import { globalsOf, importsOf, rebind, Undeclared } from './surface.js'
 import type {
@@ -292,6 +292,9 @@ class OpenSandbox implements Sandbox {
 }
 
 class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, M> {
+  /** The first run that compiles delivers the lines of the set-up's console. */
+  private hasLines = true
+
   constructor (private readonly runner: Runner, private readonly core: CorePrefix, private readonly filename: string) {}
 
   get id (): string {
@@ -306,7 +309,15 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
     const { code, filename, ...rest } = optionsAt(options, 'run', CODE)
     codeAt(code, 'run')
     const job = this.job(rest)
-    return 'status' in job ? job : asRun(await this.runner.evaluate({ ...job, code, filename }))
+    return 'status' in job ? job : await this.delivering(code, async (code) => asRun(await this.runner.evaluate({ ...job, code, filename })))
+  }
+
+  private async delivering<T extends RunResult | CallResult> (code: string, evaluate: (code: string) => Promise<T>): Promise<T> {
+    if (!this.hasLines) return await evaluate(code)
+    this.hasLines = false
+    const result = await evaluate(withSetUpLines(code))
+    if (result.status === 'aborted' || (!result.ok && result.error.code === 'ERR_COMPILE')) this.hasLines = true
+    return result
   }
 
   async execute (options: PrefixRunOptions<G, M>): Promise<RunResult> {
@@ -317,7 +328,8 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
     const { export: path, args = [], ...rest } = optionsAt(options, 'call', CALL)
     const job = this.job(rest)
     const target = { export: path, args }
-    return 'status' in job ? job : asCall(await this.runner.evaluate({ ...job, code: calling(this.filename), filename: OWN_FILE, target }), target)
+    if ('status' in job) return job
+    return await this.delivering(calling(this.filename), async (code) => asCall(await this.runner.evaluate({ ...job, code, filename: OWN_FILE, target }), target))
   }
 
   private job (
