@@ -192,11 +192,19 @@ static int is_base64(const struct container_request *q)
         return encoding && strcmp(encoding, "base64") == 0;
 }
 
+/* The content is sent beside the JSON of the request: reading a MiB of JSON text takes the sandbox's
+ * program 10 to 20 ms. */
+static void write_bytes(struct container_request *q, const struct buf *bytes)
+{
+        json_t *tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes->size);
+
+        call(q, "file.write", json_pack("{s:o, s:o}", "path", container_path(q, "path"), "content", tag), bytes, done);
+}
+
 static void write_base64(struct container_request *q)
 {
         _cleanup_buf_ struct buf bytes = BUF_INIT(SIZE_MAX / 2);
         const json_t *content = container_field(q, "content");
-        json_t *tag;
         int r = base64_decode(&bytes, json_string_value(content), json_string_length(content));
 
         if (r == -EINVAL) {
@@ -208,8 +216,14 @@ static void write_base64(struct container_request *q)
                 container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
-        tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes.size);
-        call(q, "file.write", json_pack("{s:o, s:o}", "path", container_path(q, "path"), "content", tag), &bytes, done);
+        write_bytes(q, &bytes);
+}
+
+static void write_text(struct container_request *q)
+{
+        const json_t *content = container_field(q, "content");
+
+        write_bytes(q, &(struct buf){.data = (char *)json_string_value(content), .size = json_string_length(content)});
 }
 
 void container_write(struct container_request *q)
@@ -219,10 +233,7 @@ void container_write(struct container_request *q)
         if (is_base64(q))
                 write_base64(q);
         else
-                call(q, "file.write",
-                     json_pack("{s:o, s:O}", "path", container_path(q, "path"), "content",
-                               container_field(q, "content")),
-                     NULL, done);
+                write_text(q);
 }
 
 /* -- read ------------------------------------------------------------------------------------------------------ */
@@ -240,7 +251,8 @@ static json_t *encode(const char *bytes, size_t size)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
 
-        return base64_encode(&text, bytes, size) == 0 ? json_stringn(text.data ? text.data : "", text.size) : NULL;
+        return base64_encode(&text, bytes, size) == 0 ? json_stringn_nocheck(text.data ? text.data : "", text.size)
+                                                      : NULL;
 }
 
 static void was_read(struct container_request *q, const struct container_reply *reply)

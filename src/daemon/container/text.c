@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/utf8.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,8 +96,6 @@ int container_bytes(const json_t *value, const struct buf *attachments, const ch
 
 json_t *container_string(const json_t *value, const struct buf *attachments)
 {
-        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
-        struct container_utf8 utf8 = {0};
         const char *bytes;
         size_t size;
 
@@ -104,19 +103,14 @@ json_t *container_string(const json_t *value, const struct buf *attachments)
                 return json_incref((json_t *)value);
         if (!container_bytes(value, attachments, &bytes, &size))
                 return json_string("");
-        if (container_utf8_append(&utf8, bytes, size, 1, &text) < 0)
-                return NULL;
-        return json_stringn(text.data ? text.data : "", text.size);
+        return json_valid_text(bytes, size);
 }
 
 json_t *container_words(const char *text)
 {
-        _cleanup_buf_ struct buf words = BUF_INIT(SIZE_MAX / 2);
-        struct container_utf8 utf8 = {0};
+        json_t *words = json_valid_text(text, strlen(text));
 
-        if (container_utf8_append(&utf8, text, strlen(text), 1, &words) < 0)
-                return json_string("");
-        return json_stringn(words.data ? words.data : "", words.size);
+        return words ? words : json_string("");
 }
 
 /* -- URLs ------------------------------------------------------------------------------------------------------ */
