@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -261,6 +262,27 @@ def test_proxied_requests():
         assert (status, http.headers["x-mine"], http.read_body()) == (201, "1", "body")
         for path in ("/proxy/", "/proxy/x/", "/proxy/0/", "/proxy/99999/", "/proxy/8500x/"):
             assert http.get(BASE + path)[0] in (400, 404), path
+
+
+def test_a_proxied_websocket():
+    code = "import socket\ns = socket.create_server(('127.0.0.1', 8501))\nwhile True:\n    c, _ = s.accept()\n    head = b''\n    while b'\\r\\n\\r\\n' not in head and (data := c.recv(4096)): head += data\n    if not head: continue\n" \
+           "    c.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Accept: x\\r\\n\\r\\n' + head.split(b' ')[1])\n" \
+           "    while data := c.recv(65536): c.sendall(data)\n    c.close()\n"
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(), "Sec-WebSocket-Version": "13"}
+    with served() as (daemon, http):
+        http.post(BASE + "/api/write", path="/workspace/s.py", content=code)
+        http.post(BASE + "/api/process/start", command="exec python3 /workspace/s.py", processId="socket")
+        http.request("POST", BASE + "/api/port-watch", {"port": 8501, "mode": "tcp"})
+        with Http(daemon.connect()) as closed:
+            assert closed.begin("GET", BASE + "/proxy/8501/chat", headers=upgrade) == 404, "it is not exposed"
+        http.post(BASE + "/api/expose-port", port=8501)
+        with Http(daemon.connect()) as ws:
+            assert ws.begin("GET", BASE + "/proxy/8501/chat?x=1", headers=upgrade) == 101
+            assert ws.exactly(9) == b"/chat?x=1"
+            for piece in (b"a", b"\x00\xff", os.urandom(1 << 20)):
+                threading.Thread(target=ws.socket.sendall, args=(piece,)).start()
+                assert ws.exactly(len(piece)) == piece
+        assert http.get(BASE + "/api/ping")[0] == 200
 
 
 class Texts(WebSocket):
