@@ -228,6 +228,6 @@ def test_a_handshake_that_does_not_end():
                 assert is_cut(half[-1]) and is_cut(whole)
                 whole.close()
             # A second at least; a client that stops in the middle of a handshake causes no work.
-            assert processor_seconds(daemon) - before < 0.6 or IS_SANITIZED or PATIENCE > 1  # emulated, a handshake alone costs more
+            assert processor_seconds(daemon) - before < 0.6 or IS_SANITIZED or PATIENCE >= 5  # emulated, a handshake alone costs more
             assert known.get("/v1/stats")[0] == 200
             known.close()
