@@ -108,6 +108,13 @@ def test_environment_that_is_not_set_here():
     refused("run", "python", "-c", SHOW, "-e", "CLOCHE_TEST_NOT_SET", says=["CLOCHE_TEST_NOT_SET", "not set"])
 
 
+def test_environment_with_wrong_names():
+    for wrong in ("1A=2", "a-b=c", "A B=1", "é=1", "1A"):
+        for command in ("call", "run"):
+            refused(command, "python", "-c", "1", "-e", wrong, says=f'--env: "{wrong.split("=")[0]}" is not a valid name')
+    equal(plain("call", "python", "-c", "import os; return os.environ['_a1']", "-e", "_a1=b=c d"), "b=c d")
+
+
 # ---- values from files --------------------------------------------------------------------------------------------
 
 def test_arguments_from_a_file_and_from_standard_input():

@@ -3,6 +3,7 @@
 #include "options.h"
 #include "suggest.h"
 
+#include "base/env.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -128,6 +129,9 @@ int options_set_env(struct cli_request *r, const char *v)
 
         if (v[0] == '=' || !*v)
                 return cli_bad("--env: '%s' is neither NAME nor NAME=VALUE", v);
+        if (env_name_size(v) != strcspn(v, "="))
+                return cli_bad("--env: \"%.*s\" is not a valid name of a variable, expected [A-Za-z_][A-Za-z0-9_]*",
+                               (int)strcspn(v, "="), v);
         if (!strchr(v, '=') && !value)
                 return cli_bad("--env: the variable %s is not set here (%s=VALUE sets it)", v, v);
         if (r->run.env_count == CLI_ENV_MAX)

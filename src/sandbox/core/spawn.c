@@ -3,6 +3,7 @@
 #include "spawn.h"
 #include "sandboxes.h"
 
+#include "base/env.h"
 #include "base/err.h"
 #include "base/fd.h"
 
@@ -27,9 +28,9 @@ static const char *const own_env[] = {
 
 int sandbox_env_is_name(const char *name)
 {
-        size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+        size_t size = env_name_size(name);
 
-        return size > 0 && name[size] == '\0' && !(name[0] >= '0' && name[0] <= '9');
+        return size > 0 && name[size] == '\0';
 }
 
 int sandbox_env_check(const json_t *env, struct cloche_err *e)
