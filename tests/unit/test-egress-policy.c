@@ -70,14 +70,32 @@ static void test_reading(void)
                 "a_\\u200bb",
                 "a@b",
                 "a,b",
+                "-a",
+                "-1:80",
                 "a.1",
                 "a.0x1f",
                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b",
         };
-        static const char *const right[] =
-                {"a",     "a.b",   "A.b.", "xn--mnchen-3ya.de", "_srv.a",     "a-b.c:1",  "a:80-80",        "a:1-65535",
-                 "*",     "*:443", "*.a",  "*.a.b:8000-9000",   "10.0.0.0/8", "10.0.0.1", "10.0.0.1/32:22", "0.0.0.0/0",
-                 "1a.b2", "a.b1"};
+        static const char *const right[] = {"a",
+                                            "a.b",
+                                            "A.b.",
+                                            "xn--mnchen-3ya.de",
+                                            "_srv.a",
+                                            "a-b.c:1",
+                                            "a:80-80",
+                                            "a:1-65535",
+                                            "*",
+                                            "*:443",
+                                            "*.a",
+                                            "*.a.b:8000-9000",
+                                            "10.0.0.0/8",
+                                            "10.0.0.1",
+                                            "10.0.0.1/32:22",
+                                            "0.0.0.0/0",
+                                            "1a.b2",
+                                            "a.b1",
+                                            "-a.b",
+                                            "*.-a.b"};
         char text[300], place[64];
         struct cloche_err e = {0};
 

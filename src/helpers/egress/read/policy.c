@@ -127,6 +127,9 @@ static int read_host(const char *text, size_t size, struct rule *rule, struct cl
         }
         if (memchr(text, '/', size) || address_parse(text, size, &ignored) == 0)
                 return read_address(text, size, rule, e);
+        /* Names with a hyphen in front exist below domains; alone it is a mistyped option. */
+        if (text[0] == '-' && !memchr(text, '.', size))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a host's name does not begin with a hyphen");
         rule->kind = is_below ? HOST_BELOW : HOST_NAMED;
         if (host_name(text + 2 * is_below, size - 2 * (size_t)is_below, rule->name) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
