@@ -26,6 +26,14 @@ def test_second_word_of_a_command():
 def test_languages():
     equal(offered("call", "pyth"), ["python"])
     assert "javascript" in offered("bench", ""), offered("bench", "")
+    assert {"c", "cpp", "perl"} <= set(offered("call", "")), offered("call", "")
+
+
+def test_languages_of_contexts():
+    contexts = ["bash", "javascript", "php", "python", "ruby", "typescript"]
+    equal(offered("repl", ""), contexts)
+    equal(offered("context", "create", "box", "--language", ""), contexts)
+    equal(offered("context", "create", "box", "--language", "p"), ["php", "python"])
 
 
 def test_options_of_a_command():

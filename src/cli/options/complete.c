@@ -26,7 +26,8 @@ static void offer(const char *candidate, size_t size, const char *typed, const c
                 printf("%.*s\t%s\n", (int)size, candidate, summary);
 }
 
-static void offer_languages(const char *typed)
+/* has_contexts: only languages whose interpreters stay: those of templates that need no compiler. */
+static void offer_languages_with(int has_contexts, const char *typed)
 {
         char *text = NULL;
         json_t *languages, *language;
@@ -38,10 +39,23 @@ static void offer_languages(const char *typed)
         json_array_foreach (languages, i, language) {
                 const char *name = json_string_value(json_object_get(language, "name"));
 
+                if (has_contexts && (!json_is_true(json_object_get(language, "warm")) ||
+                                     json_is_true(json_object_get(language, "build"))))
+                        continue;
                 offer(name, strlen(name), typed, json_string_value(json_object_get(language, "interpreter")));
         }
         json_decref(languages);
         free(text);
+}
+
+static void offer_languages(const char *typed)
+{
+        offer_languages_with(0, typed);
+}
+
+static void offer_context_languages(const char *typed)
+{
+        offer_languages_with(1, typed);
 }
 
 static void offer_names(int (*list)(char ***ret, size_t *ret_count), const char *typed, const char *summary)
@@ -195,6 +209,9 @@ static void offer_positional(const struct cli_command *command, int index, const
 {
         const char *word = command->usage;
 
+        if (strcmp(command->name, "repl") == 0)
+                return offer_context_languages(typed);
+
         while (index-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
                 word += strcspn(word, " ") + strspn(word + strcspn(word, " "), " ");
         offer_value(word, strcspn(word, " "), typed);
@@ -217,6 +234,8 @@ static void complete_command(const struct cli_command *command, int count, char 
                         typed_sandbox = words[i];
                 if (option && strcmp(option->name, "--sandbox") == 0)
                         typed_sandbox = words[i + 1];
+                if (option && i == count - 2 && strcmp(option->name, "--language") == 0)
+                        return offer_context_languages(typed); /* an option of contexts only */
                 if (option && i == count - 2) {
                         offer_value(option->argument, strlen(option->argument), typed);
                         offer_words_of(option, typed);
