@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Cloche } from 'cloche'
 import { createExecutor } from 'cloche/executor'
-import { createSandbox } from 'cloche/isolate'
+import { createSafeFetch, createSandbox } from 'cloche/isolate'
 import { getSandbox } from 'cloche/sandbox'
 import { nearest } from '../dist/internal/known.js'
 import { real } from './lib/real.mjs'
@@ -19,6 +19,12 @@ test('the nearest name, if one is near', () => {
 
 test('connect', async () => {
   await assert.rejects(Cloche.connect({ sokcet: '/x' }), { name: 'InvalidArgumentError', message: 'connect: there is no option "sokcet"; did you mean socket?' })
+})
+
+test('createSafeFetch', () => {
+  const refused = (message) => ({ name: 'TypeError', message })
+  assert.throws(() => createSafeFetch({ rules: [], timeoutMS: 5 }), refused('createSafeFetch: there is no option "timeoutMS"; did you mean timeoutMs?'))
+  assert.throws(() => createSafeFetch({ rules: [], zzz: 5 }), refused(/there is no option "zzz"; there are maxRedirects, /))
 })
 
 test('createSandbox and getSandbox have names of their own', async () => {

@@ -30,14 +30,18 @@ export function nearest (typed: string, names: readonly string[]): string | unde
   return found !== undefined && found.far <= Math.floor((typed.length + 2) / 3) && found.far < found.name.length ? found.name : undefined
 }
 
+/** The problem and the way out. */
+export function noOption (name: string, names: readonly string[]): string {
+  const meant = nearest(name, names)
+  return `there is no option ${JSON.stringify(name)}; ${meant === undefined ? `there are ${names.join(', ')}` : `did you mean ${meant}?`}`
+}
+
 /** undefined counts as absent; a value that is no object is left to its reader. */
 export function checkKnown<T> (owner: string, given: unknown, known: Names<T>): void {
   if (given === null || typeof given !== 'object') return
   const names = Object.entries(known).filter(([, kind]) => kind === true).map(([name]) => name)
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || Object.hasOwn(known, name)) continue
-    const meant = nearest(name, names)
-    const wayOut = meant === undefined ? `there are ${names.join(', ')}` : `did you mean ${meant}?`
-    throw new InvalidArgumentError(`${owner}: there is no option ${JSON.stringify(name)}; ${wayOut}`)
+    throw new InvalidArgumentError(`${owner}: ${noOption(name, names)}`)
   }
 }

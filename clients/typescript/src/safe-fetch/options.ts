@@ -3,6 +3,7 @@ import type { FetchMiddleware, SafeFetchLookup, SafeFetchOptions, SafeFetchPolic
 import type { Rules } from './rules.js'
 import { promises as dns } from 'node:dns'
 import { X509Certificate } from 'node:crypto'
+import { noOption } from '../internal/known.js'
 import { parseNetwork } from './addresses.js'
 import { compileRules } from './rules.js'
 
@@ -47,7 +48,7 @@ export interface Settings<C> {
 const wrong = (message: string, cause?: unknown): TypeError => new TypeError(`createSafeFetch: ${message}`, { cause })
 
 function checkShape (options: object): void {
-  for (const name of Object.keys(options)) if (!KNOWN.has(name)) throw wrong(`there is no option ${JSON.stringify(name)}`)
+  for (const name of Object.keys(options)) if (!KNOWN.has(name)) throw wrong(noOption(name, [...KNOWN]))
   for (const name of FUNCTIONS) {
     const value = (options as Record<string, unknown>)[name]
     if (value !== undefined && typeof value !== 'function') throw wrong(`${name} must be a function`)
