@@ -102,13 +102,15 @@ class Shell:
             file.close()
         shutil.rmtree(self.top, ignore_errors=True)
 
-    def descendants(self, pid=None):
+    def children(self, pid):
         try:
-            with open(f"/proc/{pid or self.process.pid}/task/{pid or self.process.pid}/children") as file:
-                children = list(map(int, file.read().split()))
+            with open(f"/proc/{pid}/task/{pid}/children") as file:
+                return list(map(int, file.read().split()))
         except OSError:
             return []
-        return [each for child in children for each in [child, *self.descendants(child)]]
+
+    def descendants(self, pid=None):
+        return [each for child in self.children(pid or self.process.pid) for each in [child, *self.descendants(child)]]
 
     # -- requests --------------------------------------------------------------------------------------------------
 
