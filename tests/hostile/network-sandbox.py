@@ -2,6 +2,7 @@
 refused connections, and the log. tests/egress has the rest, for the egress program alone."""
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -85,6 +86,42 @@ def test_programs_reach_what_is_allowed():
         denied = box.decisions(verdict="denied", host="other.test")
         assert {row["kind"] for row in denied} == {"dns", "http", "tls"} and all(row["number"] and row["time"] for row in denied), denied
         assert box.decisions(verdict="denied", address="169.254.169.254")[0]["why"] == "no rule allows this address on this port"
+
+
+def test_denials_reach_who_waits():
+    start()
+    dns = {"kind": "dns", "host": "other.test", "why": "no rule allows this name", "remedy": "cloche net box --allow other.test"}
+    tcp = {"kind": "tcp", "address": "93.184.216.35", "port": 80, "why": "no rule allows this address on this port", "remedy": "cloche net box --allow 93.184.216.35:80"}
+
+    def rows(answer):
+        return [{name: value for name, value in row.items() if name not in ("count", "rule", "port") or name == "port" and row["kind"] == "tcp"} for row in answer["denials"]]
+
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
+        for command in ("curl -sS http://allowed.test/", "true"):
+            assert "denials" not in box.run(command), command
+        for code in (6, 6, 0):  # one after the other: each has its own
+            answer = box.run("curl -sS http://other.test/" + ("" if code else " || true"))
+            assert answer["exitCode"] == code and rows(answer) == [dns], answer
+        answer = box.run("for i in 1 2 3; do curl -sS http://93.184.216.35/; done")
+        assert rows(answer) == [tcp] and answer["denials"][0]["count"] == 3, answer
+        assert "denials" not in box.run("true")
+        # A name of the guest's choice reaches no shell.
+        answer = box.run("getent hosts 'x;reboot.test'")
+        assert all("remedy" not in row for row in answer.get("denials", [])), answer
+
+        # The command in the remedy does permit it.
+        told = cloche.cli(*dns["remedy"].split()[1:], "--socket", daemon.path)
+        assert told.code == 0 and "denials" not in box.run("curl -sS http://other.test/"), told
+
+        process = frames.call("process.start", sandbox="box", command="curl -sS http://93.184.216.34:8080/")["process"]
+        process = frames.call("process.wait", sandbox="box", process=process)["process"]
+        assert [row["port"] for row in process["denials"]] == [8080], process
+
+        told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/")
+        line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --allow third.test permits it\n$"
+        assert told.code == 6 and re.search(line, told.stderr.decode()), told
+        assert b"denied" not in cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/ || true").stderr
 
 
 def test_the_guest_changes_nothing():

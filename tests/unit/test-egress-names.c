@@ -121,14 +121,16 @@ static void test_reports(void)
         report_init(report, tell, NULL);
         for (int i = 0; i < 100; i++)
                 report_decision(report, &decision);
-        CHECK(told_count == 1 && count_of(0) == 1, "the first is told at once");
+        CHECK(told_count == 10 && count_of(0) == 1 && count_of(9) == 1, "the first are told at once");
         report_tick(report);
-        CHECK(told_count == 2 && count_of(1) == 99, "the others together");
+        CHECK(told_count == 11 && count_of(10) == 90, "the others together");
+        report_decision(report, &decision);
+        CHECK(told_count == 12, "in the next second the first is told at once again");
         report_tick(report);
-        CHECK(told_count == 2, "nothing happened");
+        CHECK(told_count == 12, "nothing happened");
         decision.allowed = 1;
         report_decision(report, &decision);
-        CHECK(told_count == 3 && !strcmp(json_string_value(json_object_get(told[2], "verdict")), "allowed"),
+        CHECK(told_count == 13 && !strcmp(json_string_value(json_object_get(told[12], "verdict")), "allowed"),
               "another is another");
         for (int i = 0; i < 1500; i++) {
                 snprintf(name, sizeof(name), "n%d.test", i);

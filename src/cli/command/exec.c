@@ -68,12 +68,19 @@ static void print_late(const struct cli_request *request, const json_t *ended)
 
 /* -- without standard input ----------------------------------------------------------------------------------- */
 
-/* Say what the daemon has to add to a command that failed: for want of a connection, who can allow it. */
-static void print_warnings(const json_t *ended)
+/* Say what the daemon has to add to a command that failed: the connections that it was refused; if
+ * there was no network to refuse them, who can allow it. */
+static void print_reasons(const json_t *ended)
 {
-        const json_t *warning;
+        const json_t *warning, *denied, *denials = json_object_get(ended, "denials");
         size_t i;
 
+        if (exit_code(ended) == 0)
+                return;
+        json_array_foreach (denials, i, denied)
+                print_refused(stderr, denied);
+        if (json_array_size(denials) > 0)
+                return;
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);
                 print_name(stderr, json_string_value(warning));
@@ -99,7 +106,7 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
                 sandbox_print_json(ended);
         }
         if (code == 0 && !request->json)
-                print_warnings(ended);
+                print_reasons(ended);
         if (code == 0)
                 print_late(request, ended);
         if (code == 0)
@@ -138,8 +145,10 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
         terminal_restore(&terminal);
         if (code == 0 && !ended)
                 print_left(request, process);
-        if (code == 0 && ended)
+        if (code == 0 && ended) {
+                print_reasons(ended);
                 print_late(request, ended);
+        }
         if (code == 0 && ended)
                 code = exit_code(ended);
         /* No other client uses this process. */

@@ -264,22 +264,6 @@ int outcome_settle(struct cli_request *request, cloche_result *result, struct ou
         return code;
 }
 
-static void print_refused(FILE *out, const json_t *denied)
-{
-        const json_t *host = json_object_get(denied, "host");
-        json_int_t count = json_integer_value(json_object_get(denied, "count"));
-
-        fprintf(out, "cloche: denied %s ", json_string_value(json_object_get(denied, "kind")));
-        print_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
-        if (json_object_get(denied, "port"))
-                fprintf(out, ":%lld", (long long)json_integer_value(json_object_get(denied, "port")));
-        fputs(": ", out);
-        print_name(out, json_string_value(json_object_get(denied, "why")));
-        if (count > 1)
-                fprintf(out, " (%lld times)", (long long)count);
-        fputc('\n', out);
-}
-
 /* A run that failed may have failed for the network, so its first denials are told unasked. */
 static void print_network(FILE *out, const json_t *network, size_t most)
 {

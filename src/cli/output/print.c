@@ -112,6 +112,28 @@ int print_at_once(const char *text, size_t size, int patience_ms)
 
 /* -- ages ----------------------------------------------------------------------------------------------------- */
 
+void print_refused(FILE *out, const json_t *denied)
+{
+        const json_t *host = json_object_get(denied, "host");
+        const char *remedy = json_string_value(json_object_get(denied, "remedy"));
+        json_int_t count = json_integer_value(json_object_get(denied, "count"));
+
+        fprintf(out, "cloche: denied %s ", json_string_value(json_object_get(denied, "kind")));
+        print_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
+        if (json_object_get(denied, "port"))
+                fprintf(out, ":%lld", (long long)json_integer_value(json_object_get(denied, "port")));
+        fputs(": ", out);
+        print_name(out, json_string_value(json_object_get(denied, "why")));
+        if (count > 1)
+                fprintf(out, " (%lld times)", (long long)count);
+        if (remedy) {
+                fputs("; ", out);
+                print_name(out, remedy);
+                fputs(" permits it", out);
+        }
+        fputc('\n', out);
+}
+
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES])
 {
         static const struct {

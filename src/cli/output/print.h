@@ -18,6 +18,9 @@ void print_path(FILE *out, const json_t *path);
 /* The bytes, owned by the caller, terminated; NULL if the value is neither form or contains a NUL. */
 char *output_path_bytes(const json_t *path);
 
+/* Print a RefusedConnection or SandboxDenial of spec/answers.def as a line. */
+void print_refused(FILE *out, const json_t *denied);
+
 #define OUTPUT_AGE_BYTES 40
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES]);
 

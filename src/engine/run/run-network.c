@@ -3,13 +3,12 @@
 #include "run-network.h"
 
 #include "base/err.h"
+#include "engine/box/denials.h"
 #include "engine/box/network.h"
 #include "engine/loop/engine.h"
 #include "wire/json.h"
 
 #include <string.h>
-
-#define DENIED_MAX 100 /* rows; repeated denials are counted */
 
 int run_take_network(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
@@ -25,45 +24,11 @@ int run_take_network(struct cloche_run *run, const struct cloche_run_options *op
         return network_policy_check(run->network.policy, e);
 }
 
-/* -- decisions ------------------------------------------------------------------------------------------------- */
-
-static int is_same(const json_t *row, const json_t *decision)
-{
-        static const char *const names[] = {"host", "address", "port", "kind", "why", "rule"};
-
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-                const json_t *a = json_object_get(row, names[i]), *b = json_object_get(decision, names[i]);
-
-                if (a != b && !json_equal(a, b))
-                        return 0;
-        }
-        return 1;
-}
-
 static void on_decision(void *data, const json_t *decision)
 {
         struct cloche_run *run = data;
-        const char *verdict = json_string_value(json_object_get(decision, "verdict"));
-        json_t *row, *copy;
-        size_t i;
 
-        if (!verdict || strcmp(verdict, "denied") != 0)
-                return;
-        json_array_foreach (run->network.denied, i, row)
-                if (is_same(row, decision)) {
-                        json_int_t count = json_integer_value(json_object_get(row, "count")) +
-                                           json_integer_value(json_object_get(decision, "count"));
-
-                        json_object_set_new(row, "count", json_integer(count));
-                        return;
-                }
-        if (json_array_size(run->network.denied) >= DENIED_MAX) {
-                run->network.lost += (uint64_t)json_integer_value(json_object_get(decision, "count"));
-                return;
-        }
-        copy = json_copy((json_t *)decision);
-        json_object_del(copy, "verdict");
-        json_array_append_new(run->network.denied, copy);
+        run->network.lost += denials_add(run->network.denied, decision);
 }
 
 /* -- life ------------------------------------------------------------------------------------------------------ */

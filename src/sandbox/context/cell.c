@@ -2,6 +2,7 @@
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "cell-output.h"
 #include "context.h"
+#include "sandbox/network/connections.h"
 #include "sandbox/session/exec.h"
 
 #include "base/clock.h"
@@ -30,7 +31,7 @@ struct question {
 struct cell {
         struct context_task task;
         struct sandbox_request *request; /* NULL: the request was cancelled */
-        uint64_t count, begun_ns, timeout_ms;
+        uint64_t count, begun_ns, timeout_ms, denials_since;
         uv_timer_t *timer, *signal_timer;
         int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
         json_t *displays;
@@ -209,6 +210,7 @@ static json_t *cell_params(struct context_task *task)
         cell->is_begun = 1;
         context_note_memory(c);
         cell->begun_ns = clock_now_ns();
+        cell->denials_since = cell->task.context->sandbox->decision_count;
         cell->count = is_silent ? c->count : ++c->count;
         if (cell->timeout_ms)
                 uv_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
@@ -547,11 +549,12 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
         struct context *c = cell->task.context;
         struct sandbox_request *request = cell->request;
         json_t *answer =
-                json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I}", "context", c->name, "executionCount",
-                          (json_int_t)cell->count, "status", error ? "error" : "ok", "error", error, "displays",
-                          cell->displays, "displaysDropped", (json_int_t)cell->displays_dropped, "timedOut",
+                json_pack("{s:s, s:I, s:s, s:o*, s:O, s:I, s:b, s:b, s:b, s:I, s:o*}", "context", c->name,
+                          "executionCount", (json_int_t)cell->count, "status", error ? "error" : "ok", "error", error,
+                          "displays", cell->displays, "displaysDropped", (json_int_t)cell->displays_dropped, "timedOut",
                           cell->timed_out, "interrupted", cell->interrupted, "ended", is_ended, "durationMs",
-                          (json_int_t)((clock_now_ns() - cell->begun_ns) / 1000000));
+                          (json_int_t)((clock_now_ns() - cell->begun_ns) / 1000000), "denials",
+                          sandbox_denials(c->sandbox, cell->denials_since));
 
         for (int i = 0; cell->is_stream && !is_deaf(cell) && i < STREAMS; i++)
                 send_earlier(cell, (enum stream_index)i, 1);

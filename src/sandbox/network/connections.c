@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/box/denials.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define DECISIONS_MAX 1000
+#define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 
 static void on_decision(void *data, const json_t *decision)
 {
@@ -91,6 +93,43 @@ int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
         sandbox_request_result(request,
                                json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
         return 0;
+}
+
+/* The command that permits it. The operator's shell receives names of a guest's choice, so only
+ * those of hosts are in it. */
+static json_t *remedy_of(const struct sandbox *s, const json_t *denied)
+{
+        const char *host = json_string_value(json_object_get(denied, "host"));
+        json_int_t port = json_integer_value(json_object_get(denied, "port"));
+
+        host = host ? host : json_string_value(json_object_get(denied, "address"));
+        if (!host || host[strspn(host, HOST_CHARACTERS)] != '\0')
+                return NULL;
+        if (port > 0 && strcmp(json_string_value(json_object_get(denied, "kind")), "dns") != 0)
+                return json_sprintf("cloche net %s --allow %s:%lld", s->name, host, (long long)port);
+        return json_sprintf("cloche net %s --allow %s", s->name, host);
+}
+
+json_t *sandbox_denials(struct sandbox *s, uint64_t since)
+{
+        json_t *rows = json_array(), *decision, *row;
+        size_t i;
+
+        if (s->network)
+                network_drain(s->network);
+        json_array_foreach (s->decisions, i, decision)
+                if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > since)
+                        denials_add(rows, decision);
+        json_array_foreach (rows, i, row) {
+                json_t *remedy = remedy_of(s, row);
+
+                if (remedy)
+                        json_object_set_new(row, "remedy", remedy);
+        }
+        if (json_array_size(rows) > 0)
+                return rows;
+        json_decref(rows);
+        return NULL;
 }
 
 /* Return the last denied connection, or NULL. */

@@ -11,5 +11,8 @@ void sandbox_connections_restart(struct sandbox *s); /* restart it after it ende
 void sandbox_connections_close(struct sandbox *s);
 /* Write one line: why programs in it may not connect, and how the operator can allow it. */
 void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size);
+/* Return the connections that were refused since s->decision_count was `since`, by the network's
+ * last word: SandboxDenial[] of spec/answers.def. NULL: none. */
+json_t *sandbox_denials(struct sandbox *s, uint64_t since);
 
 #endif

@@ -289,6 +289,7 @@ static struct process *process_new(struct sandbox *s, const struct process_optio
         p->timeout_ms = opt->timeout_ms ? opt->timeout_ms : opt->is_foreground ? session->timeout_ms : 0;
         p->status_fd = p->input_fd = -EBADF;
         p->started_ms = clock_real_ms();
+        p->denials_since = s->decision_count;
         STAILQ_INIT(&p->input);
         TAILQ_INIT(&p->followers);
         TAILQ_INIT(&p->waits);

@@ -6,6 +6,7 @@
 #include "sandbox/context/cell-output.h"
 #include "sandbox/core/spawn.h"
 #include "sandbox/core/wait.h"
+#include "sandbox/network/connections.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -59,6 +60,7 @@ static void process_free(struct process *p)
         handle_close(p->sweep_timer);
         session_unuse(p->session);
         json_decref(p->env);
+        json_decref(p->denials);
         free(p->cwd);
         free(p->id);
         free(p->command);
@@ -215,6 +217,7 @@ void process_ended(struct process *p, int exit_code, int signal)
         process_set_state(p, PROCESS_ENDED);
         p->ended_ms = clock_real_ms();
         p->ended_ns = clock_now_ns();
+        p->denials = sandbox_denials(p->sandbox, p->denials_since);
         p->exit_code = exit_code;
         p->signal = signal;
         process_stop_timers(p);
@@ -431,6 +434,8 @@ json_t *process_json(const struct process *p)
                 json_object_set_new(object, "endedAt", sandbox_time_json(p->ended_ms));
                 json_object_set_new(object, "exitCode", json_integer(p->exit_code));
         }
+        if (p->denials)
+                json_object_set(object, "denials", p->denials);
         if (p->signal)
                 json_object_set_new(object, "signal", process_signal_json(p->signal));
         if (p->is_terminal)

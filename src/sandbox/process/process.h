@@ -60,6 +60,8 @@ struct process {
         enum process_state state; /* set by process_set_state */
         int exit_code, signal, timed_out, session_ended;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
+        uint64_t denials_since;
+        json_t *denials; /* NULL: none, or it has not ended */
         struct shell_command shell;
         int has_shell_command; /* session_detach is due */
         json_t *env;

@@ -139,6 +139,8 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         json_object_set_new(answer, "output", json_string(p->id));
         if (p->signal)
                 json_object_set_new(answer, "signal", process_signal_json(p->signal));
+        if (p->denials)
+                json_object_set(answer, "denials", p->denials);
         warn_of_network(x, answer);
         return answer;
 }

@@ -211,6 +211,26 @@ export interface RefusedConnection {
   count?: number
 }
 
+/** A connection of a sandbox that was refused. Commands that run at the same time share them. */
+export interface SandboxDenial {
+  /** The protocol that was decided on. */
+  kind: 'dns' | 'tcp' | 'tls' | 'http'
+  /** The name. */
+  host?: string
+  /** The address. */
+  address?: string
+  /** The port; absent if the network itself ended. */
+  port?: number
+  /** The reason. */
+  why?: string
+  /** The rule that decided. */
+  rule?: string
+  /** How often. */
+  count?: number
+  /** The command that permits it. */
+  remedy?: string
+}
+
 /** The refused connections of a run. */
 export interface RunNetwork {
   /** Each once, at most 100. */
@@ -675,6 +695,8 @@ export interface Command {
   sessionEnded: boolean
   /** Lines about a failed command, such as the sandbox's network policy. */
   warnings?: string[]
+  /** The connections that the network refused meanwhile: each once, at most 100. */
+  denials?: SandboxDenial[]
 }
 
 /** A page of output. */
@@ -723,6 +745,8 @@ export interface Process {
   terminal?: TerminalSize
   /** It was killed at its timeout. */
   timedOut: boolean
+  /** The connections that the network refused until its end: each once, at most 100. */
+  denials?: SandboxDenial[]
 }
 
 /** The processes of a sandbox. */
@@ -1129,6 +1153,8 @@ export interface Cell {
   timedOut: boolean
   /** It was interrupted. */
   interrupted: boolean
+  /** The connections that the network refused meanwhile: each once, at most 100. */
+  denials?: SandboxDenial[]
   /** The interpreter ended with it. */
   ended: boolean
   /** Time from start to end. */
@@ -1211,7 +1237,7 @@ export interface Decision {
 
 /** The last decisions about connections. */
 export interface Decisions {
-  /** Oldest first; repeated ones within a second are one with a count. */
+  /** Oldest first; of equal ones the eleventh of a second and later ones are one with a count. */
   decisions: Decision[]
   /** The value of after for later ones. */
   next: number

@@ -7,6 +7,7 @@
 #define BUDGET_A_TICK 100
 #define BUDGET_MAX 500
 #define IDLE_TICKS 5
+#define AT_ONCE_A_TICK 10 /* reports of equal decisions */
 
 void report_init(struct report *report, void (*send)(void *data, json_t *decision), void *data)
 {
@@ -59,6 +60,7 @@ static void send(struct report *report, struct report_row *row)
         } else
                 report->lost += row->count;
         row->count = 0;
+        row->sent++;
         row->idle = 0;
 }
 
@@ -88,14 +90,14 @@ void report_decision(struct report *report, const struct decision *decision)
         struct report_row *row = find_row(report, hash);
 
         row->count++;
-        if (row->json)
-                return;
-        row->hash = hash;
-        row->json = describe(decision);
-        if (row->json)
-                send(report, row);
-        else
+        if (!row->json) {
+                row->hash = hash;
+                row->json = describe(decision);
+        }
+        if (!row->json)
                 report->lost++;
+        else if (row->sent < AT_ONCE_A_TICK)
+                send(report, row);
 }
 
 void report_tick(struct report *report)
@@ -104,6 +106,7 @@ void report_tick(struct report *report)
         for (size_t i = 0; i < REPORT_ROWS; i++) {
                 struct report_row *row = &report->rows[i];
 
+                row->sent = 0;
                 if (row->json && row->count > 0)
                         send(report, row);
                 else if (row->json && ++row->idle > IDLE_TICKS)

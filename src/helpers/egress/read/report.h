@@ -1,5 +1,6 @@
-/* Report decisions to the engine: the first at once, repetitions after a second with a count.
- * Decisions beyond the rate limit are only counted. */
+/* Report decisions to the engine: the first ones of a kind at once, so that whoever waits for the
+ * guest finds them there, the other repetitions of a second together with a count. Decisions beyond
+ * the rate limit are only counted. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 #define CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 
@@ -19,6 +20,7 @@ struct decision {
 struct report_row {
         uint64_t hash;
         uint32_t count; /* since the last report */
+        uint32_t sent;  /* reports since the last tick */
         uint32_t idle;  /* ticks without a decision */
         json_t *json;   /* NULL: free */
 };

@@ -1,0 +1,14 @@
+/* The refused connections among decisions: each once, with a count. Pure. */
+#ifndef CLOCHE_ENGINE_BOX_DENIALS_H
+#define CLOCHE_ENGINE_BOX_DENIALS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define DENIALS_MAX 100 /* rows; repeated denials are counted */
+
+/* Add a decision (network.h) to rows, an array of RefusedConnection (spec/answers.def), if it is a
+ * denial. Return the number of denials for which there was no room. */
+uint64_t denials_add(json_t *rows, const json_t *decision);
+
+#endif
