@@ -481,10 +481,18 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
                      order, place, NULL, e);
 }
 
-/* An egress program that ended may be followed by another. */
-static int check_egress(struct box *row, uint32_t box, struct cloche_err *e)
+/* A sandbox's box, a context's, and those of forks of contexts. */
+static int may_have_egress(const struct keeper_state *keeper, const struct box *row)
 {
-        if (!row->is_sandbox && (row->shared_with == KEEPER_NO_BOX || row->parent == KEEPER_NO_BOX))
+        if (row->is_sandbox || row->parent == KEEPER_NO_BOX)
+                return row->is_sandbox;
+        return row->shared_with != KEEPER_NO_BOX || may_have_egress(keeper, &keeper->boxes[row->parent]);
+}
+
+/* An egress program that ended may be followed by another. */
+static int check_egress(const struct keeper_state *keeper, struct box *row, uint32_t box, struct cloche_err *e)
+{
+        if (!may_have_egress(keeper, row))
                 return err_set(e, CLOCHE_E_STATE, "box %u is of a kind that has no network of its own", box);
         if (row->egress_pid && waitpid(row->egress_pid, NULL, WNOHANG) == 0)
                 return err_set(e, CLOCHE_E_STATE, "the network of box %u is served already", box);
@@ -496,7 +504,7 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
 {
         uint32_t box = order->box;
         struct box *row = &keeper->boxes[box];
-        int sockets[NETWORK_FDS], r = check_egress(row, box, e);
+        int sockets[NETWORK_FDS], r = check_egress(keeper, row, box, e);
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
 
         if (r == 0)

@@ -18,6 +18,7 @@ from rpc import Daemon, Failed
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"], "inside.test": ["10.1.1.1"], "meta.test": ["169.254.169.254"]}
+FETCH = "import urllib.request\ntry: print(urllib.request.urlopen('http://%s/c').read().decode())\nexcept OSError as e: print(type(e).__name__)"
 
 
 class Sandbox:
@@ -44,6 +45,17 @@ def start():
     world = World(NAMES)
     egress.use_name_servers(egress.NAMES)
     return world
+
+
+def egress_programs():
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if open(f"/proc/{pid}/comm").read() == "cloche-egress\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
 
 
 def test_without_a_policy():
@@ -114,6 +126,10 @@ def test_denials_reach_who_waits():
         told = cloche.cli(*dns["remedy"].split()[1:], "--socket", daemon.path)
         assert told.code == 0 and "denials" not in box.run("curl -sS http://other.test/"), told
 
+        frames.call("context.create", sandbox="box", context="c", language="python")
+        cell = frames.call("context.run", sandbox="box", context="c", code="import socket\ntry: socket.create_connection(('93.184.216.36', 443)).recv(1)\nexcept OSError: pass")
+        assert cell["status"] == "ok" and [row["address"] for row in cell.get("denials", ())] == ["93.184.216.36"], cell
+        assert "denials" not in frames.call("context.run", sandbox="box", context="c", code="1")
         process = frames.call("process.start", sandbox="box", command="curl -sS http://93.184.216.34:8080/")["process"]
         process = frames.call("process.wait", sandbox="box", process=process)["process"]
         assert [row["port"] for row in process["denials"]] == [8080], process
@@ -122,6 +138,50 @@ def test_denials_reach_who_waits():
         line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --allow third.test permits it\n$"
         assert told.code == 6 and re.search(line, told.stderr.decode()), told
         assert b"denied" not in cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/ || true").stderr
+
+
+def test_contexts_have_the_network_of_their_sandbox():
+    """Each has an egress program of its own, under the policy of all."""
+    start()
+
+    def fetches(context, host):
+        cell = frames.call("context.run", sandbox="box", context=context, code=FETCH % host)
+        return cell["stdout"].strip(), [row["host"] for row in cell.get("denials", [])]
+
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
+        for context in ("first", "second"):
+            frames.call("context.create", sandbox="box", context=context, language="python")
+            assert fetches(context, "allowed.test") == ("allowed.test /c 0", [])
+            assert fetches(context, "other.test") == ("URLError", ["other.test"])
+        frames.call("context.create", sandbox="box", context="js", language="javascript")
+        cell = frames.call("context.run", sandbox="box", context="js", code="await (await fetch('http://allowed.test/j')).text()")
+        assert cell["status"] == "ok" and "allowed.test /j 0" in cell["displays"][0]["data"]["text/plain"], cell
+        assert {row["host"] for row in box.decisions(verdict="denied")} == {"other.test"}
+
+        frames.call("sandbox.update", sandbox="box", network={"allow": ["other.test"]})
+        for context in ("first", "second"):
+            assert fetches(context, "allowed.test") == ("URLError", ["allowed.test"])
+            assert fetches(context, "other.test") == ("other.test /c 0", [])
+        frames.call("sandbox.update", sandbox="box", network={})
+        assert fetches("first", "other.test") == ("URLError", ["other.test"])
+
+        # One that was made before there was a policy; forks; and the ways around.
+        late = Sandbox(frames, "late")
+        frames.call("context.create", sandbox="late", context="c", language="python", forkable=True)
+        run = lambda code, context="c": frames.call("context.run", sandbox="late", context=context, code=code)["stdout"].strip()
+        assert run(FETCH % "allowed.test") == "URLError"
+        frames.call("sandbox.update", sandbox="late", network={"allow": ["allowed.test"]})
+        assert run(FETCH % "allowed.test") == "allowed.test /c 0"
+        child = frames.call("context.fork", sandbox="late", context="c")["contexts"][0]["context"]
+        assert run(FETCH % "allowed.test", child) == "allowed.test /c 0" and run(FETCH % "other.test", child) == "URLError"
+        for context in ("c", child):
+            for at in (("93.184.216.35", 80), ("169.254.169.254", 80), ("10.1.1.1", 80), (egress.HOST, 80)):
+                assert run(f"import socket\ntry: s = socket.create_connection({at!r}, 5); s.send(b'GET / HTTP/1.0\\r\\n\\r\\n'); print(s.recv(9))\nexcept OSError: print('no')", context) in ("no", "b''"), (context, at)
+        count = len(egress_programs())
+        assert count >= 3, count
+        frames.call("context.delete", sandbox="late", context=child)
+        cloche.wait_for(lambda: len(egress_programs()) == count - 1, "the end of the fork's egress program")
 
 
 def test_the_guest_changes_nothing():
@@ -200,16 +260,6 @@ def test_a_policy_changes():
 
 def test_egress_programs_go_with_their_boxes():
     start()
-
-    def egress_programs():
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if open(f"/proc/{pid}/comm").read() == "cloche-egress\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
-                    found.append(int(pid))
-            except OSError:
-                pass
-        return found
     with Daemon() as daemon, daemon.frames() as frames:
         boxes = [Sandbox(frames, f"b{i}", {"allow": ["allowed.test"]}) for i in range(3)]
         for box in boxes:
@@ -262,10 +312,16 @@ while True:
 frames = Frames(s)
 frames.call("sandbox.create", sandbox="a", network={{"allow": ["allowed.test"]}})
 for url in ("http://allowed.test/", "http://93.184.216.34/", "http://other.test/"):
-    print(frames.call("exec", sandbox="a", command="curl -s -m 5 " + url)["stdout"].strip())"""
+    print(frames.call("exec", sandbox="a", command="curl -s -m 5 " + url)["stdout"].strip())
+frames.call("context.create", sandbox="a", context="c", language="python", forkable=True)
+fork = frames.call("context.fork", sandbox="a", context="c")["contexts"][0]["context"]
+for context in ("c", fork):
+    cell = frames.call("context.run", sandbox="a", context=context, code={FETCH % "allowed.test"!r} + chr(10) + {FETCH % "other.test"!r})
+    print(cell["stdout"].split(), [row["host"] for row in cell.get("denials", [])])"""
     try:
         said = subprocess.run([*cloche.ORDINARY_USER, "/usr/bin/python3", "-c", asking], capture_output=True, text=True, timeout=60)
-        assert said.stdout.splitlines() == ["allowed.test / 0", "", ""], said
+        of_contexts = "['allowed.test', '/c', '0', 'URLError'] ['other.test']"
+        assert said.stdout.splitlines() == ["allowed.test / 0", "", "", of_contexts, of_contexts], said
     finally:
         daemon.terminate()
         daemon.wait(20)

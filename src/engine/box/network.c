@@ -138,7 +138,7 @@ static int on_answer(void *data, const struct rpc_message *m, const struct frame
         return m->kind == RPC_ERROR ? err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message) : 0;
 }
 
-static int on_started(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+static int on_policy(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct network *network = data;
         int r = on_answer(data, m, f, e);
@@ -246,7 +246,7 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
         if (r == 0)
                 r = channel_request(&network->channel, "start",
                                     json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), -EBADF,
-                                    on_started, e);
+                                    on_policy, e);
         if (r == 0)
                 uv_timer_start(&network->timer, on_timer, LOOK_MS, LOOK_MS);
         return r;
@@ -282,7 +282,7 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
                 return r;
         if (network->is_ended)
                 return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
-        return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_answer, e);
+        return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_policy, e);
 }
 
 void network_drain(struct network *network)

@@ -2,9 +2,9 @@
  * it; this sends the policy and receives the decisions. Runs on the engine's loop, in one thread,
  * and never waits.
  *
- * Life cycle: network_start(); on_ready once, or on_end; then any number of on_decision;
- * network_stop(). on_end comes at most once, never from network_start, and is the last callback:
- * the box has no network then, but the owner must still call network_stop(). A box without a
+ * Life cycle: network_start(); on_ready once, or on_end; then any number of on_decision, and
+ * on_ready once for each network_set_policy(); network_stop(). on_end comes at most once, never from network_start, and
+ * is the last callback: the box has no network then, but the owner must still call network_stop(). A box without a
  * network gets one at any time; a policy that allows nothing takes it away. */
 #ifndef CLOCHE_ENGINE_BOX_NETWORK_H
 #define CLOCHE_ENGINE_BOX_NETWORK_H
@@ -21,7 +21,8 @@
 struct network; /* opaque */
 
 struct network_face {
-        /* The policy is in force: programs started from now on have its network. May be NULL. */
+        /* A policy is in force, that of network_start or network_set_policy: programs started from now
+         * on have its network. May be NULL. */
         void (*on_ready)(void *data);
         /* {host?, address?, port, verdict, rule?, why, kind, count}; count: equal decisions since
          * the last report. Borrowed. May be NULL. The receiver adds number and time. */
@@ -40,8 +41,8 @@ CLOCHE_MUST_CHECK int network_policy_check(const json_t *policy, struct cloche_e
  * by on_end. */
 CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
                                     const struct network_face *face, struct network **ret, struct cloche_err *e);
-/* Replace the policy at once; also before on_ready. Open connections that it does not allow are
- * cut. */
+/* Replace the policy; also before on_ready, which comes again when it is in force. Open connections that it does not
+ * allow are cut. */
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);
 /* Read the messages that the egress program has sent so far. */
 void network_drain(struct network *network);

@@ -56,12 +56,18 @@ static int request_agent(struct context *c, struct context_task *task, struct cl
 
 /* Begin the first task of the queue, if the agent is free and no signal is on its way to it. Before
  * the context lives, only a task that makes it live begins. */
+/* Its agent has answered, but not all that a cell needs is there. */
+static int is_opened_in_part(const struct context *c)
+{
+        return c->state == CONTEXT_STARTING && c->pid;
+}
+
 void context_tasks_begin(struct context *c)
 {
         struct context_task *task;
 
-        while (!c->current && !c->is_held && c->signals_in_flight == 0 && (task = TAILQ_FIRST(&c->tasks)) &&
-               c->channel.fd >= 0) {
+        while (!c->current && !c->is_held && !is_opened_in_part(c) && c->signals_in_flight == 0 &&
+               (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
                 struct cloche_err e;
 
                 if (!task->kind->method) { /* it only waits until it is the first task of a context that lives */

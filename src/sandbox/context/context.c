@@ -92,7 +92,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
                 return NULL;
         }
-        c->sandbox = s;
+        c->sandbox = c->connections.sandbox = s;
         strcpy(c->name, name);
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
@@ -141,6 +141,7 @@ static void release(struct context *c)
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
+        connections_close(&c->connections);
         instance_free(c->next_fork);
         instance_free(c->instance);
         c->next_fork = c->instance = NULL;
@@ -397,6 +398,33 @@ static void take_interpreter(struct context *c, const struct rpc_message *m)
         c->interpreter[n] = '\0';
 }
 
+/* The first cell must find the network in force. */
+static void live_if_all(struct context *c)
+{
+        if (c->state != CONTEXT_STARTING || !c->pid || !connections_are_settled(&c->connections))
+                return;
+        uv_timer_stop(c->end_timer);
+        context_set_state(c, CONTEXT_LIVE);
+        if (c->fork)
+                context_fork_opened(c->fork, c);
+}
+
+static void on_network(struct connections *connections, const struct cloche_err *e)
+{
+        struct context *c = (struct context *)((char *)connections - offsetof(struct context, connections));
+        struct cloche_err copy;
+
+        if (c->state != CONTEXT_STARTING)
+                return;
+        if (e) {
+                copy = *e;
+                context_end(c, &copy);
+                return;
+        }
+        live_if_all(c);
+        context_tasks_begin(c);
+}
+
 static void opened(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
         struct context *c = task->context;
@@ -410,12 +438,9 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
                 err_set(&e, CLOCHE_E_PROTOCOL, "the agent sent no valid process id");
         } else {
                 free(task);
-                uv_timer_stop(c->end_timer);
                 c->pid = (int32_t)pid;
                 take_interpreter(c, m);
-                context_set_state(c, CONTEXT_LIVE);
-                if (c->fork)
-                        context_fork_opened(c->fork, c);
+                live_if_all(c);
                 return;
         }
         free(task);
@@ -477,6 +502,14 @@ int context_take_control(struct context *c, struct instance *instance, struct cl
         return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
 }
 
+/* A checkpoint runs no code, so it needs none. */
+static int open_network(struct context *c, struct cloche_err *e)
+{
+        c->connections.box = c->instance->box.id;
+        c->connections.on_change = on_network;
+        return c->of ? 0 : connections_open(&c->connections, c->sandbox->network_policy, e);
+}
+
 int context_adopt(struct context *c, struct instance *instance, const char *method, struct cloche_err *e)
 {
         int r;
@@ -492,6 +525,8 @@ int context_adopt(struct context *c, struct instance *instance, const char *meth
                 r = context_streams_open(c, &instance->stdio, e);
         if (r == 0)
                 r = context_watch(c, e);
+        if (r == 0)
+                r = open_network(c, e);
         if (r == 0)
                 r = request_open(c, method, e);
         return r;

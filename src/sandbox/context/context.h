@@ -46,6 +46,7 @@ struct context {
         struct instance *instance;
         struct instance *next_fork; /* a prewarmed box for its next fork, or NULL */
         struct control control;     /* of the PID 1 of its box */
+        struct connections connections;
         struct channel channel;
         struct context_stream streams[STREAMS];
         int32_t pid;                       /* in its box, as the agent reported it */

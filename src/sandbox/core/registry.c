@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/hex.h"
+#include "engine/box/network.h"
 #include "engine/loop/handle.h"
 
 #include <fcntl.h>
@@ -64,13 +65,13 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 
 static void tidy(struct sandbox *s, uint64_t now_ns)
 {
+        sandbox_updates_settle(s);
         if (s->state != SANDBOX_RUNNING)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         context_prewarm_tidy(s, now_ns);
-        if (s->network_is_lost) /* its egress program was killed, perhaps for memory */
-                sandbox_connections_restart(s);
+        sandbox_connections_restart(s); /* their egress programs were killed, perhaps for memory */
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
             now_ns >= s->save_retry_ns)
                 sandbox_stop(s, 1);

@@ -108,6 +108,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->labels = json_object();
         s->network_policy = json_incref(all->network);
         s->decisions = json_array();
+        s->connections.sandbox = s;
         s->all = all;
         s->created_ms = s->used_ms = clock_real_ms();
         s->used_ns = clock_now_ns();
@@ -128,6 +129,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->outputs);
         TAILQ_INIT(&s->copies);
         STAILQ_INIT(&s->updates);
+        STAILQ_INIT(&s->settling);
         return s;
 }
 
@@ -328,7 +330,7 @@ static void end_work(struct sandbox *s)
 static void release(struct sandbox *s)
 {
         end_work(s);
-        sandbox_connections_close(s);
+        connections_close(&s->connections);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -538,8 +540,9 @@ static void on_restored(void *data, const struct cloche_err *e)
 }
 
 /* Commands must find the network in force; without a network there is no wait. */
-void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e)
+static void on_network(struct connections *c, const struct cloche_err *e)
 {
+        struct sandbox *s = c->sandbox;
         struct cloche_err copy;
 
         if (s->state != SANDBOX_STARTING)
@@ -563,7 +566,8 @@ static void on_made(void *data, struct keeper_reply *reply)
                 fail_start(s, reply->error ? reply->error : &e);
                 return;
         }
-        s->box = made.id;
+        s->box = s->connections.box = made.id;
+        s->connections.on_change = on_network;
         s->has_box = 1;
         s->has_usage = 0;
         s->pidfd = made.pidfd;
@@ -576,7 +580,7 @@ static void on_made(void *data, struct keeper_reply *reply)
                 r = sandbox_connections_open(s, s->network_policy, &e);
         if (r < 0)
                 fail_start(s, &e);
-        else if (!s->network)
+        else if (!s->connections.network)
                 sandbox_store_restore(s, on_restored, s);
 }
 

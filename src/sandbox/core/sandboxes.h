@@ -4,8 +4,8 @@
 
 #include "box.h"
 #include "request.h"
+#include "sandbox/network/connections.h"
 
-#include "engine/box/network.h"
 #include "engine/loop/channel.h"
 #include "engine/loop/engine.h"
 
@@ -69,10 +69,10 @@ struct sandbox {
         int pidfd;
         struct control control;
         STAILQ_HEAD(update_list, update) updates;
+        struct update_list settling; /* updates whose policy is not in force everywhere */
         struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
         int has_usage, is_measuring; /* a report came; a request for one is under way */
-        struct network *network;
-        int network_is_lost;
+        struct connections connections;
         json_t *decisions;
         uint64_t decision_count;
         TAILQ_HEAD(session_list, session) sessions;
@@ -102,8 +102,6 @@ struct sandbox {
 
 /* Set the requested limits; 0 stands for the default of sandboxes. */
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested, struct cloche_err *e);
-/* sandbox.c: called once after sandbox_connections_open for a box that had no network. */
-void sandbox_connections_ready(struct sandbox *s, const struct cloche_err *e);
 void sandbox_drop_box(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
 /* End it at once, without saving and without callbacks of its requests. */

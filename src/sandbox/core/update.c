@@ -5,16 +5,21 @@
 #include "spawn.h"
 #include "store.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "engine/box/network.h"
 
 #include <stdlib.h>
 
-/* A request that waits for the keeper. The keeper answers in the order of the requests, and before
- * a later drop of the box. */
+#define SETTLE_PATIENCE_S 10
+
+/* A request that waits for the keeper, then for the networks. The keeper answers in the order of the requests, and
+ * before a later drop of the box. */
 struct update {
         STAILQ_ENTRY(update) link;
         struct sandbox_request *request; /* NULL: cancelled */
         int is_new;                      /* the request that creates the sandbox */
+        uint64_t settling_ns;            /* monotonic: the time when it joined s->settling */
         json_t *params;
         void (*done)(struct sandbox_request *request, const struct cloche_err *e);
 };
@@ -29,6 +34,7 @@ void sandbox_updates_free(struct sandbox *s)
 {
         struct update *u;
 
+        STAILQ_CONCAT(&s->updates, &s->settling);
         while ((u = STAILQ_FIRST(&s->updates))) {
                 STAILQ_REMOVE_HEAD(&s->updates, link);
                 update_free(u);
@@ -153,6 +159,51 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
         return r;
 }
 
+static void conclude(struct update *u, struct sandbox *s, const struct cloche_err *e)
+{
+        if (u->request) {
+                u->request->cancel = NULL;
+                u->done(u->request, e);
+        } else if (u->is_new && e) {
+                sandbox_delete(s);
+        }
+        update_free(u);
+}
+
+static int is_settling(const struct sandbox *s, const json_t *params)
+{
+        return json_object_get(params, "network") && !sandbox_connections_are_settled(s);
+}
+
+static void settle_later(struct sandbox *s, struct update *u)
+{
+        u->settling_ns = clock_now_ns();
+        STAILQ_INSERT_TAIL(&s->settling, u, link);
+}
+
+void sandbox_updates_settle(struct sandbox *s)
+{
+        struct update_list due = STAILQ_HEAD_INITIALIZER(due);
+        int is_settled = sandbox_connections_are_settled(s);
+        struct cloche_err late = {0};
+        struct update *u;
+
+        while ((u = STAILQ_FIRST(&s->settling)) &&
+               (is_settled || clock_now_ns() - u->settling_ns > SETTLE_PATIENCE_S * UINT64_C(1000000000))) {
+                STAILQ_REMOVE_HEAD(&s->settling, link);
+                STAILQ_INSERT_TAIL(&due, u, link);
+        }
+        if (!is_settled)
+                err_set(&late, CLOCHE_E_TIMEOUT,
+                        "the network policy of the sandbox \"%s\" is stored, but was not in force after %d s, as the "
+                        "sandbox uses all its processor time: stop the sandbox to be sure",
+                        s->name, SETTLE_PATIENCE_S);
+        while ((u = STAILQ_FIRST(&due))) {
+                STAILQ_REMOVE_HEAD(&due, link);
+                conclude(u, s, is_settled ? NULL : &late);
+        }
+}
+
 static void on_limit(void *data, struct keeper_reply *reply)
 {
         struct sandbox *s = data;
@@ -164,22 +215,43 @@ static void on_limit(void *data, struct keeper_reply *reply)
                 e = *reply->error;
         else
                 (void)apply(s, u->params, &e);
-        if (u->request) {
-                u->request->cancel = NULL;
-                u->done(u->request, e.code ? &e : NULL);
-        } else if (u->is_new && e.code) {
-                sandbox_delete(s);
-        }
-        update_free(u);
+        if (e.code == 0 && is_settling(s, u->params))
+                settle_later(s, u);
+        else
+                conclude(u, s, e.code ? &e : NULL);
+}
+
+static void forget(const struct update_list *list, const struct sandbox_request *request)
+{
+        struct update *u;
+
+        STAILQ_FOREACH (u, list, link)
+                if (u->request == request)
+                        u->request = NULL;
 }
 
 static void cancel(struct sandbox_request *request)
 {
-        struct update *u;
+        forget(&request->sandbox->updates, request);
+        forget(&request->sandbox->settling, request);
+}
 
-        STAILQ_FOREACH (u, &request->sandbox->updates, link)
-                if (u->request == request)
-                        u->request = NULL;
+/* NULL with e: no memory. */
+static struct update *update_new(struct sandbox_request *request, const json_t *params,
+                                 void (*done)(struct sandbox_request *request, const struct cloche_err *e),
+                                 struct cloche_err *e)
+{
+        struct update *u = calloc(1, sizeof(*u));
+
+        if (!u) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
+                return NULL;
+        }
+        *u = (struct update){.request = request,
+                             .is_new = request->method->handle == handle_CREATE,
+                             .params = json_incref((json_t *)params),
+                             .done = done};
+        return u;
 }
 
 int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, const json_t *params,
@@ -188,26 +260,21 @@ int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, con
 {
         struct keeper_box_limits box;
         struct cloche_limits wanted;
-        struct update *u;
-        int r = check(s, params, &wanted, e);
+        int is_limit = s->state == SANDBOX_RUNNING, r = check(s, params, &wanted, e);
+        struct update *u = r == 0 ? update_new(request, params, done, e) : NULL;
 
-        if (r < 0)
-                return r;
-        if (s->state != SANDBOX_RUNNING || !describe_limits(json_object_get(params, "limits"), &wanted, &box))
-                return apply(s, params, e);
-        u = calloc(1, sizeof(*u));
         if (!u)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
-        r = s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e);
-        if (r < 0) {
-                free(u);
+                return -(int)e->code;
+        is_limit = is_limit && describe_limits(json_object_get(params, "limits"), &wanted, &box);
+        r = is_limit ? s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e) : apply(s, params, e);
+        if (r == 0 && is_limit)
+                STAILQ_INSERT_TAIL(&s->updates, u, link);
+        else if (r == 0 && is_settling(s, params))
+                settle_later(s, u);
+        else {
+                update_free(u);
                 return r;
         }
-        *u = (struct update){.request = request,
-                             .is_new = request->method->handle == handle_CREATE,
-                             .params = json_incref((json_t *)params),
-                             .done = done};
-        STAILQ_INSERT_TAIL(&s->updates, u, link);
         request->cancel = cancel;
         return 1;
 }

@@ -1,11 +1,13 @@
 /* The network policy of a sandbox, and the decisions made under it. Runs in: cloched-engine, on
  * its loop, with the rights of the daemon's user. */
 #include "connections.h"
-#include "sandbox/core/sandboxes.h"
+#include "sandbox/context/context.h"
+#include "sandbox/core/update.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/box/denials.h"
+#include "engine/box/network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 
 static void on_decision(void *data, const json_t *decision)
 {
-        struct sandbox *s = data;
+        struct sandbox *s = ((struct connections *)data)->sandbox;
         json_t *copy = json_copy((json_t *)decision);
 
         if (!copy)
@@ -31,52 +33,123 @@ static void on_decision(void *data, const json_t *decision)
 /* The box continues without a network; connecting fails at once. */
 static void on_end(void *data, const struct cloche_err *e)
 {
-        struct sandbox *s = data;
+        struct connections *c = data;
         json_t *decision = json_pack("{s:s, s:s, s:s}", "kind", "tcp", "verdict", "denied", "why", e->msg);
 
         if (decision)
-                on_decision(s, decision);
+                on_decision(c, decision);
         json_decref(decision);
-        s->network_is_lost = 1;
-        sandbox_connections_ready(s, e);
+        c->is_lost = 1;
+        c->pending = 0;
+        sandbox_updates_settle(c->sandbox);
+        if (c->on_change)
+                c->on_change(c, e);
 }
 
 static void on_ready(void *data)
 {
-        sandbox_connections_ready(data, NULL);
+        struct connections *c = data;
+
+        c->pending--;
+        sandbox_updates_settle(c->sandbox);
+        if (c->on_change)
+                c->on_change(c, NULL);
+}
+
+int connections_open(struct connections *c, const json_t *policy, struct cloche_err *e)
+{
+        const struct network_face face = {.on_ready = on_ready,
+                                          .on_decision = on_decision,
+                                          .on_end = on_end,
+                                          .data = c};
+        struct cloche_engine *engine = c->sandbox->all->engine;
+        int r;
+
+        if (json_object_size(policy) == 0 && !c->network) {
+                c->is_lost = 0;
+                return 0;
+        }
+        if (!c->network || c->is_lost) {
+                connections_close(c);
+                r = network_start(engine->keeper, c->box, &engine->loop, policy, &face, &c->network, e);
+        } else {
+                r = network_set_policy(c->network, policy, e);
+        }
+        if (r == 0)
+                c->pending++;
+        return r;
+}
+
+int connections_are_settled(const struct connections *c)
+{
+        return !c->network || c->pending == 0;
+}
+
+void connections_close(struct connections *c)
+{
+        network_stop(c->network);
+        c->network = NULL;
+        c->is_lost = 0;
+        c->pending = 0;
+}
+
+/* -- all of a sandbox ------------------------------------------------------------------------------------------- */
+
+static int has_box(const struct context *context)
+{
+        return context->state != CONTEXT_ENDED && context->instance;
 }
 
 int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
 {
-        static const struct network_face template = {.on_ready = on_ready,
-                                                     .on_decision = on_decision,
-                                                     .on_end = on_end};
-        struct network_face face = template;
+        struct context *context;
+        struct cloche_err lost;
+        int r = connections_open(&s->connections, policy, e);
 
-        face.data = s;
-        if (json_object_size(policy) == 0 && !s->network)
-                return 0;
-        if (s->network && !s->network_is_lost)
-                return network_set_policy(s->network, policy, e);
-        network_stop(s->network);
-        s->network = NULL;
-        s->network_is_lost = 0;
-        return network_start(s->all->engine->keeper, s->box, &s->all->engine->loop, policy, &face, &s->network, e);
+        if (r == 0)
+                TAILQ_FOREACH (context, &s->contexts, link)
+                        if (has_box(context) && connections_open(&context->connections, policy, &lost) < 0)
+                                context->connections.is_lost = 1;
+        return r;
+}
+
+int sandbox_connections_are_settled(const struct sandbox *s)
+{
+        const struct context *context;
+
+        TAILQ_FOREACH (context, &s->contexts, link)
+                if (!connections_are_settled(&context->connections))
+                        return 0;
+        return connections_are_settled(&s->connections);
+}
+
+static void restart(struct connections *c)
+{
+        struct cloche_err e = {0};
+
+        if (c->is_lost && connections_open(c, c->sandbox->network_policy, &e) < 0)
+                c->is_lost = 1; /* tried again in the next round */
 }
 
 void sandbox_connections_restart(struct sandbox *s)
 {
-        struct cloche_err e = {0};
+        struct context *context;
 
-        if (sandbox_connections_open(s, s->network_policy, &e) < 0)
-                s->network_is_lost = 1; /* tried again in the next round */
+        restart(&s->connections);
+        TAILQ_FOREACH (context, &s->contexts, link)
+                if (has_box(context))
+                        restart(&context->connections);
 }
 
-void sandbox_connections_close(struct sandbox *s)
+static void drain(struct sandbox *s)
 {
-        network_stop(s->network);
-        s->network = NULL;
-        s->network_is_lost = 0;
+        struct context *context;
+
+        if (s->connections.network)
+                network_drain(s->connections.network);
+        TAILQ_FOREACH (context, &s->contexts, link)
+                if (context->connections.network)
+                        network_drain(context->connections.network);
 }
 
 int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
@@ -115,8 +188,7 @@ json_t *sandbox_denials(struct sandbox *s, uint64_t since)
         json_t *rows = json_array(), *decision, *row;
         size_t i;
 
-        if (s->network)
-                network_drain(s->network);
+        drain(s);
         json_array_foreach (s->decisions, i, decision)
                 if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > since)
                         denials_add(rows, decision);
