@@ -68,6 +68,7 @@ function open (params) {
   if (wanted !== language.name) throw new Refusal(INVALID_PARAMS, `params.language is ${JSON.stringify(wanted.slice(0, 80))}: this is the agent of ${language.name}`)
   readEnvironment(env)
   for (const name of Object.keys(env)) host.process.env[name] = env[name]
+  host.readNodePath()
   if (cwd !== null) goTo(cwd)
   begin()
   interrupts.start()

@@ -2,6 +2,7 @@
 // Contexts (cells.cjs), assembled: their part in the main realm, and their rehearsal in a template.
 const crypto = require('node:crypto')
 const fs = require('node:fs')
+const { Module } = require('node:module')
 const path = require('node:path')
 const util = require('node:util')
 const vm = require('node:vm')
@@ -33,6 +34,7 @@ function makeContexts (agent) {
     THREW: agent.THREW,
     inspect: util.inspect,
     dirname: path.dirname,
+    readNodePath: () => Module._initPaths(),
     randomBytes: crypto.randomBytes,
     fromBase64: (text) => Buffer.from(text, 'base64'),
     isInterrupt: interrupts.isInterrupt,

@@ -1,9 +1,10 @@
 'use strict'
 // Maps source text to the function to call, or to the value of code that is the function's body.
-const { createRequire, builtinModules } = require('node:module')
+const { createRequire, builtinModules, Module } = require('node:module')
 const path = require('node:path')
 const { pathToFileURL } = require('node:url')
 const vm = require('node:vm')
+const packages = require('./packages.cjs')
 
 const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
 const isName = (text) => /^[A-Za-z_$][\w$]*$/.test(text)
@@ -286,12 +287,20 @@ function awaiting (code, facts, options) {
 
 // The globals that cells have of a module whose file would be in the working directory.
 function notebook (filename) {
-  const { module, require, file } = givenFor(filename)
-  require.main = module
-  const importOne = importer(file, require)
+  const given = givenFor(filename)
+  const { module, file } = given
+  const folderOf = (specifier) => packages.isBare(specifier) ? packages.folderOf(specifier, given.require.resolve.paths(specifier), file) : ''
+  const require = Object.assign((specifier) => {
+    if (!offered.has(specifier) && folderOf(specifier) === undefined) throw packages.notFound(specifier, file)
+    return given.require(specifier)
+  }, given.require, { main: module })
+  const importOne = importer(file, given.require)
   plainImport ??= makePlainImport()
   const importModule = async (specifier, attributes) => {
     if (plainImport === undefined || offered.has(specifier) || importOne.own(specifier) !== undefined) return importOne(specifier)
+    const folder = folderOf(specifier)
+    if (folder === undefined) throw packages.noPackage(specifier, file)
+    if (Module.globalPaths.includes(folder)) return importOne(specifier) // Node's own does not look there
     return plainImport(specifier, attributes)
   }
   return { require, module, exports: module.exports, __filename: file, __dirname: path.dirname(file), importModule }

@@ -120,6 +120,7 @@ class Context:
         self.store_bytes = STORE_BYTES
         self.send_frame = bridge.send_frame
         self.cwd = None  # working directory of the parent context, until `enter` is received
+        self.packages = None
 
     # ---- between cells ----
 
@@ -194,6 +195,8 @@ class Context:
         try:
             GUARD.begin()
             try:
+                if self.packages is not None:
+                    self.packages.look()
                 name = self.shell.begin_cell(request)
                 sys.setrecursionlimit(limit)
                 if trace or profile:
@@ -385,7 +388,7 @@ def answer_open(channel, number, request):
         except OSError as error:
             message = "the context cannot be in %s: %s" % (request["cwd"], error.strerror)
             return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
-    attach(channel, shell)
+    attach(channel, shell).packages = part("packages")["Packages"]()
     return {"pid": getpid(), "interpreter": shell.interpreter}
 
 
@@ -527,7 +530,7 @@ class Nowhere:
 def warm_up():
     """Modules that cells need are imported and have run before the fork; they leave nothing in the user's namespace."""
     shell = get_shell()
-    for name in ("bridge", "evident", "traces", "displays", "names", "charts"):
+    for name in ("bridge", "evident", "traces", "displays", "names", "charts", "packages"):
         part(name)
     names = set(shell.user_ns)
     rehearse(shell, names, REHEARSED[:-1] * (REHEARSALS - 1) + REHEARSED)

@@ -35,6 +35,7 @@ module ClocheAgent
     def run(request)
       error = begin
         Border.begin_cell
+        Packages.look
         execute(request)
         nil
       rescue Exception => raised

@@ -16,7 +16,7 @@ module ClocheAgent
       "cell" => {"filename" => nil, "storeBytes" => Context::STORE_BYTES, "silent" => false}
     }.freeze
     COUNTS = %w[count storeBytes at].freeze
-    PARTS = %w[errors rare bridge displays formats shell commands names].freeze
+    PARTS = %w[errors rare bridge displays formats shell commands names packages].freeze
     # A constant that set-up code leaves if contexts are to be forked from it (notebook.rb).
     MARK = :ClocheNotebook_
     REHEARSALS = 20
@@ -88,6 +88,7 @@ module ClocheAgent
       def answer_open(number, request)
         load_parts
         ENV.update(request["env"])
+        Packages.open
         go_to(request["cwd"]) if request["cwd"]
         Hooks.stay
         Serve.context = Context.new(Serve.channel, Serve.bridge, Call::TOP)

@@ -3,20 +3,24 @@
 // is a lib.ts instead; and names mapped by tsconfig.json.
 const fs = require('node:fs')
 const Module = require('node:module')
+const packages = require('./packages.cjs')
 
 const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.jsx']
 const DECLARATIONS = /\.d\.[cm]?ts$/
 const isOwn = (file) => EXTENSIONS.some((extension) => file.endsWith(extension))
 const mapped = (specifier, file) => require('./tsconfig.cjs').mapped(specifier, file) // loaded on first use
-const isBare = (specifier) => !/^(\.{0,2}\/|\.{1,2}$)/.test(specifier) && !Module.builtinModules.includes(specifier.replace(/^node:/, ''))
+const isNoPath = (specifier) => !/^(\.{0,2}\/|\.{1,2}$)/.test(specifier) && !Module.builtinModules.includes(specifier.replace(/^node:/, ''))
 
 // The names under which a file may be found for a specifier of a file in TypeScript.
-const namesOf = (specifier, file) => [...isBare(specifier) ? mapped(specifier, file) : [], specifier]
+const namesOf = (specifier, file) => [...isNoPath(specifier) ? mapped(specifier, file) : [], specifier]
   .flatMap((name) => [name, ...['.$1ts', '.$1tsx'].map((other) => name.replace(/\.([cm]?)jsx?$/, other))].filter((one, i, all) => all.indexOf(one) === i))
 
 const { _resolveFilename: resolvePlainly } = Module
 Module._resolveFilename = { _resolveFilename (specifier, parent, ...rest) {
-  const resolve = (name) => resolvePlainly.call(this, name, parent, ...rest)
+  const resolve = (name) => {
+    if (packages.isBare(name) && packages.folderOf(name, Module._resolveLookupPaths(name, parent), parent?.filename) === undefined) throw packages.notFound(name, parent?.filename)
+    return resolvePlainly.call(this, name, parent, ...rest)
+  }
   if (!isOwn(parent?.filename ?? '')) return resolve(specifier)
   for (const name of namesOf(specifier, parent.filename)) {
     try {

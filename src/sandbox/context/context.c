@@ -374,15 +374,11 @@ static json_t *open_params(struct context_task *task)
 {
         const struct opening *opening = (struct opening *)task;
         const struct context *c = task->context;
-        json_t *env = json_copy(c->sandbox->env);
 
-        if (strcmp(opening->method, "enter") == 0) {
-                json_decref(env);
+        if (strcmp(opening->method, "enter") == 0)
                 return json_object();
-        }
-        if (env)
-                json_object_update(env, c->env);
-        return json_pack("{s:s, s:o*, s:s}", "cwd", c->cwd, "env", env, "language", c->runtime->name);
+        return json_pack("{s:s, s:o, s:s}", "cwd", c->cwd, "env", sandbox_env_object(c->sandbox, c->env), "language",
+                         c->runtime->name);
 }
 
 /* Copy guest text that clients see, cut between characters. A fork has that of its original. */

@@ -13,8 +13,13 @@
 
 #define STRINGS_MAX INIT_STRINGS_MAX
 
+/* Packages go to the home, which belongs to the programs and is saved with the sandbox; interpreters
+ * look there: pip needs to be told that the image's own manager (PEP 668) has no say there. */
+#define LOCAL "/home/cloche/.local"
+#define GEMS LOCAL "/share/gems"
+
 static const char *const own_env[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "PATH=" LOCAL "/bin:" GEMS "/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         "HOME=/home/cloche",
         "USER=cloche",
         "LOGNAME=cloche",
@@ -22,6 +27,15 @@ static const char *const own_env[] = {
         "LANG=C.UTF-8",
         "LC_ALL=C.UTF-8",
         "TMPDIR=/tmp",
+        "PIP_BREAK_SYSTEM_PACKAGES=1",
+        "PIP_DISABLE_PIP_VERSION_CHECK=1",
+        "NPM_CONFIG_PREFIX=" LOCAL,
+        "NPM_CONFIG_UPDATE_NOTIFIER=false",
+        /* A connection that the network refuses is refused again: npm would wait for 70 s in between. */
+        "NPM_CONFIG_FETCH_RETRY_MINTIMEOUT=500",
+        "NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT=2000",
+        "NODE_PATH=" LOCAL "/lib/node_modules",
+        "GEM_HOME=" GEMS,
 };
 
 /* -- environments -------------------------------------------------------------------------------------------------- */
@@ -174,6 +188,20 @@ char **sandbox_env_from(char *const *exported, const json_t *more)
                 return env.rows;
         sandbox_env_free(env.rows);
         return NULL;
+}
+
+json_t *sandbox_env_object(const struct sandbox *s, const json_t *more)
+{
+        char **env = sandbox_env_list(s, more);
+        json_t *object = env ? json_object() : NULL;
+
+        for (char **row = env; object && *row; row++) {
+                size_t size = strcspn(*row, "=");
+
+                json_object_setn_new(object, *row, size, json_string(*row + size + 1));
+        }
+        sandbox_env_free(env);
+        return object;
 }
 
 void sandbox_env_free(char **env)

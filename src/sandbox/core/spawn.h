@@ -25,6 +25,8 @@ int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t
 /* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
  * unset; more may be NULL). Free it with sandbox_env_free(). */
 char **sandbox_env_list(const struct sandbox *s, const json_t *more);
+/* The same as an object; NULL: no memory. */
+json_t *sandbox_env_object(const struct sandbox *s, const json_t *more);
 /* The same, on top of the variables that a shell had exported. */
 char **sandbox_env_from(char *const *exported, const json_t *more);
 void sandbox_env_free(char **env);

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+module ClocheAgent
+  # Gems that are installed while a context lives. Its interpreter is a fork: it began before its environment.
+  module Packages
+    extend Own
+
+    class << self
+      # Extend $LOAD_PATH and the places of gems like the start of an interpreter.
+      def open
+        $LOAD_PATH.unshift(*ENV.fetch("RUBYLIB", "").split(":").reject(&:empty?))
+        Gem.clear_paths if Hooks.gems?
+        @place = "#{ENV["GEM_HOME"]}/specifications"
+        look
+      end
+
+      # RubyGems reads its lists once; again when a gem was installed.
+      def look
+        stamp = File.mtime(@place)
+        return if stamp == @seen
+        @seen = stamp
+        Gem.refresh if Hooks.gems?
+      rescue SystemCallError
+        nil # no gem was installed yet
+      end
+    end
+  end
+end

@@ -1,0 +1,166 @@
+"""Packages that pip, npm and gem install in a sandbox: its commands, new contexts and those that live already find them, also after
+they were looked for in vain. The packages are files, so no network is needed."""
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+
+sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+from rpc import Daemon
+
+TIMEOUT = 120
+
+
+def wheel(version):
+    """PEP 427."""
+    info = f"hellopy-{version}.dist-info"
+    files = {"hellopy/__init__.py": f"version = {version!r}\ndef main(): print('hellopy', version)\n", f"{info}/entry_points.txt": "[console_scripts]\nhellopy=hellopy:main\n",
+             f"{info}/METADATA": f"Metadata-Version: 2.1\nName: hellopy\nVersion: {version}\n", f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    rows = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},{len(text)}\n" for name, text in files.items()]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": "".join(rows) + f"{info}/RECORD,,\n"}.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+def npm_package():
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text in {"package.json": json.dumps({"name": "hellojs", "version": "1.0.0", "main": "entry.js", "bin": {"hellojs": "bin.js"}}),
+                           "entry.js": "module.exports = { version: 'one' }", "bin.js": "#!/usr/bin/env node\nconsole.log('hellojs', 'one')\n"}.items():
+            member = tarfile.TarInfo("package/" + name)
+            member.size, member.mode = len(text), 0o755
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return file.getvalue()
+
+
+def gem():
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder + "/lib"), os.makedirs(folder + "/bin")
+        for name, text in {"lib/hellorb.rb": "HELLO = 'one'\n", "bin/hellorb": "#!/usr/bin/env ruby\nrequire 'hellorb'\nputs \"hellorb #{HELLO}\"\n",
+                           "hellorb.gemspec": "Gem::Specification.new { |s| s.name = 'hellorb'; s.version = '1'; s.summary = 's'; s.authors = ['a']; s.files = ['lib/hellorb.rb', 'bin/hellorb']; s.executables = ['hellorb'] }"}.items():
+            with open(f"{folder}/{name}", "w") as file:
+                file.write(text)
+        subprocess.run(["gem", "build", "--silent", "hellorb.gemspec"], cwd=folder, check=True)
+        with open(folder + "/hellorb-1.gem", "rb") as file:
+            return file.read()
+
+
+class Box:
+    def __init__(self, frames, name="box", **more):
+        self.frames, self.name = frames, name
+        frames.call("sandbox.create", sandbox=name, **more)
+
+    def put(self, path, content):
+        content = content if isinstance(content, bytes) else content.encode()
+        self.frames.call("file.write", attachments=content, sandbox=self.name, path=path, content={"$": "bytes", "at": 0, "n": len(content)})
+
+    def exec(self, command, **more):
+        answer = self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=60000, **more)
+        assert answer["exitCode"] == 0, answer
+        return answer["stdout"]
+
+    def context(self, name, language, **more):
+        self.frames.call("context.create", sandbox=self.name, context=name, language=language, **more)
+
+    def cell(self, context, code):
+        answer = self.frames.call("context.run", sandbox=self.name, context=context, code=code)
+        return answer["error"]["name"] if answer["status"] == "error" else answer["stdout"].strip()
+
+
+def test_python():
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        for version in ("1", "2"):
+            box.put(f"hellopy-{version}-py3-none-any.whl", wheel(version))
+        box.context("early", "python", forkable=True)
+        show = "import hellopy; print(hellopy.version)"
+        assert box.cell("early", show) == "ModuleNotFoundError"
+        assert "externally-managed" not in box.exec("pip install --no-index ./hellopy-1*.whl 2>&1")
+        assert box.exec("hellopy; python3 -c 'import hellopy; print(hellopy.version)'") == "hellopy 1\n1\n"
+        assert box.cell("early", show) == "1"
+        box.context("late", "python")
+        assert box.cell("late", show) == "1" and box.cell("late", "!hellopy") == "hellopy 1"
+        fork = frames.call("context.fork", sandbox="box", context="early")["contexts"][0]["context"]
+        assert box.cell(fork, show) == "1"
+        # From within, over an older one, and a package of the image: that of the user comes first.
+        assert "Successfully installed hellopy-2" in box.cell("late", "%pip install --no-index ./hellopy-2-py3-none-any.whl")
+        box.context("later", "python")
+        assert box.cell("later", show) == "2"
+        box.exec("d=$(python3 -c 'import site; print(site.getusersitepackages())'); echo 'mine = 1' > $d/xml_mine.py; mkdir -p more $d; echo /workspace/more > $d/more.pth; echo 'x = 3' > more/by_path.py; mkdir $d/wsgiref; echo 'mine = 4' > $d/wsgiref/__init__.py")
+        assert box.cell("later", "import xml_mine, by_path; print(xml_mine.mine, by_path.x)") == "1 3"
+
+
+def test_the_environment_of_contexts():
+    """It takes effect although the interpreter is a fork."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames, env={"PYTHONPATH": "/workspace/lib", "RUBYLIB": "/workspace/lib"})
+        box.put("lib/of_path.py", "v = 'py'"), box.put("lib/of_path.rb", "V = 'rb'"), box.put("js/of_path/index.js", "exports.v = 'js'"), box.put("own/of_path.py", "v = 'own'")
+        box.context("py", "python")
+        assert box.cell("py", "import of_path; print(of_path.v)") == "py"
+        box.context("own", "python", env={"PYTHONPATH": "/workspace/own:/workspace/lib"})
+        assert box.cell("own", "import of_path; print(of_path.v)") == "own"
+        box.context("rb", "ruby")
+        assert box.cell("rb", "require 'of_path'; puts V") == "rb"
+        for language in ("javascript", "typescript"):
+            box.context(language, language, env={"NODE_PATH": "/workspace/js"})
+            assert box.cell(language, "console.log(require('of_path').v)") == "js"
+            assert box.cell(language, "import * as one from 'of_path'; console.log(one.default.v)") == "js"
+
+
+def test_node():
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        box.put("hellojs.tgz", npm_package())
+        box.exec("mkdir -p node_modules ~/.local/lib/node_modules")  # so that each place is looked at
+        show = "console.log(require('hellojs').version)"
+        bring = "const { default: it } = await import('hellojs'); console.log(it.version)"
+        names = [(language, way) for language in ("javascript", "typescript") for way in ("local", "global")]
+        for language, way in names:
+            box.context(language + way, language)
+            for code in (show, bring, "import it from 'hellojs'"):
+                assert box.cell(language + way, code) == "Error", (language, way, code)
+        install = {"local": "npm install --offline --no-audit --no-fund ./hellojs.tgz", "global": "npm install -g --offline --no-audit --no-fund ./hellojs.tgz"}
+        for at in ("local", "global"):
+            box.exec(install[at])
+            for language, way in names:
+                if way == at:
+                    assert box.cell(language + way, show) == "one" and box.cell(language + way, bring) == "one", (language, way)
+            box.exec("npm uninstall --offline hellojs")
+        assert box.exec("hellojs; cd /; node -p 'require(\"hellojs\").version'") == "hellojs one\none\n"
+        # What is none of a package's business: files, Node's own modules, a package that imports itself.
+        box.put("package.json", json.dumps({"name": "self", "exports": "./it.js"})), box.put("it.js", "exports.v = 7"), box.put("node_modules/single.js", "exports.v = 8")
+        for language in ("javascript", "typescript"):
+            box.context(language, language)
+            assert box.cell(language, "console.log(require('self').v, require('single').v, require('./it').v, typeof require('fs/promises').open, typeof require('node:test').test)") == "7 8 7 function function", language
+
+
+def test_ruby():
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        box.put("hellorb-1.gem", gem())
+        box.context("early", "ruby")
+        assert box.cell("early", "require 'hellorb'") == "LoadError"
+        box.exec("gem install --local --no-document ./hellorb-1.gem")
+        assert box.exec("hellorb; ruby -e 'require \"hellorb\"; puts HELLO'") == "hellorb one\none\n"
+        box.context("late", "ruby")
+        for context in ("early", "late"):
+            assert box.cell(context, "require 'hellorb'; puts HELLO") == "one", context
+
+
+def test_they_stay_with_the_sandbox():
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        box.put("hellopy-1-py3-none-any.whl", wheel("1"))
+        box.exec("pip install --no-index ./hellopy-1*.whl 2>&1")
+        frames.call("sandbox.stop", sandbox="box")
+        box.context("c", "python")
+        assert box.cell("c", "import hellopy; print(hellopy.version)") == "1"
+        assert box.exec("hellopy") == "hellopy 1\n"
