@@ -64,6 +64,35 @@ describe('against a daemon', real, () => {
       await client.close()
     }
   })
+  test('cloche/isolate: runs, set-ups, calls; the same without the wrong option', async () => {
+    const sandbox = await createSandbox()
+    try {
+      const code = 'export default 1'
+      const callee = 'export const f = (a) => a'
+      const prefix = await sandbox.precompile({ code: callee, globals: {}, imports: {}, limits: {}, filename: 'a.mjs', signal: undefined })
+      const wrong = [
+        [() => sandbox.run({ code, limit: {} }), 'run: there is no option "limit"; did you mean limits?'],
+        [() => sandbox.run({ code, timeout: 5 }), 'run: there is no option "timeout"; there are code, limits, filename, globals, imports, signal, hardAbortSignal, call'],
+        [() => sandbox.run({ code, call: { export: 'f', arguments: [1] } }), 'run: call: there is no option "arguments"; there are export, args'],
+        [() => sandbox.readExports({ code, filname: 'a' }), 'readExports: there is no option "filname"; did you mean filename?'],
+        [() => sandbox.precompile({ code, global: {} }), 'prepare: there is no option "global"; did you mean globals?'],
+        [() => sandbox.prepare({ code, import: {} }), 'prepare: there is no option "import"; did you mean imports?'],
+        [() => prefix.run({ code, abortSignal: null }), /^run: there is no option "abortSignal"/],
+        [() => prefix.execute({ code, limts: {} }), 'run: there is no option "limts"; did you mean limits?'],
+        [() => prefix.call({ export: 'f', arg: [] }), 'call: there is no option "arg"; did you mean args?']
+      ]
+      for (const [act, message] of wrong) await assert.rejects(act, { name: 'InvalidArgumentError', message })
+      const { signal } = new AbortController()
+      const all = { limits: {}, globals: {}, imports: {}, signal, hardAbortSignal: signal, filname: undefined }
+      assert.equal((await sandbox.run({ code, filename: 'b.mjs', ...all })).exports.default, 1)
+      assert.equal((await sandbox.run({ code: callee, ...all, call: { export: 'f', args: [2] } })).value, 2)
+      assert.equal((await prefix.run({ code, filename: 'b.mjs', ...all })).exports.default, 1)
+      assert.equal((await prefix.call({ export: 'f', args: [3], ...all })).value, 3)
+      assert.equal((await sandbox.readExports({ code, limits: {}, filename: 'b.mjs' })).exports.default, 1)
+    } finally {
+      await sandbox.dispose()
+    }
+  })
   test('the executor: a request is answered, its own options are thrown', async () => {
     assert.throws(() => createExecutor({ defaultWorkDir: '/x' }), { name: 'InvalidArgumentError', message: /did you mean defaultWorkdir\?/ })
     const executor = createExecutor()

@@ -53,12 +53,25 @@ function codeAt (code: unknown, where: string): string {
 }
 
 /** Callers without type checks may pass anything, or nothing. */
-function optionsAt<T> (options: T, where: string, example: string): T {
-  if (options !== null && typeof options === 'object') return options
-  throw new InvalidArgumentError(`${where}: options are ${options === null ? 'null' : typeof options}; an object is expected: ${where}(${example})`)
+function optionsAt<T> (options: T, where: string, known: Names<T>, example = CODE): T {
+  if (options === null || typeof options !== 'object') {
+    throw new InvalidArgumentError(`${where}: options are ${options === null ? 'null' : typeof options}; an object is expected: ${where}(${example})`)
+  }
+  checkKnown(where, options, known)
+  return options
 }
 const CODE = "{code: 'export default 1'}"
 const CALL = "{export: 'name', args: []}"
+
+const abortNames = { signal: true, hardAbortSignal: true } as const
+const codeNames = { code: true, limits: true, filename: true } as const
+const surfaceNames = { globals: true, imports: true } as const
+const targetNames: Names<CallTarget> = { export: true, args: true }
+const runNames: Names<RunCallOptions> = { ...codeNames, ...surfaceNames, ...abortNames, call: true }
+const exportsNames: Names<ReadExportsOptions> = codeNames
+const prepareNames: Names<PrecompileOptions> = { ...codeNames, ...surfaceNames, signal: true }
+const prefixRunNames: Names<PrefixRunOptions<HostGlobals, Imports>> = { ...codeNames, ...surfaceNames, ...abortNames }
+const prefixCallNames: Names<PrefixCallOptions<HostGlobals, Imports>> = { ...targetNames, ...surfaceNames, ...abortNames, limits: true }
 
 const isTake = (target: string[]): boolean => target[0] === 'import' && target[1] === CALL_MODULE
 const pathOf = ({ export: path }: CallTarget): string[] => {
@@ -205,7 +218,8 @@ class OpenSandbox implements Sandbox {
   run (options: RunCallOptions): Promise<CallResult>
   run (options: RunOptions): Promise<RunResult>
   async run (options: RunOptions & { call?: CallTarget }): Promise<RunResult | CallResult> {
-    const { filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = optionsAt(options, 'run', CODE)
+    const { filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = optionsAt(options, 'run', runNames)
+    checkKnown('run: call', call, targetNames)
     const code = codeAt(options.code, 'run')
     const surface = { globals: globalsOf(globals), imports: call === undefined ? importsOf(imports) : withModule(filename, code, imports) }
     const job = {
@@ -226,7 +240,7 @@ class OpenSandbox implements Sandbox {
   }
 
   async readExports (options: ReadExportsOptions): Promise<ReadExportsResult> {
-    const { code, limits, filename = RUN_FILE } = optionsAt(options, 'readExports', CODE)
+    const { code, limits, filename = RUN_FILE } = optionsAt(options, 'readExports', exportsNames)
     codeAt(code, 'readExports')
     const surface = { globals: {}, imports: withModule(filename, code, {}) }
     const job = { code: reading(filename), filename: OWN_FILE, limits, handlers: new Map(), signals: [], start: this.starter(surface) }
@@ -239,7 +253,7 @@ class OpenSandbox implements Sandbox {
 
   async precompile<G extends HostGlobals, M extends Imports> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>> {
     this.runner.check()
-    const { globals, imports, filename = PREFIX_FILE, signal, limits } = optionsAt(options, 'prepare', CODE)
+    const { globals, imports, filename = PREFIX_FILE, signal, limits } = optionsAt(options, 'prepare', prepareNames)
     const code = codeAt(options.code, 'prepare')
     const { wallTimeMs = SETUP_MS, cpuTimeMs = SETUP_MS, memoryMb = this.runner.memoryMb } = limits === undefined ? {} : given(limits)
     const surface = { globals: globalsOf(globals), imports: withModule(filename, code, imports) }
@@ -306,7 +320,7 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
   }
 
   async run (options: PrefixRunOptions<G, M>): Promise<RunResult> {
-    const { code, filename, ...rest } = optionsAt(options, 'run', CODE)
+    const { code, filename, ...rest } = optionsAt(options, 'run', prefixRunNames)
     codeAt(code, 'run')
     const job = this.job(rest)
     return 'status' in job ? job : await this.delivering(code, async (code) => asRun(await this.runner.evaluate({ ...job, code, filename })))
@@ -325,7 +339,7 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
   }
 
   async call (options: PrefixCallOptions<G, M>): Promise<CallResult> {
-    const { export: path, args = [], ...rest } = optionsAt(options, 'call', CALL)
+    const { export: path, args = [], ...rest } = optionsAt(options, 'call', prefixCallNames, CALL)
     const job = this.job(rest)
     const target = { export: path, args }
     if ('status' in job) return job
