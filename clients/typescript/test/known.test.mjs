@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { Cloche } from 'cloche'
 import { createExecutor } from 'cloche/executor'
 import { createSafeFetch, createSandbox } from 'cloche/isolate'
-import { getSandbox } from 'cloche/sandbox'
+import { getSandbox, proxyTerminal } from 'cloche/sandbox'
 import { nearest } from '../dist/internal/known.js'
 import { real } from './lib/real.mjs'
 
@@ -91,6 +91,70 @@ describe('against a daemon', real, () => {
       assert.equal((await sandbox.readExports({ code, limits: {}, filename: 'b.mjs' })).exports.default, 1)
     } finally {
       await sandbox.dispose()
+    }
+  })
+  test('cloche/sandbox: every method with options of its own; all that the other package has are known', async () => {
+    const box = getSandbox({}, 'known')
+    const { signal } = new AbortController()
+    try {
+      const process = await box.startProcess('cat', { processId: 'p', stdin: true, timeout: 60_000, env: {}, cwd: '/', encoding: 'utf8', autoCleanup: false, sessionId: 'default' })
+      const wrong = [
+        [() => box.exec('true', { timeOut: 1 }), 'exec: there is no option "timeOut"; did you mean timeout?'],
+        [() => box.exec('true', { timeoutMs: 1 }), 'exec: there is no option "timeoutMs"; did you mean timeout?'],
+        [() => box.execStream('true', { stdn: '' }), 'execStream: there is no option "stdn"; did you mean stdin?'],
+        [() => box.startProcess('true', { procesId: 'x' }), 'startProcess: there is no option "procesId"; did you mean processId?'],
+        [() => box.listProcesses({ sgnal: signal }), /did you mean signal\?$/],
+        [() => box.getProcessLogs('p', { follow: true }), 'getProcessLogs: there is no option "follow"; there are signal'],
+        [() => box.streamProcessLogs('p', { singal: signal }), 'streamProcessLogs: there is no option "singal"; did you mean signal?'],
+        [() => process.write('', { End: true }), 'write: there is no option "End"; did you mean end?'],
+        [() => process.waitForLog('x', 1, { timeout: 5 }), /^waitForLog: there is no option "timeout"/],
+        [() => process.waitForPort(8080, { timout: 1 }), 'waitForPort: there is no option "timout"; did you mean timeout?'],
+        [() => process.waitForExit(1, { kill: true }), /^waitForExit: there is no option "kill"/],
+        [() => process.getLogs({ limit: 1 }), /there is no option "limit"/],
+        [() => box.writeFile('/tmp/a', '', { encodng: 'base64' }), 'writeFile: there is no option "encodng"; did you mean encoding?'],
+        [() => box.readFile('/tmp/a', { encodng: 'base64' }), 'readFile: there is no option "encodng"; did you mean encoding?'],
+        [() => box.readFileStream('/tmp/a', { offset: 1 }), /^readFileStream: there is no option "offset"/],
+        [() => box.mkdir('/tmp/b', { recursiv: true }), 'mkdir: there is no option "recursiv"; did you mean recursive?'],
+        [() => box.deleteFile('/tmp/a', { forced: true }), 'deleteFile: there is no option "forced"; did you mean force?'],
+        [() => box.renameFile('/tmp/a', '/tmp/c', { overwrite: true }), /^renameFile: there is no option "overwrite"/],
+        [() => box.moveFile('/tmp/a', '/tmp/c', { overwrite: true }), /^moveFile: there is no option "overwrite"/],
+        [() => box.copyFile('/tmp/a', '/tmp/c', { overwritte: true }), 'copyFile: there is no option "overwritte"; did you mean overwrite?'],
+        [() => box.listFiles('/tmp', { hidden: true }), 'listFiles: there is no option "hidden"; there are signal, sessionId, recursive, includeHidden'],
+        [() => box.exists('/tmp', { session: 'a' }), /^exists: there is no option "session"/],
+        [() => box.stat('/tmp', { session: 'a' }), /^stat: there is no option "session"/],
+        [() => box.watch('/tmp', { includes: [] }), 'watch: there is no option "includes"; did you mean include?'],
+        [() => box.checkChanges('/tmp', { sinse: '1' }), 'checkChanges: there is no option "sinse"; did you mean since?'],
+        [() => box.search('/tmp', 'x', { limits: 1 }), 'search: there is no option "limits"; did you mean limit?'],
+        [() => box.replace('/tmp', 'x', 'y', { dryrun: true }), 'replace: there is no option "dryrun"; did you mean dryRun?'],
+        [() => box.uploadTree('/tmp', '/tmp', { excludes: [] }), 'uploadTree: there is no option "excludes"; did you mean exclude?'],
+        [() => box.downloadTree('/tmp', '/nowhere', { maxByte: 1 }), 'downloadTree: there is no option "maxByte"; did you mean maxBytes?'],
+        [() => box.setEnvVars({}, { global: true }), /there is no option "global"/],
+        [() => box.gitCheckout('https://x.y/z', { brnch: 'main' }), 'gitCheckout: there is no option "brnch"; did you mean branch?'],
+        [() => box.createBackup({ dir: '/workspace', exclude: [] }), 'createBackup: there is no option "exclude"; did you mean excludes?'],
+        [() => box.restoreBackup({ id: '', dir: '/tmp' }, { force: true }), /^restoreBackup: there is no option "force"/],
+        [() => box.createCodeContext({ lang: 'python' }), /^createCodeContext: there is no option "lang"; /],
+        [() => box.runCode('1', { timeOut: 1 }), 'runCode: there is no option "timeOut"; did you mean timeout?'],
+        [() => box.runCodeStream('1', { onStdOut () {} }), 'runCodeStream: there is no option "onStdOut"; did you mean onStdout?'],
+        [() => box.terminal({ columns: 1 }), /^terminal: there is no option "columns"/],
+        [() => box.createSession({ cwwd: '/' }), 'createSession: there is no option "cwwd"; did you mean cwd?'],
+        [() => box.exposePort(8080, { hostName: 'a.b' }), 'exposePort: there is no option "hostName"; did you mean hostname?']
+      ]
+      for (const [act, message] of wrong) await assert.rejects(act, { code: 'VALIDATION_FAILED', httpStatus: 400, message }, String(act))
+      assert.throws(() => proxyTerminal(box, 'default', {}, { columns: 1 }), { code: 'VALIDATION_FAILED', message: /^proxyTerminal: there is no option "columns"/ })
+
+      const command = { timeout: 60_000, env: { A: 'a', B: undefined }, cwd: '/tmp', encoding: 'utf8', signal }
+      const ran = await box.exec('echo $A', { ...command, stream: true, onOutput () {}, onComplete () {}, onError () {}, origin: 'user', timeOut: undefined })
+      assert.equal(ran.stdout, 'a\n')
+      const stream = await box.execStream('echo $A', { ...command, sessionId: 'default', bufferSize: 1024 })
+      assert.match(await new Response(stream).text(), /"stdout":"a\\n"/)
+      await box.writeFile('/tmp/a/b', 'eA==', { encoding: 'base64', sessionId: 'default' })
+      assert.equal((await box.readFile('/tmp/a/b', { encoding: 'utf-8', sessionId: 'default' })).content, 'x')
+      await box.mkdir('/tmp/a/c', { recursive: true, sessionId: 'default' })
+      assert.equal((await box.listFiles('/tmp/a', { recursive: true, includeHidden: true, sessionId: 'default' })).count, 2)
+      assert.equal((await box.exists('/tmp/a/b', 'default')).exists, true) // the other package's second argument
+      assert.equal((await box.runCode('1 + 1', { language: 'python', envVars: {}, timeout: 60_000, signal, onStdout () {}, onStderr () {}, onResult () {}, onError () {} })).results[0].text, '2')
+    } finally {
+      await box.destroy()
     }
   })
   test('the executor: a request is answered, its own options are thrown', async () => {

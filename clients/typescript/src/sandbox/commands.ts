@@ -3,6 +3,7 @@ import type { Asking } from '../internal/asking.js'
 import type { CommandResult, OutputEvent } from './answers.js'
 import { type Asker, asker, type Box } from './core.js'
 import type { SandboxHandle } from './native.js'
+import { optionsOf } from './options.js'
 import { killProcess, OpenProcess, processLogs, relay, startProcess, streamLogs } from './process.js'
 import { sseStream } from './sse.js'
 import { asText, Joiner, now, StreamText, textOf, unsetting } from './text.js'
@@ -88,7 +89,7 @@ export class Commands {
    * the whole `result` in its `context`; the next command begins a new shell.
    */
   async exec (command: string, options: ExecOptions = {}): Promise<ExecResult> {
-    const { signal, stream, onOutput, onComplete, onError } = options
+    const { signal, stream, onOutput, onComplete, onError } = optionsOf('exec', options)
     const isLive = stream === true || onOutput !== undefined
     const params = { ...paramsOf(command, this.session, options), ...isLive ? { stream: true } : {}, ...this.isStateless ? { fork: true } : {} }
     try {
@@ -107,7 +108,7 @@ export class Commands {
 
   /** Server-sent events of a command: start, stdout, stderr, complete or error. It runs in a copy of the shell, unless `fork` is false. */
   async execStream (command: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const { signal, sessionId = this.session, fork = true } = options
+    const { signal, sessionId = this.session, fork = true } = optionsOf('execStream', options)
     const params = { ...paramsOf(command, sessionId, options), stream: true, ...fork ? { fork } : {} }
     // Exceptions are thrown before anything ran; later errors are events.
     const asking = await this.ask('exec', { command }, async (box) => ({ asking: box.exec(params, { signal }) }))

@@ -4,11 +4,12 @@ import { isClocheError } from '../internal/error.js'
 import type { OutputEvent, ProcessInfo } from './answers.js'
 import type { Asker } from './core.js'
 import { ProcessExitedBeforeReadyError, ProcessReadyTimeoutError } from './errors.js'
+import { abortOf, optionsOf } from './options.js'
 import { sseStream } from './sse.js'
 import { Joiner, now, StreamText, textOf, unsetting } from './text.js'
 import { fail, translate } from './translate.js'
 import type {
-  Abortable, LogEvent, Process, ProcessLogsResult, ProcessOptions, ProcessStatus, StreamName, WaitForLogResult, WaitForPortOptions
+  Abortable, LogEvent, Process, ProcessLogsResult, ProcessOptions, ProcessStatus, StreamName, WaitForLogResult, WaitForPortOptions, WriteOptions
 } from './types.js'
 
 const PAGE_BYTES = 2 ** 20
@@ -62,12 +63,14 @@ export class OpenProcess implements Process {
     return { stdout, stderr }
   }
 
-  async write (data: string | Uint8Array, { signal, end }: Abortable & { end?: boolean } = {}): Promise<void> {
+  async write (data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
+    const { signal, end } = optionsOf('write', options)
     await this.ask('process.input', { processId: this.id }, async (box) => await box.process.input({ process: this.id, data, end }, { signal }))
   }
 
   /** Waits for a line that matches, in the output so far or later. */
   async waitForLog (pattern: string | RegExp, timeout?: number, options: Abortable = {}): Promise<WaitForLogResult> {
+    abortOf('waitForLog', options)
     const condition = `log line with ${String(pattern)}`
     if (typeof pattern !== 'string') return await this.search(pattern, condition, timeout, options)
     const { line = '' } = await this.wait({ text: pattern }, condition, timeout, options)
@@ -76,14 +79,14 @@ export class OpenProcess implements Process {
 
   /** Waits until a program serves the port: over HTTP, unless the mode is tcp. */
   async waitForPort (port: number, options: WaitForPortOptions = {}): Promise<void> {
-    const { mode = 'http', path = '/', status, timeout } = options
+    const { mode = 'http', path = '/', status, timeout } = optionsOf('waitForPort', options)
     const range = status === undefined ? PORT_STATUS : typeof status === 'number' ? [status, status] as const : [status.min, status.max] as const
     const asked = mode === 'tcp' ? { port } : { port, path, status: range }
     await this.wait(asked, `port ${port} (${mode}${mode === 'http' ? ` ${path}` : ''})`, timeout, options)
   }
 
   async waitForExit (timeout?: number, options: Abortable = {}): Promise<{ exitCode: number }> {
-    const { process } = await this.wait({}, 'exit', timeout, options)
+    const { process } = await this.wait({}, 'exit', timeout, abortOf('waitForExit', options))
     this.learn(process)
     return { exitCode: process.exitCode ?? 0 }
   }
@@ -159,7 +162,7 @@ export async function killProcess (ask: Asker, id: string, signal: string | numb
 }
 
 export async function startProcess (ask: Asker, command: string, session: string, options: ProcessOptions): Promise<OpenProcess> {
-  const { processId, timeout, env, cwd, autoCleanup, stdin, sessionId = session, signal, onStart, onOutput, onExit, onError } = options
+  const { processId, timeout, env, cwd, autoCleanup, stdin, sessionId = session, signal, onStart, onOutput, onExit, onError } = optionsOf('startProcess', options)
   const params = {
     command, process: processId, session: sessionId, cwd, timeoutMs: timeout, stdin, autoCleanup, env: env === undefined ? undefined : unsetting(env)
   }
@@ -198,7 +201,8 @@ export async function relay<T> (asking: Asking<T, OutputEvent>, tell: (stream: S
   return await asking
 }
 
-export async function processLogs (ask: Asker, id: string, { signal }: Abortable): Promise<ProcessLogsResult> {
+export async function processLogs (ask: Asker, id: string, options: Abortable): Promise<ProcessLogsResult> {
+  const { signal } = abortOf('getProcessLogs', options)
   return await ask('process.logs', { processId: id }, async (box) => {
     const { session } = await box.process.get({ process: id }, { signal })
     const first = await box.process.logs({ process: id, limit: PAGE_BYTES }, { signal })
@@ -217,7 +221,8 @@ export async function processLogs (ask: Asker, id: string, { signal }: Abortable
   })
 }
 
-export async function streamLogs (ask: Asker, id: string, { signal }: Abortable): Promise<ReadableStream<Uint8Array>> {
+export async function streamLogs (ask: Asker, id: string, options: Abortable): Promise<ReadableStream<Uint8Array>> {
+  const { signal } = abortOf('streamProcessLogs', options)
   const { info, asking } = await ask('process.follow', { processId: id }, async (box) => {
     const info = await box.process.get({ process: id }, { signal })
     return { info, asking: { request: box.process.follow({ process: id }, { signal }) } }

@@ -4,6 +4,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { Duplex } from 'node:stream'
 import { isNotFoundError } from '../generated/errors.js'
 import { type Place, placeOf, type Web } from './namespace.js'
+import { optionsOf } from './options.js'
 import { label, type Preview, previewOf, suffixOf } from './preview-host.js'
 import { invalid } from './translate.js'
 import { type Passing, passFetch, passRequest, passUpgrade, withoutHops } from './tunnel.js'
@@ -110,8 +111,8 @@ export interface Upgrade { request: IncomingMessage, socket: Duplex, head: Uint8
  */
 export function proxyTerminal (sandbox: Sandbox, sessionId: string | undefined, upgrade: Upgrade, options: TerminalOptions = {}): void {
   if (!(sandbox instanceof Sandbox)) throw invalid('proxyTerminal: the first argument is what getSandbox answers')
+  const { cols, rows, shell } = optionsOf('proxyTerminal', options)
   const web = webOf(sandbox.place)
-  const { cols, rows, shell } = options
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries({ session: sessionId, cols, rows, shell })) if (value !== undefined) query.set(name, String(value))
   const { origin: _, host: __, authorization: ___, cookie: ____, ...headers } = withoutHops(upgrade.request.headers)

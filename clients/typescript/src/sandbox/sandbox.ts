@@ -6,6 +6,7 @@ import { SandboxError, SecurityError } from './errors.js'
 import { checkSandboxOptions, type Place, placeOf } from './namespace.js'
 import type { SandboxHandle } from './native.js'
 import { label, previewUrl, suffixOf } from './preview-host.js'
+import { optionsOf } from './options.js'
 import { ExecutionSession } from './session.js'
 import { now, unsetting } from './text.js'
 import { fail, invalid, translate } from './translate.js'
@@ -77,7 +78,8 @@ export class Sandbox extends ExecutionSession {
     return this.env
   }
 
-  async createSession ({ id, name, env, cwd, isolation, commandTimeoutMs, signal }: SessionOptions = {}): Promise<ExecutionSession> {
+  async createSession (options: SessionOptions = {}): Promise<ExecutionSession> {
+    const { id, name, env, cwd, isolation, commandTimeoutMs, signal } = optionsOf('createSession', options)
     const all = Object.entries(unsetting({ ...this.env, ...env })).filter((entry): entry is [string, string] => entry[1] !== null)
     const params = { session: id ?? name, cwd, isolation, timeoutMs: commandTimeoutMs, env: all.length === 0 ? undefined : Object.fromEntries(all) }
     const { session } = await this.ask('session.create', {}, async (box) => await box.session.create(params, { signal }))
@@ -121,7 +123,8 @@ export class Sandbox extends ExecutionSession {
    * Every holder of the URL reaches the port: at the daemon's preview host, or at `hostname`, whose
    * requests go through `proxyToSandbox`.
    */
-  async exposePort (port: number, { hostname, name, token, signal }: ExposePortOptions = {}): Promise<ExposePortResult> {
+  async exposePort (port: number, options: ExposePortOptions = {}): Promise<ExposePortResult> {
+    const { hostname, name, token, signal } = optionsOf('exposePort', options)
     checkPort(port)
     if (/[A-Z]/.test(this.name)) throw fail(SecurityError, 'INVALID_SANDBOX_ID', 400, capitalsRefused(this.name), { port })
     const before = (await this.ask('port.list', { port }, async (box) => await box.port.list({ signal }))).exposed.find((found) => found.port === port)

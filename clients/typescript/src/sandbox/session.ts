@@ -1,6 +1,7 @@
 import { createBackup, restoreBackup } from './backup.js'
 import { Files } from './files.js'
 import { type Execution, Interpreter } from './interpreter.js'
+import { abortOf, optionsOf } from './options.js'
 import { Terminal } from './terminal.js'
 import { now, textOf, unsetting } from './text.js'
 import type {
@@ -23,7 +24,7 @@ export class ExecutionSession extends Files {
 
   /** Clones a repository, in the sandbox and through its network. */
   async gitCheckout (url: string, options: GitCheckoutOptions = {}): Promise<GitCheckoutResult> {
-    const { branch, targetDir, depth, cloneTimeoutMs, username, password, sessionId = this.session, signal } = options
+    const { branch, targetDir, depth, cloneTimeoutMs, username, password, sessionId = this.session, signal } = optionsOf('gitCheckout', options)
     const params = { url, branch, dir: targetDir, depth, username, password, session: sessionId, timeoutMs: cloneTimeoutMs }
     const named = { ...branch === undefined ? {} : { branch }, ...targetDir === undefined ? {} : { targetDir } }
     const context = { repository: withoutCredentials(url), ...named }
@@ -48,12 +49,12 @@ export class ExecutionSession extends Files {
    * one or another, until its `ttl` is over.
    */
   async createBackup (options: BackupOptions & Abortable): Promise<DirectoryBackup> {
-    return await createBackup(this.ask, this.box.place.backups, options)
+    return await createBackup(this.ask, this.box.place.backups, optionsOf('createBackup', options))
   }
 
   /** Restores the directory of a backup; all other contents of it are deleted. */
   async restoreBackup (backup: DirectoryBackup, options: Abortable = {}): Promise<RestoreBackupResult> {
-    return await restoreBackup(this.ask, this.box.place.backups, backup, options)
+    return await restoreBackup(this.ask, this.box.place.backups, backup, abortOf('restoreBackup', options))
   }
 
   // -- the code interpreter, which is the sandbox's whatever the session
@@ -65,7 +66,7 @@ export class ExecutionSession extends Files {
 
   /** A persistent interpreter: each piece of code sees the definitions of earlier ones. */
   async createCodeContext (options: CreateContextOptions = {}): Promise<CodeContext> {
-    return await this.interpreter.create(options)
+    return await this.interpreter.create(optionsOf('createCodeContext', options))
   }
 
   /**
@@ -73,12 +74,12 @@ export class ExecutionSession extends Files {
    * timeout and the signal interrupt it.
    */
   async runCode (code: string, options: RunCodeOptions = {}): Promise<Execution> {
-    return await this.interpreter.run(code, options)
+    return await this.interpreter.run(code, optionsOf('runCode', options))
   }
 
   /** The same as server-sent events: stdout, stderr, result, then execution_complete or error. */
   async runCodeStream (code: string, options: RunCodeOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return await this.interpreter.stream(code, options)
+    return await this.interpreter.stream(code, optionsOf('runCodeStream', options))
   }
 
   async listCodeContexts (options: Abortable = {}): Promise<CodeContext[]> {
@@ -91,7 +92,7 @@ export class ExecutionSession extends Files {
 
   /** The session's terminal, created if missing: bytes both ways. Viewers share it. */
   async terminal (options: TerminalOptions = {}): Promise<Terminal> {
-    const { sessionId = this.session, ...rest } = options
+    const { sessionId = this.session, ...rest } = optionsOf('terminal', options)
     return await Terminal.open(this.ask, sessionId, rest)
   }
 }

@@ -119,6 +119,8 @@ export interface StreamOptions extends Abortable {
   encoding?: string
   stdin?: string | Uint8Array
   sessionId?: string
+  /** Accepted without effect: a reader that is slow holds the command's output back. */
+  bufferSize?: number
   /** false: in the session's own shell, after the commands before, and leaving its state. */
   fork?: boolean
 }
@@ -180,7 +182,11 @@ export interface Process {
   waitForPort (port: number, options?: WaitForPortOptions): Promise<void>
   waitForExit (timeout?: number, options?: Abortable): Promise<{ exitCode: number }>
   /** To its input, which `stdin` keeps open. */
-  write (data: string | Uint8Array, options?: Abortable & { end?: boolean }): Promise<void>
+  write (data: string | Uint8Array, options?: WriteOptions): Promise<void>
+}
+export interface WriteOptions extends Abortable {
+  /** It is the last of its input. */
+  end?: boolean
 }
 export interface WaitForLogResult { line: string, match?: RegExpMatchArray }
 
@@ -227,6 +233,7 @@ export interface MkdirOptions extends Abortable { recursive?: boolean, mode?: nu
 export interface MkdirResult extends Done { recursive: boolean, stdout: '', stderr: '' }
 export interface DeleteFileOptions extends Abortable { recursive?: boolean, force?: boolean, sessionId?: string }
 export interface DeleteFileResult extends Done {}
+export interface CopyFileOptions extends Abortable { overwrite?: boolean }
 export interface RenameFileResult extends Done { oldPath: string, newPath: string }
 export interface MoveFileResult extends Done { sourcePath: string, destinationPath: string, newPath: string }
 export interface FileExistsResult { success: true, path: string, exists: boolean, timestamp: string }
