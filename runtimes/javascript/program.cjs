@@ -7,6 +7,7 @@ const vm = require('node:vm')
 const packages = require('./packages.cjs')
 
 const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
+const isClass = (value) => typeof value === 'function' && !isCallable(value)
 const isName = (text) => /^[A-Za-z_$][\w$]*$/.test(text)
 const isPublic = (name) => !name.startsWith('_')
 
@@ -195,12 +196,24 @@ function byName (wanted, get, known) {
   return { fn: root, self: undefined }
 }
 
+const hasArguments = ({ args, kwargs }) => args?.length > 0 || Object.keys(kwargs ?? {}).length > 0
+const classOf = (space, names) => names.find((name) => isClass(space[name]))
+
+// Code that only defines a class would drop its arguments silently.
+function refuseUnused (given, name) {
+  if (name === undefined || !hasArguments(given)) return
+  throw new TypeError(`the code defines no function that could take the arguments, but the class ${name}: define a function that uses it`)
+}
+
 async function fromModule (code, given, wanted, importModule) {
   const space = await loadModule(code, given.shown, importModule)
   const get = (name) => space[name]
   const known = Object.keys(space)
   const name = wanted ?? (isCallable(space.default) ? 'default' : chooseOne(known, get))
-  if (name === undefined) return { body: true, value: space.default }
+  if (name === undefined) {
+    if (space.default === undefined || isClass(space.default)) refuseUnused(given, classOf(space, known))
+    return { body: true, value: space.default }
+  }
   return byName(name, get, known)
 }
 
@@ -240,8 +253,11 @@ async function load (code, filename, wanted, request, scan) {
   if (wanted !== null || facts.functions.some(isPublic) || facts.usesExports) {
     const found = fromScript(code, given, wanted, facts, importModule)
     if (found) return found
+    const { exports } = given.module
+    refuseUnused(given, isClass(exports) ? exports.name : classOf(exports ?? {}, Object.keys(exports ?? {})))
     return { body: true, value: undefined }
   }
+  if (hasArguments(given)) refuseUnused(given, scan.onlyClass(code))
   return { body: true, value: runBody(code, given, facts, importModule) }
 }
 

@@ -200,4 +200,28 @@ function parameters (text) {
   return undefined
 }
 
-return { scan: Object.assign(scan, { mask, parameters }) }
+// Statements of a program that only defines things. Brackets are empty in the text of the top level.
+const CLASS = /class\s+([A-Za-z_$][\w$]*)(?:\s+extends\b[^{;]*)?\s*\{\s*\}/y
+const OTHERS = [
+  /[\s;]+/y,
+  /(?:async\s+)?function\s*\*?\s*[A-Za-z_$][\w$]*\s*\(\s*\)\s*\{\s*\}/y,
+  /(?:const|let|var)\b(?:[^\n;([{]|\(\s*\)|\[\s*\]|\{\s*\})*(?:;|\n|$)/y,
+  /_[^\S\n]*(?:;|\n|$)/y // 'use strict'
+]
+
+// The class that arguments were probably meant for, if the program only defines things and its variables ignore them.
+function onlyClass (source) {
+  const top = topLevel(mask(source))
+  let name
+  for (let at = 0; at < top.length;) {
+    CLASS.lastIndex = at
+    const found = CLASS.exec(top)
+    name = found?.[1] ?? name
+    const end = found ? CLASS.lastIndex : OTHERS.find((pattern) => startsAt(pattern, top, at))?.lastIndex
+    if (end === undefined || (!found && /(?<![\w$.])(?:args|kwargs)(?![\w$])/.test(source.slice(at, end)))) return undefined
+    at = end
+  }
+  return name
+}
+
+return { scan: Object.assign(scan, { mask, parameters, onlyClass }) }

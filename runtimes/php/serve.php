@@ -284,6 +284,10 @@ final class Server
             $name = $functions[0] ?? null;
         }
         if ($name === null) {
+            if ($request['args'] || $request['kwargs']) {
+                require_once __DIR__ . '/unused.php';
+                Unused::refuse(Source::tagged($request['code']), $request['filename']);
+            }
             $GLOBALS['args'] = $request['args'];
             $GLOBALS['kwargs'] = $request['kwargs'];
         }

@@ -25,7 +25,10 @@ module ClocheAgent
         args, holes, keywords, order = request.values_at("args", "holes", "kwargs", "order")
         value, scope, found = load(request, args, keywords) { |work| yield work }
         found = resolve(request["function"], scope) { |work| yield work } if request["function"]
-        return [value, order ? "schema" : "convention"] unless found
+        unless found
+          refuse_unused(request["code"]) unless args.empty? && keywords.empty?
+          return [value, order ? "schema" : "convention"]
+        end
         @source = order ? "schema" : Signature.known?(found.callable) ? "inferred" : "convention"
         positional, named = Signature.bind(found.callable, found.name, args, holes, keywords, order)
         @called = found
@@ -81,6 +84,13 @@ module ClocheAgent
         value = yield -> { evaluate(code, filename, args, body_keywords) { |binding| scope = binding } }
         found = request["function"] ? nil : only_function(before, filename)
         [value, scope, found]
+      end
+
+      # Code that only defines a class would drop its arguments silently.
+      def refuse_unused(code)
+        Agent.part("unused")
+        found = Unused.by(code) or return
+        raise ArgumentError, "the code defines no function that could take the arguments, but #{found}"
       end
 
       def evaluate(code, filename, args, keywords)

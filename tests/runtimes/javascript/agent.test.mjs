@@ -97,6 +97,30 @@ test('call: what is not closed is told at the user\'s last line, in the user\'s 
   })
 })
 
+test('call: code that would drop its arguments says so', () => withAgent({}, async ({ ask }) => {
+  const refused = async (code, params) => (await ask('call', { filename: 'main.js', function: null, order: null, holes: [], code, args: [], kwargs: {}, ...params })).error
+  const named = [
+    ['class A {\n  constructor (...args) { this.args = args }\n  total () { return 1 }\n}', 'A'],
+    ['"use strict"\nconst { join } = require("path"), x = [\n  1\n]\nfunction _helper () { return {} }\nclass A { }; class B extends A { static x = `}` }', 'B'],
+    ['class A {}\nmodule.exports = { A }', 'A'], ['module.exports = class A {}', 'A'], ['export class A {}', 'A'], ['export default class A {}', 'default']
+  ]
+  for (const [code, name] of named) {
+    for (const params of [{ args: [1] }, { kwargs: { a: 1 } }]) {
+      const { message, data } = await refused(code, params)
+      assert.deepEqual([data.type, message], ['TypeError', `the code defines no function that could take the arguments, but the class ${name}: define a function that uses it`], code)
+    }
+  }
+}))
+
+test('call: code that looks at its arguments, or gets none, has classes', () => withAgent({}, async ({ call }) => {
+  const none = { $: 'undefined' }
+  const values = [
+    ['class A {}', [], none], ['class B {}\nargs[0] + 1', [4], 5], ['class C {}\nconst x = `${args[0]}`', [4], none], ['class D {}\n7', [4], 7],
+    ['export class E {}\nexport default 7', [4], 7], ['class F {}\nif (true) { var y = 1 }', [4], none]
+  ]
+  for (const [code, args, value] of values) assert.deepEqual(await call(code, { args }), value, code)
+}))
+
 test('prepare: what a set-up declares, exports and assigns', async () => {
   const uses = 'async function main () { return [helper(x), typeof y] }'
   for (const code of [

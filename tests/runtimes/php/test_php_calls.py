@@ -59,6 +59,24 @@ class CodeAsBody(AgentCase):
         self.assertEqual(self.call("$seen = array_keys($GLOBALS); function f() { global $seen; return $seen; }"),
                          ["_GET", "_POST", "_COOKIE", "_FILES", "argv", "argc", "_SERVER"])
 
+    def test_code_that_would_drop_its_arguments_says_so(self):
+        for code, named in (("class A { public function __construct(public array $args) {} function f() { return 1; } }", "the class A"),
+                            ("<?php\ndeclare(strict_types=1);\nnamespace App;\nuse DateTime;\n#[Attr] final class B extends \\ArrayObject {}", "the class B"),
+                            ("abstract class A {} final class C extends A {} function _helper() { return new class {}; }", "the class C"),
+                            ("enum Suit { case Hearts; }\nconst X = 1;", "the enum Suit"), ("readonly class R { function __construct(public int $x) {} }", "the class R"),
+                            ("fn ($x) => $x * 2;", "a closure: write it as a function with a name"), ("static function (int $x) { return $x; };", "a closure: write it as a function with a name"),
+                            ("$n = [1, 2];\n$double = fn ($x) => $x * 2;", "the closure $double: name $double as the function")):
+            with self.subTest(code):
+                named += "" if ":" in named else ": define a function that uses it"
+                for params in ({}, {"kwargs": {"a": 1}}):
+                    self.fails(code, "Error", "the code defines no function that could take the arguments, but " + named, *([] if params else [1]), **params)
+
+    def test_code_that_looks_at_its_arguments_or_gets_none_has_classes(self):
+        for code, args, value in (("class A {}", [], None), ("class A {} $x = $args[0]; return $x;", [4], 4), ("$double = fn ($x) => $x * 2; return $double($args[0]);", [4], 8),
+                                  ("class A {} return 7;", [4], 7), ("class A {} $x = $GLOBALS['args'];", [4], None), ("if (true) { class A {} }", [4], None)):
+            self.assertEqual(self.call(code, *args), value, code)
+        self.assertEqual(self.call("$double = fn ($x) => $x * 2;", 4, function="$double"), 8)
+
     def test_source_is_convention(self):
         self.assertEqual(self.answer("return 5;")["result"], {"value": 5, "signatureSource": "convention"})
         self.assertEqual(self.answer("return 5;", order=["a"])["result"], {"value": 5, "signatureSource": "schema"})

@@ -60,6 +60,22 @@ class CodeAsBody(AgentCase):
         self.assertIsNone(self.call(""))
         self.assertIsNone(self.call("# nothing"))
 
+    def test_code_that_would_drop_its_arguments_says_so(self):
+        for code, named in (("class A\n  def initialize(*args) = @a = args\n  def total = 1\nend", "the class A: name A.new as the function"),
+                            ("require 'set'\nX = 1\nmodule Shop\n  def self.total(a) = a\nend\ndef _helper = 1", "the module Shop: name one of its functions, Shop.NAME"),
+                            ("module M; end\nclass M::B < String\nend", "the class M::B: ")):
+            for params in ({}, {"kwargs": {"a": 1}}):
+                error = self.error(code, *([] if params else [1]), **params)
+                self.assertEqual(error["type"], "ArgumentError", code)
+                self.assertIn("the code defines no function that could take the arguments, but " + named, error["message"])
+                self.assertNotIn("runtimes/ruby", error["stack"])
+
+    def test_code_that_looks_at_its_arguments_or_gets_none_has_classes(self):
+        for code, args, value in (("class A\n def a = 1\nend", [], "a"), ("class A; end\nx = args[0]", [4], 4), ("class A\n attr_reader :a\nend\nargs[0] + 1", [4], 5),
+                                  ("class A; end\n7", [4], 7)):
+            self.assertEqual(self.call(code, *args), value, code)
+        self.assertEqual(self.call("class A\n attr_reader :x\n def initialize(x) = @x = x\nend", 4, function="A.new"), {"x": 4})
+
     def test_return(self):
         self.assertEqual(self.call("return 'yes' if args[0]\n'no'", True), "yes")
         self.assertEqual(self.call("[1, 2].each { |x| return x + 9 }"), 10)

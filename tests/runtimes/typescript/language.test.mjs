@@ -120,6 +120,8 @@ const refused = [
   ['an export that is not there', 'import { nope } from "fs"\nexport const f = () => nope', 'SyntaxError', /does not provide an export named 'nope'$/],
   ['text that is no JSON', 'const f = () => JSON.parse("{")', 'SyntaxError', /JSON( at position 1.*| input)$/],
   ['several functions', 'export const a = (x: number) => x, b = (y: string) => y', 'TypeError', /several public functions \(a, b\)/],
+  ['a class alone', 'interface P { x: number }\nclass A { constructor (private readonly x: number, ...args: number[]) {} }', 'TypeError', /that could take the arguments, but the class A: define a function that uses it$/, { args: [1] }],
+  ['an exported class alone', 'export class A<T> { constructor (private readonly x: T) {} }', 'TypeError', /that could take the arguments, but the class A: /, { args: [1] }],
   ['code nested too deeply', `let x: ${'A<'.repeat(5e4)}1${'>'.repeat(5e4)}`, 'SyntaxError', /^the code is too large or nested too deeply: .* \(main\.ts:1:1\)$/],
   ['what comes after it', 'let x: = 1', 'SyntaxError', /\(main\.ts:1:8\)$/],
   ['an unknown keyword', 'function f(a?: number) {}', 'TypeError', /^unknown argument 'z'$/, { kwargs: { z: 1 } }],

@@ -113,5 +113,5 @@ function refusing<T> (method: string, options: T, names: Names<T>): T {
 
 /** The options of a method, if it knows all of them. */
 export const optionsOf = <M extends keyof Methods>(method: M, options: Methods[M]): Methods[M] => refusing(method, options, methods[method])
-/** Of a method that has no options of its own. */
+/** Likewise, for a method without options of its own. */
 export const abortOf = (method: string, options: Abortable): Abortable => refusing(method, options, abortable)
