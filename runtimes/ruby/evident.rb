@@ -3,7 +3,7 @@
 module ClocheAgent
   # Values that have no kind of their own on the wire, but an obvious form (the table is in
   # spec/values.md). Loaded on first use. The user's code yields the elements of an Enumerable;
-  # resultBytes bounds their number.
+  # ITEMS_MAX and resultBytes bound their number.
   module Evident
     extend Own
 

@@ -5,6 +5,7 @@ module ClocheAgent
   DEPTH_MAX = 200
   PATH_ENDS = 100
   STRING_MAX = 256 << 20
+  ITEMS_MAX = 1_000_000 # of values that may have no end
   ATTACHMENTS_MAX = 65_536
   CLASS_OF = Kernel.instance_method(:class)
   NAME_OF = Module.instance_method(:name)
@@ -157,15 +158,19 @@ module ClocheAgent
 
     # User code runs between the items: the agent's exceptions must not pass through its rescue clauses.
     def collect(enumerable, depth)
+      room = Range === enumerable && Integer === enumerable.end ? Float::INFINITY : ITEMS_MAX
       list(enumerable, depth) do |add|
         failure = nil
         enumerable.each do |*yielded|
+          break if (room -= 1) < 0
           add.call(yielded.size > 1 ? yielded : yielded[0])
         rescue Refused, TooLarge => failure
           break
         end
         raise failure if failure
       end
+      return unless room < 0
+      raise Refused, "#{Agent.class_name(enumerable)} of more than #{ITEMS_MAX} items cannot be sent: return an Array of those that are needed"
     end
 
     def attach(kind, data, fields = "")

@@ -204,6 +204,11 @@ class OwnTypes(AgentCase):
         self.assertEqual(self.error("Enumerator.new { |y| y << 1; raise KeyError, 'late' }")["type"], "KeyError")
         self.assertIn("$[1]: Class cannot be sent", self.error("[1, Object].each")["message"])
 
+    def test_endless_ones_are_refused_by_name(self):
+        for code, name in (("[1..]", "Range"), ("[(1..Float::INFINITY).lazy]", "Enumerator::Lazy"), ("[[0].cycle]", "Enumerator")):
+            self.refused(code, "$[0]: %s of more than 1000000 items cannot be sent: return an Array of those that are needed" % name)
+        self.assertEqual(len(self.call("1..1_000_001")), 1_000_001)
+
 
 class Incoming(AgentCase):
     def refusal(self, value, attachments=b""):
