@@ -198,7 +198,10 @@ static int open_as_keeper(const struct keeper_root *root, const char *path, stru
         if (!root->is_slash)
                 how.resolve |= RESOLVE_BENEATH;
         fd = (int)syscall(SYS_openat2, root->fd, path[0] ? path : ".", &how, sizeof(how));
-        return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.150s", path) : fd;
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %s%.150s",
+                              root->is_slash ? "/" : "", path);
+        return fd;
 }
 
 static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, int caller_fd,

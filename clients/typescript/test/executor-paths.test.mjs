@@ -64,6 +64,11 @@ describe('paths', real, () => {
   mounted('files anywhere but in what is the box\'s own', async () => {
     const { result, error } = await python('def f(): return [open("/data/x.csv").read(), open("/srv/a/b").read(), open("c").read()]', { files: { '/data/x.csv': '1,2', '/srv/a/b': '3', './c': '4' } })
     assert.deepEqual(result, ['1,2', '3', '4'], JSON.stringify(error))
+    const atTop = await python('def f():\n  open("/x.csv", "a").write("!")\n  open("/home/n.txt", "w").write("n")\n  return [open(name).read() for name in ("/x.csv", "/same.txt", "/home/n.txt")]', {
+      files: { '/x.csv': 'x', '/same.txt': Buffer.from('same'), '/home/n.txt': { content: 'old', mode: 0o600 }, '/dir': { directory: true } }
+    })
+    assert.deepEqual([atTop.result, told(atTop.files).sort()], [['x!', 'same', 'n'], [['modify', '/home/n.txt', 'n'], ['modify', '/x.csv', 'x!']]], JSON.stringify(atTop.error))
+    assert.deepEqual(atTop.files.all().map(({ realPath, oldContent }) => [realPath, Buffer.from(oldContent).toString()]).sort(), [[undefined, 'old'], [undefined, 'x']])
     for (const [workdir, folder] of [['/usr/local/x', '/usr'], ['/bin', '/bin'], ['/lib64/x', '/lib64'], ['/etc/x', '/etc']]) {
       const { error } = await python('def f(): return 1', { workdir })
       assert.deepEqual([error.type, error.message], ['InvalidArgumentError', `workdir: "${workdir}" lies below ${folder}, which is the box's own; choose /workspace, or another folder such as /app`])

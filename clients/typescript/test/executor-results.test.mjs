@@ -59,10 +59,13 @@ describe('results', real, () => {
     const ok = 'def f(*args, **kwargs): return 1'
     const cases = {
       'an unknown language': [{ language: 'cobol', code: '' }, 'UnknownLanguageError', /cobol/],
-      'a missing mount directory': [{ mount: { dirs: { '/data': '/nonexistent/x' } } }, 'UnreadableFileError', /nonexistent/],
+      'a missing mount directory': [{ mount: { dirs: { '/data': '/nonexistent/x' } } }, 'UnreadableFileError', /open the directory \/nonexistent\/x: /],
       'a mount that is none': [{ mount: {} }, 'InvalidArgumentError', /mount\.dirs/],
       'an unknown rule': [{ mount: { dirs: { '/data': tmpdir() }, permissions: { rules: [{ pattern: 'a', allow: ['fly'] }] } } }, 'InvalidArgumentError', /fly/],
-      'a bad timeout': [{ timeout: -1 }, 'InvalidArgumentError', /timeout/],
+      'a bad timeout': [{ timeout: -1 }, 'InvalidArgumentError', /^timeout is -1; a number/],
+      'a timeout as text': [{ timeout: '5' }, 'InvalidArgumentError', /^timeout is "5"; a number of seconds is expected/],
+      'arguments that are none': [{ args: 5 }, 'InvalidArgumentError', /^args is 5; an array is expected/],
+      'keywords that are none': [{ kwargs: 5 }, 'InvalidArgumentError', /kwargs/],
       'an unknown limit': [{ limits: { nope: 1 } }, 'InvalidArgumentError', /nope/],
       'a path of the kernel': [{ files: { '/proc/x': '1' } }, 'InvalidArgumentError', /\/proc/],
       'a path that leads out': [{ files: { '../../x': '1' } }, 'InvalidArgumentError', /\.\./],
@@ -83,7 +86,15 @@ describe('results', real, () => {
       })
     }
     test('a request that is none', async () => {
-      for (const request of [undefined, null, {}, []]) assert.equal((await executor.execute(request)).status, 'error')
+      for (const request of [undefined, null, 'return 1']) {
+        const { status, error } = await executor.execute(request)
+        assert.deepEqual([status, error.type], ['error', 'InvalidArgumentError'])
+        assert.match(error.message, /^execute: the request is (undefined|null|"return 1"); an object is expected/)
+      }
+      for (const request of [{}, []]) assert.match((await executor.execute(request)).error.message, /^call needs the field "(language|code)"/)
+    })
+    test('null for arguments is none', async () => {
+      assert.deepEqual((await python('def f(*args, **kwargs): return [len(args), len(kwargs)]', { args: null, kwargs: null })).result, [0, 0])
     })
     test('a broken client throws', async () => {
       const peer = await startPeer(({ method }, link) => { if (method === 'call') link.socket.destroy() })

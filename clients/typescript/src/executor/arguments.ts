@@ -1,4 +1,8 @@
 // Maps args in all public forms to the daemon's.
+import { InvalidArgumentError } from '../generated/errors.js'
+
+/** A wrong value in a message: a text in quotes. */
+export const shown = (value: unknown): string => typeof value === 'string' ? JSON.stringify(value) : String(value)
 
 interface Indexed { index: number, value: unknown }
 
@@ -14,14 +18,15 @@ interface Arguments {
 }
 
 export function argumentsOf (
-  args: readonly unknown[] | Record<string, unknown> | undefined, kwargs: Record<string, unknown> | undefined
+  args: readonly unknown[] | Record<string, unknown> | null | undefined, kwargs: Record<string, unknown> | null | undefined
 ): Arguments {
-  const own = kwargs === undefined ? {} : { kwargs }
-  if (args === undefined) return own
+  const own = kwargs === undefined || kwargs === null ? {} : { kwargs }
+  if (args === undefined || args === null) return own
+  if (typeof args !== 'object') throw new InvalidArgumentError(`args is ${shown(args)}; an array is expected, or an object of names and values`)
   if (Array.isArray(args)) {
     return { args: args.some(isIndexed) ? args.map((item, index) => isIndexed(item) ? item : { index, value: item }) : args, ...own }
   }
-  return byName(args as Record<string, unknown>, kwargs)
+  return byName(args as Record<string, unknown>, kwargs ?? undefined)
 }
 
 // Keywords, some of them with a position.

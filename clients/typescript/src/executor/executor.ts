@@ -6,7 +6,7 @@ import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
 import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure, RunOptions, SyncEvents, SyncOutcome, Usage } from '../run.js'
-import { argumentsOf } from './arguments.js'
+import { argumentsOf, shown } from './arguments.js'
 import { givenContents, withOldContents } from './before.js'
 import { Events, type EventContext } from './events.js'
 import { asError, changeOf, denialOf, summaryOf, syncResultOf, wireChange } from './files.js'
@@ -43,7 +43,7 @@ const PROCESSORS = 2
 function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
   if (timeout === undefined) return limits ?? {}
   if (typeof timeout !== 'number' || !(timeout >= 0) || timeout === Infinity) {
-    throw new InvalidArgumentError(`timeout is ${String(timeout)}; seconds are expected, 0 for none`)
+    throw new InvalidArgumentError(`timeout is ${shown(timeout)}; a number of seconds is expected, 0 for none`)
   }
   const wallMs = Math.ceil(timeout * 1000)
   return { wallMs, cpuMs: wallMs * PROCESSORS, ...limits }
@@ -139,6 +139,9 @@ function refusalOf (thrown: unknown): ExecutionError {
 }
 
 function checkRequest (request: FunctionCallRequest): void {
+  if (request === null || typeof request !== 'object') {
+    throw new InvalidArgumentError(`execute: the request is ${shown(request)}; an object is expected: execute({language: 'python', code: 'return 1'})`)
+  }
   checkKnown('execute', request, requestNames)
   checkKnown('execute: options', request.options, invokeNames)
   checkKnown('execute: options.reporting', request.options?.reporting, reportingNames)
@@ -188,13 +191,13 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     if (signal?.aborted) return ended('terminated', CANCELLED)
     let places: Places | undefined
     try {
-      const { call, places: made } = this.callOf(request)
+      const { call, places: made, files } = this.callOf(request)
       places = made
       const { client } = await this.leasing.take()
       const result = await client.run<T>('call', call, this.runOptions(signal, places), { isJson: !rich })
       // The result has the contents; the daemon would keep its copy as long as the connection.
       if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
-      const contents = givenContents(call.files, call.workdir ?? WORKDIR)
+      const contents = givenContents(files, call.workdir ?? WORKDIR)
       const told = call.resultOptions?.includeContents === false ? withoutPlaces(result, places) : withOldContents(withoutPlaces(result, places), contents)
       return resultOf(told, call.resultOptions?.includeChanges !== false, () => sourceOf(request))
     } catch (thrown) {
@@ -241,7 +244,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     await this.dispose()
   }
 
-  private callOf (request: FunctionCallRequest): { call: CallRequest, places: Places } {
+  private callOf (request: FunctionCallRequest): { call: CallRequest, places: Places, files: object | undefined } {
     checkRequest(request)
     const { language, code, functionName, args, kwargs, schema, options = {}, env, stdin, build, globals } = request
     const workdir = options.workdir ?? request.workdir ?? this.options.defaultWorkdir ?? WORKDIR
@@ -269,8 +272,11 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     if (workdir !== WORKDIR || env !== undefined || stdin !== undefined) call.warm = false
     const { includeTemporary = false } = options.reporting ?? request.resultOptions ?? {}
     const places = new Places(workdir, files, mount as MountConfig | undefined, includeTemporary)
-    if (!places.isEmpty) call.mount = { sync: { mode: 'manual' }, ...mount, dirs: { ...mount?.dirs, ...places.dirs() } }
-    return { call: call as unknown as CallRequest, places }
+    if (!places.isEmpty) {
+      call.mount = { sync: { mode: 'manual' }, ...mount, dirs: { ...mount?.dirs, ...places.dirs() } }
+      call.files = places.rest(files)
+    }
+    return { call: call as unknown as CallRequest, places, files }
   }
 
   private runOptions (signal: AbortSignal | undefined, places: Places): RunOptions {

@@ -1,10 +1,11 @@
 // A place is an empty directory of the host, mounted for one call where a box has no writable
-// directory: `/app`, `/custom/path`. Everything is permitted there, as without a mount. The result
-// has the changes; the directory is removed.
-import { mkdtempSync, rmSync } from 'node:fs'
+// directory: `/app`, `/custom/path`; a file that lies in `/` or /home itself is a mount of its own.
+// Everything is permitted there, as without a mount. The result has the changes; the directory is removed.
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InvalidArgumentError } from '../generated/errors.js'
+import { givenContents } from './before.js'
 import type { MountConfig } from './types.js'
 
 const TEMPORARY = ['/tmp', '/home/cloche']
@@ -52,6 +53,8 @@ function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): st
 
 export class Places implements Disposable {
   private readonly folders = new Map<string, string>()
+  /** Places that are files: their names are free for nothing else. */
+  private readonly singles = new Map<string, string>()
   private readonly given: Set<string>
   /** Mounts of the caller: they may lie in places, but no place lies in them. */
   private readonly targets: string[]
@@ -64,6 +67,28 @@ export class Places implements Disposable {
     const names = [...own, ...Object.keys(files ?? {}).map((name): Given => ({ option: 'files', name }))].filter(({ name }) => name.startsWith('/'))
     this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
     for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
+    this.makeSingles(files)
+  }
+
+  private makeSingles (files: object | undefined): void {
+    for (const [name, { content, mode }] of givenContents(files, '/')) {
+      const folder = this.folders.get(name)
+      if (folder === undefined) continue
+      const file = path.join(folder, path.posix.basename(name))
+      writeFileSync(file, content)
+      chmodSync(file, mode)
+      this.singles.set(name, file)
+    }
+  }
+
+  /** The call's files, but those that are places themselves. */
+  rest (files: object | undefined): object | undefined {
+    if (files === undefined || files === null || this.isEmpty) return files
+    const isPlace = (name: string, file: unknown): boolean => {
+      const place = name.startsWith('/') ? normalized(name) : ''
+      return this.singles.has(place) || (this.folders.has(place) && (Object(file) as { directory?: unknown }).directory === true)
+    }
+    return Object.fromEntries(Object.entries(files).filter(([name, file]) => !isPlace(name, file)))
   }
 
   get isEmpty (): boolean {
@@ -81,7 +106,11 @@ export class Places implements Disposable {
 
   /** For mount.dirs. */
   dirs (): Record<string, object> {
-    return Object.fromEntries([...this.folders].map(([place, folder]) => [place, { path: folder, permissions: { default: EVERYTHING } }]))
+    const permissions = { default: EVERYTHING }
+    return Object.fromEntries([...this.folders].map(([place, folder]) => {
+      const single = this.singles.get(place)
+      return [place, single === undefined ? { path: folder, permissions } : { path: single, kind: 'file', permissions }]
+    }))
   }
 
   [Symbol.dispose] (): void {
