@@ -275,10 +275,19 @@ static char *words_as_json(const char *const *words, int count)
         return NULL;
 }
 
+/* The option that a word without one was probably meant for; NULL if there is none. */
+static const char *option_of_word(const struct cli_handler *handler, const char *word)
+{
+        if (handler == &command_context_create && options_is_language(word))
+                return "a language is named as --language";
+        return handler == &command_context_run ? "a context is named as --context" : NULL;
+}
+
 static int refuse_words(const struct cli_command *command, const struct cli_request *request)
 {
         const struct cli_handler *handler = command->handler;
         const char *const *words = request->positional + handler->positional_max;
+        const char *option = option_of_word(handler, words[0]);
         char *json = strcmp(command->name, "call") == 0
                              ? words_as_json(words, request->positional_count - handler->positional_max)
                              : NULL;
@@ -286,9 +295,9 @@ static int refuse_words(const struct cli_command *command, const struct cli_requ
 
         if (json)
                 bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
-        else if (handler == &command_context_run)
-                bad = cli_bad("unexpected word '%s': a context is named as --context %s (usage: cloche %s %s)",
-                              words[0], words[0], command->name, command->usage);
+        else if (option)
+                bad = cli_bad("unexpected word '%s': %s %s (usage: cloche %s %s)", words[0], option, words[0],
+                              command->name, command->usage);
         else if (handler->takes_rest)
                 bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
                               command->name, command->usage);
