@@ -84,6 +84,9 @@ def interrupts(n, row):
                 assert how == "timeout" or n.call("context.interrupt", context="c")["interrupted"]
                 answer = n.wait(number)
                 assert answer["status"] == "error" and not answer["ended"] and answer["timedOut"] is (how == "timeout"), (code, how, answer)
+                traceback = "\n".join(answer["error"]["traceback"])
+                if how == "timeout":
+                    assert "Timeout: the cell ran for more than 300 ms" in traceback and not re.search("Interrupt$", traceback, re.MULTILINE), traceback
             answer = n.run(row["kept"])
             assert answer["stdout"] == b"kept\n" and answer["status"] == "ok", (code, how, answer)
 

@@ -462,6 +462,17 @@ static json_t *late_line(const char *line, const char *name, const char *late, i
         return json_sprintf("%.*sTimeout%s", (int)before, line - before, line + size);
 }
 
+/* Ruby names it at the end of the first line. */
+static json_t *late_first_line(const char *line, const char *name)
+{
+        size_t length = strlen(line), size = strlen(name);
+
+        if (size == 0 || length < size + 2 || strcmp(line + length - size, name) != 0 ||
+            strncmp(line + length - size - 2, ": ", 2) != 0)
+                return NULL;
+        return json_sprintf("%.*sTimeout", (int)(length - size), line);
+}
+
 static json_t *late_lines(const json_t *traceback, const char *name, const char *late)
 {
         size_t count = json_array_size(traceback);
@@ -470,8 +481,11 @@ static json_t *late_lines(const json_t *traceback, const char *name, const char 
 
         for (size_t i = 0; i < count; i++) {
                 const char *line = json_string_value(json_array_get(traceback, i));
+                json_t *first = i == 0 && line ? late_first_line(line, name) : NULL;
 
-                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_marked));
+                json_array_append_new(lines,
+                                      first ? first
+                                            : late_line(line ? line : "", name, late, i + 1 == count, &is_marked));
         }
         if (!is_marked)
                 json_array_append_new(lines, json_sprintf("Timeout: %s", late));
