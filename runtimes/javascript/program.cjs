@@ -29,14 +29,20 @@ function makePlainImport () {
 let files
 const useFiles = (made) => { files = made }
 
+// TypeScript imports JSON without an attribute. Older versions of Node call attributes assertions.
+function bring (url, attributes) {
+  const given = files !== undefined && `${url}`.endsWith('.json') ? { type: 'json', ...attributes } : attributes ?? {}
+  return Object.keys(given).length > 0 ? import(url, { with: given, assert: given }) : import(url)
+}
+
 // Node's own resolution from the working directory: the host's modules, built-ins, virtual files, node_modules.
 function importer (file, require) {
   const isElsewhere = (specifier) => offered.has(specifier) || builtinModules.includes(specifier.replace(/^node:/, '')) || /^(file|data):/.test(specifier)
-  const importModule = async (specifier) => {
+  const importModule = async (specifier, referrer, attributes) => {
     if (offered.has(specifier)) return offered.get(specifier)
-    if (isElsewhere(specifier)) return import(specifier)
+    if (isElsewhere(specifier)) return bring(specifier, attributes)
     const own = importModule.own(specifier)
-    return own === undefined ? import(pathToFileURL(require.resolve(specifier))) : run(own)
+    return own === undefined ? bring(pathToFileURL(require.resolve(specifier)), attributes) : run(own)
   }
   importModule.own = (specifier) => isElsewhere(specifier) ? undefined : files?.module(specifier, require)
   return importModule
@@ -67,9 +73,9 @@ function link (module) {
   return step
 }
 
-async function imported (specifier, from) {
+async function imported (specifier, from, { attributes, assert } = {}) {
   const importer = importers.get(from)
-  const module = importer.importModule.own(specifier) ?? synthetic(specifier, await importer.importModule(specifier))
+  const module = importer.importModule.own(specifier) ?? synthetic(specifier, await importer.importModule(specifier, from, attributes ?? assert))
   importer.imported.push(module)
   return module
 }

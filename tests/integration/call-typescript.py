@@ -102,6 +102,21 @@ def test_files_in_typescript():
         equal(value_of("ts", "import { hello } from './lib'\nimport { User } from './types'\nexport const f = (u: User) => hello(u)", args=[{"name": "a"}], file=files), "aadmin")
 
 
+def test_json_is_imported_with_an_attribute_and_in_typescript_without():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {"d.json": '{"a": 1}', "own.ts": "import d from './d.json'\nexport const own = d"}.items():
+            with open(f"{folder}/{name}", "w") as file:
+                file.write(text)
+        files = [f"{name}={folder}/{name}" for name in ("d.json", "own.ts")]
+        for code in ("import d from './d.json' with { type: 'json' }\nexport const f = () => d", "const f = async () => (await import('./d.json', { with: { type: 'json' } })).default"):
+            for language in ("js", "ts"):
+                equal(value_of(language, code, file=files), {"a": 1})
+        for code in ("import d from './d.json'\nexport const f = () => d", "import { own } from './own'\nexport const f = () => own", "const f = async () => (await import('./d.json')).default"):
+            equal(value_of("ts", code, file=files), {"a": 1})
+        error = call("js", "import d from './d.json'\nexport const f = () => d", file=files).error
+        assert "import attribute" in error["message"], error
+
+
 def test_scripts():
     finished = run("ts", "import { readFileSync } from 'fs'\nenum E { A = 1 }\nconst text: string = readFileSync(0, 'utf8')\n"
                          "console.log(E[1], text, process.argv.slice(2).join())\nprocess.exitCode = 3", "x", "-y", stdin=b"in")
