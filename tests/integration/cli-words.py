@@ -213,6 +213,10 @@ def test_what_was_meant():
     refused("exec", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")
     refused("run", "python", "-c", F, "--verbose", says="words after --")
+    for command, typed, meant in (("call", "-v", "--mount"), ("run", "--volume", "--mount"), ("run", "--net", "--network"), ("call", "--mem", "--memory"), ("run", "-m", "--memory")):
+        refused(command, "python", "-c", F, typed, "x", says=f"did you mean '{meant}'?")
+    refused("exec", "box", "--cwd", "/x", "--", "ls", says="did you mean '-C'?")
+    refused("call", "python", "-c", F, "--function", "f", says="the function is a word behind the code")
     refused("call", "pyhton", "-c", F, says="did you mean 'python'")
     refused("run", "javscript", "a.js", says="did you mean 'javascript'")
 

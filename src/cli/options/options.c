@@ -135,15 +135,41 @@ const struct cli_option *options_find(const struct cli_command *command, const c
         return option;
 }
 
+/* Names that options have in other programs. */
+static const struct {
+        const char *typed, *meant;
+} habits[] = {
+        {"--volume", "--mount"}, {"-v", "--mount"},     {"--cwd", "-C"},        {"--workdir", "-C"}, {"-w", "-C"},
+        {"-m", "--memory"},      {"--mem", "--memory"}, {"--net", "--network"},
+};
+
+static const char *habit(const struct cli_command *command, const char *word, size_t size)
+{
+        for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+                if (is_word(habits[i].typed, word, size) &&
+                    options_find(command, habits[i].meant, strlen(habits[i].meant)))
+                        return habits[i].meant;
+        return NULL;
+}
+
 static int refuse_option(const struct cli_command *command, const char *word, size_t size)
 {
         struct suggest s = suggest_for(word, size);
         const struct cli_option *option = NULL;
+        const char *usual = habit(command, word, size);
         char meant[SUGGEST_TEXT_BYTES];
 
+        if (strcmp(command->name, "call") == 0 && is_word("--function", word, size))
+                return cli_bad("there is no option '--function': the function is a word behind the code (usage: "
+                               "cloche %s %s)",
+                               command->name, command->usage);
         while ((option = options_next(command, option)))
                 if (strlen(option->name) > 2)
                         suggest_candidate(&s, option->name, strlen(option->name));
+        if (usual) {
+                s.best = usual;
+                s.best_size = strlen(usual);
+        }
         return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, command->name,
                        command->handler->takes_rest ? "; words after -- go to the command" : "",
                        suggest_text(&s, meant));
