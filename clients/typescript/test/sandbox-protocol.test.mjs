@@ -114,19 +114,27 @@ describe('a request that tells events', () => {
 })
 
 describe('the façade on a connection', () => {
-  test('what it was named with is asked for once; one that is there already is brought to it', () => withPeer((message, link) => {
-    if (message.method === 'sandbox.create') link.result(message.id, { sandbox: 's', created: false })
-    if (message.method === 'sandbox.update') link.result(message.id, { sandbox: 's' })
-    if (message.method === 'exec') link.result(message.id, ended)
-  }, async (client, link) => {
-    const sandbox = getSandbox(client, 'S', { normalizeId: true, sleepAfter: '2m', labels: { a: 'b' }, network: { allow: ['x.org'] } })
-    await Promise.all([sandbox.exec('a'), sandbox.exec('b')])
-    await sandbox.exec('c')
-    const wanted = { idleMs: 120_000, labels: { a: 'b' }, network: { allow: ['x.org'] } }
-    assert.deepEqual(askedFor(link, 'sandbox.create').map(({ params }) => params), [{ sandbox: 's', ...wanted }])
-    assert.deepEqual(askedFor(link, 'sandbox.update').map(({ params }) => params), [{ sandbox: 's', ...wanted }])
-    assert.equal(askedFor(link, 'exec').length, 3)
-  }))
+  for (const [there, asked] of [
+    ['one that is there already is brought to it, and not started for that', { existed: true, updates: 1, creates: 0 }],
+    ['one that is not there is made with it', { existed: false, created: true, updates: 1, creates: 1 }],
+    ['one that another made meanwhile is brought to it', { existed: false, created: false, updates: 2, creates: 1 }]
+  ]) {
+    test(`what it was named with is asked for once; ${there}`, () => withPeer((message, link) => {
+      if (message.method === 'sandbox.create') link.result(message.id, { sandbox: 's', created: asked.created })
+      if (message.method === 'sandbox.update' && !asked.existed && askedFor(link, 'sandbox.create').length === 0) link.error(message.id, 'not_found', 'there is no sandbox "s"')
+      else if (message.method === 'sandbox.update') link.result(message.id, { sandbox: 's' })
+      if (message.method === 'exec') link.result(message.id, ended)
+    }, async (client, link) => {
+      const sandbox = getSandbox(client, 'S', { normalizeId: true, sleepAfter: '2m', labels: { a: 'b' }, network: { allow: ['x.org'] } })
+      await Promise.all([sandbox.exec('a'), sandbox.exec('b')])
+      await sandbox.exec('c')
+      const wanted = { sandbox: 's', idleMs: 120_000, labels: { a: 'b' }, network: { allow: ['x.org'] } }
+      for (const [method, count] of [['sandbox.create', asked.creates], ['sandbox.update', asked.updates]]) {
+        assert.deepEqual(askedFor(link, method).map(({ params }) => params), Array(count).fill(wanted), method)
+      }
+      assert.equal(askedFor(link, 'exec').length, 3)
+    }))
+  }
   test('errors have the codes that are known, and ours as their cause', () => withPeer((message, link) => {
     const names = { 'file.read': 'file_not_found', 'process.kill': 'not_found', 'port.expose': 'invalid_argument', 'git.checkout': 'git_auth', 'exec': 'session_ended', 'file.remove': 'file_kind', 'process.get': 'not_found', 'file.write': 'disk_full' }
     if (message.method === 'port.list') link.result(message.id, { exposed: [], open: [] })

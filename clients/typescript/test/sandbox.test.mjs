@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Cloche } from 'cloche'
 import {
   collectFile, FileNotFoundError, getSandbox, parseSSEStream, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, Sandbox, SandboxError, SessionTerminatedError, streamFile
 } from 'cloche/sandbox'
@@ -546,6 +547,32 @@ describe('sandbox façade', real, () => {
       await two.setLabels({ b: '2' })
       assert.deepEqual((await two.info()).labels, { b: '2' })
       await one.destroy()
+    })
+    test('sleepAfter: it sleeps when nothing uses it, looking does not wake it, using it does', async () => {
+      const client = await Cloche.connect({ socket: served.socket })
+      const stateOf = async (id) => (await client.sandboxes.list()).find((found) => found.sandbox === id)?.state
+      const sleeps = async (id) => await until(async () => await stateOf(id) === 'stopped', `${id} sleeps`, 120_000)
+      const one = getSandbox(ns, 'sleeper', { sleepAfter: 1 })
+      const [busy, kept] = [getSandbox(ns, 'busy', { sleepAfter: '1s' }), getSandbox(ns, 'kept', { sleepAfter: 1, keepAlive: true })]
+      await busy.startProcess('sleep 1032')
+      await kept.exec('true')
+      await one.exec('cd /tmp; export KEPT=1; echo precious > /workspace/kept')
+      for (let turn = 0; turn < 2; turn++) { // the others were looked at meanwhile
+        await sleeps('sleeper')
+        const again = getSandbox(ns, 'sleeper', { sleepAfter: 1, labels: { turn: String(turn) } })
+        for (const looker of [one, again]) assert.equal((await looker.info()).state, 'stopped')
+        assert.deepEqual((await one.info()).labels, { turn: String(turn) })
+        await one.setLabels({ turn: 'last' })
+        assert.equal(await stateOf('sleeper'), 'stopped')
+        assert.equal((await one.exec('cat /workspace/kept; pwd; echo $KEPT')).stdout, 'precious\n/tmp\n1\n')
+      }
+      assert.deepEqual([await stateOf('busy'), await stateOf('kept')], ['running', 'running'])
+      assert.equal((await busy.killAllProcesses()), 1)
+      await kept.setKeepAlive(false)
+      await Promise.all([sleeps('busy'), sleeps('kept')]) // the twins
+      assert.equal((await getSandbox(ns, 'no-such').info()).state, 'running') // it is made
+      for (const box of [one, busy, kept, getSandbox(ns, 'no-such')]) await box.destroy()
+      await client.close()
     })
     test('stop keeps the files; destroy keeps nothing', async () => {
       const one = getSandbox(ns, 'short')

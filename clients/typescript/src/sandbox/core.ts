@@ -1,6 +1,9 @@
 // Shared by all methods of the façade: the sandbox, created with its options on first use, and the public errors.
 import type { Cloche } from '../client.js'
+import { NotFoundError } from '../generated/errors.js'
 import type { SandboxCreateParams } from '../generated/sandbox.js'
+import type { OperationOptions } from '../internal/asking.js'
+import type { SandboxInfo } from './answers.js'
 import type { Place } from './namespace.js'
 import type { SandboxHandle } from './native.js'
 import { translate } from './translate.js'
@@ -39,8 +42,25 @@ export class Box {
 
   private async make (client: Cloche): Promise<void> {
     if (Object.keys(this.wanted).length === 0) return
-    const { created, sandbox } = await client.sandboxes.create({ name: this.name, ...this.wanted })
-    if (!created) await sandbox.update(this.wanted)
+    const handle = client.sandbox(this.name)
+    try {
+      await handle.update(this.wanted) // unlike create, it leaves a stopped sandbox stopped
+    } catch (thrown) {
+      if (!(thrown instanceof NotFoundError)) throw thrown
+      const { created } = await handle.create(this.wanted)
+      if (!created) await handle.update(this.wanted)
+    }
+  }
+
+  /** Does not start it; it is created if it does not exist. */
+  async info (options: OperationOptions): Promise<SandboxInfo> {
+    const handle = await this.ready()
+    try {
+      return await handle.get(options)
+    } catch (thrown) {
+      if (!(thrown instanceof NotFoundError)) throw thrown
+      return await handle.create(this.wanted, options)
+    }
   }
 
   /** Applies to this sandbox, and to its successor if it is created again. */

@@ -214,9 +214,13 @@ export class Sandbox extends ExecutionSession {
     }
   }
 
-  /** State, limits, usage. */
+  /** State, limits, usage; a stopped sandbox stays stopped. */
   async info (options: OperationOptions = {}): Promise<SandboxInfo> {
-    return await this.ask('sandbox.get', {}, async (box) => await box.create({}, options))
+    try {
+      return await this.box.info(options)
+    } catch (thrown) {
+      throw translate('sandbox.get', thrown)
+    }
   }
 
   /** Its attempted connections, and the decisions about them. */
