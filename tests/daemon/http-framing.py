@@ -91,6 +91,8 @@ BAD = {
     "continued trailer": CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n z\r\n\r\n",
     "endless trailers": CHUNKED + b"2\r\n{}\r\n0\r\n" + b"X: y\r\n" * 2000 + b"\r\n",
 }
+# These libmicrohttpd answers itself: a body's faults always, others in some of its versions.
+LIBRARY = ("another version", "more behind the version", *(name for name, text in BAD.items() if text.startswith(CHUNKED)))
 IN_TLS = ("two lengths", "extension with CR alone", "LF alone", "chunks and length", "continued line", "NUL in a value", "no host", "chunk behind CR alone")
 GOOD = {
     "a length": POST + b"Content-Length: 2\r\n\r\n{}",
@@ -139,6 +141,7 @@ def assert_refused(connect, name, data, statuses, in_pieces=False):
         answer = everything(sock)
         assert answer.startswith(b"HTTP/1.1 ") and int(answer[9:12]) in statuses, (name, data[:200], answer[:300])
         assert answer.count(b"HTTP/1.1 ") == 1, (name, "more than one answer", answer)
+        assert b"<html>" not in answer or name in LIBRARY, (name, "the library's own answer", answer)
 
 
 def assert_taken(connect, name, data, statuses):

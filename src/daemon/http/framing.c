@@ -7,10 +7,11 @@
 #define EXTENSION_MAX 256
 #define TRAILERS_MAX (8u << 10)
 #define HEAD_MAX (24u << 10) /* per request; at its own limit libmicrohttpd could not send our error */
-#define HEADER_COST 64       /* libmicrohttpd's overhead per header */
+#define HEADER_COST 64       /* libmicrohttpd's overhead per header, cookie and argument of the query */
 #define TOKEN "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LENGTH "Content-Length"
 #define ENCODING "Transfer-Encoding"
+#define COOKIE "Cookie"
 #define HOST "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~%!$&'()*+;=:[]"
 
 /* In the order of a message. A state *_LF comes after the CR. */
@@ -92,7 +93,7 @@ static int is_head_full(struct framing *f, size_t size)
 
 static enum emit take_request_line(struct framing *f, char c)
 {
-        if (is_head_full(f, 1))
+        if (is_head_full(f, f->part == 1 && is_one_of("?&", c) ? HEADER_COST : 1))
                 return fail(f, FRAMING_HEAD);
         if (c == ' ' && f->part < 2 && f->word_size > 0) {
                 if (f->part == 0)
@@ -312,14 +313,28 @@ static enum emit of_header(struct framing *f)
         return f->in_trailers ? NOTHING : BYTE;
 }
 
+/* After a fault the state stays that of the last byte that passed: poison_of relies on it. */
+static enum emit go_in_header(struct framing *f, enum framing_state state)
+{
+        enum emit emit = of_header(f);
+
+        return f->fault ? emit : go(f, state, emit);
+}
+
 static enum emit begin_value(struct framing *f)
 {
-        f->state = VALUE;
         f->is_length = !f->in_trailers && is_name(f, LENGTH);
+        f->is_cookie = !f->in_trailers && is_name(f, COOKIE);
         f->drops_blanks = f->is_length || is_name(f, ENCODING);
         if (f->is_length && f->lengths++)
                 return fail(f, FRAMING_LENGTH_TWICE);
-        return of_header(f);
+        return go_in_header(f, VALUE);
+}
+
+/* libmicrohttpd copies the cookies of a head, and lists them. */
+static int is_cookie_full(struct framing *f, char c)
+{
+        return f->is_cookie && is_head_full(f, is_one_of(";,", c) ? HEADER_COST : 1);
 }
 
 static enum emit take_name(struct framing *f, char c)
@@ -337,10 +352,8 @@ static enum emit take_name(struct framing *f, char c)
 
 static enum emit take_line(struct framing *f, char c)
 {
-        if (c == '\r') {
-                f->state = HEAD_LF;
-                return of_header(f);
-        }
+        if (c == '\r')
+                return go_in_header(f, HEAD_LF);
         if (c == ' ' || c == '\t')
                 return fail(f, FRAMING_FOLDED);
         if (!f->in_trailers && is_head_full(f, HEADER_COST))
@@ -354,13 +367,15 @@ static enum emit take_value(struct framing *f, char c)
 {
         if (f->is_length && c != '\n' && !is_length_byte(f, c))
                 return fail(f, FRAMING_LENGTH);
+        if (is_cookie_full(f, c))
+                return fail(f, FRAMING_HEAD);
         if (c == '\r')
-                f->state = VALUE_LF;
-        else if (c == '\n')
+                return go_in_header(f, VALUE_LF);
+        if (c == '\n')
                 return fail(f, FRAMING_LINE_END);
-        else if (!is_text(c))
+        if (!is_text(c))
                 return fail(f, FRAMING_CONTROL);
-        else if (f->value_size < sizeof(f->value) && (f->value_size > 0 || !is_one_of(" \t", c)))
+        if (f->value_size < sizeof(f->value) && (f->value_size > 0 || !is_one_of(" \t", c)))
                 f->value[f->value_size++] = c;
         return f->drops_blanks && is_one_of(" \t", c) ? NOTHING : of_header(f);
 }
@@ -369,10 +384,7 @@ static enum emit take_value_lf(struct framing *f, char c)
 {
         enum framing_fault fault = c == '\n' ? end_header(f) : FRAMING_LINE_END;
 
-        if (fault)
-                return fail(f, fault);
-        f->state = LINE;
-        return of_header(f);
+        return fault ? fail(f, fault) : go_in_header(f, LINE);
 }
 
 static enum emit take_head_lf(struct framing *f, char c)
@@ -450,7 +462,8 @@ static enum emit (*const takers[])(struct framing *f, char c) = {
  * later, a line that is neither a chunk size nor a trailer. */
 static const char *poison_of(const struct framing *f)
 {
-        static const char *const first[] = {"? / HTTP/1.0\r\n\r\n", "? HTTP/1.0\r\n\r\n", "?\r\n\r\n"}; /* by part */
+        static const char *const first[] = {"? / HTTP/1.0\r\n\r\n", "? HTTP/1.0\r\n\r\n",
+                                            " HTTP/1.0\r\n\r\n"}; /* by part */
         static const char *const ends[] = {
                 [FIRST_LF] = "\n\r\n", [LINE] = "\r\n",       [NAME] = "?:\r\n\r\n",
                 [VALUE] = "\r\n\r\n",  [VALUE_LF] = "\n\r\n", [HEAD_LF] = "\n",
@@ -460,7 +473,7 @@ static const char *poison_of(const struct framing *f)
                 return "Z\r\n\r\n";
         if (f->state < FIRST_LF)
                 return first[f->state == FIRST ? f->part : 0];
-        if (f->state == VALUE && f->is_length && f->value_size == 0)
+        if (f->state == VALUE && f->is_length && f->value_size <= 1) /* its first digit may not have passed */
                 return "0\r\n\r\n";
         return f->state == NAME && f->word_size == 0 ? ends[LINE] : ends[f->state];
 }

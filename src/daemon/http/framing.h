@@ -8,28 +8,30 @@
 #include <stdint.h>
 
 /* FAULT(SYMBOL, message) */
-#define FRAMING_FAULTS(FAULT)                                                                                          \
-        FAULT(FIRST_LINE,                                                                                              \
-              "the first line must be a verb, a target and HTTP/1.0 or HTTP/1.1, with one blank between two of them")  \
-        FAULT(STATUS_LINE, "the first line must be HTTP/1.0 or HTTP/1.1, a status of three digits and a reason")       \
-        FAULT(LINE_END, "every line must end with CR LF, and neither may stand elsewhere")                             \
-        FAULT(CONTROL, "a header must have no control characters")                                                     \
-        FAULT(NAME, "the name of a header must be a token, with the colon right behind it")                            \
-        FAULT(FOLDED, "a header must be on one line")                                                                  \
-        FAULT(LENGTH, "Content-Length must be one decimal number")                                                     \
-        FAULT(LENGTH_TWICE, "Content-Length must be there once")                                                       \
-        FAULT(ENCODING, "Transfer-Encoding must be chunked")                                                           \
-        FAULT(ENCODING_TWICE, "Transfer-Encoding must be there once")                                                  \
-        FAULT(ENCODING_VERSION, "Transfer-Encoding needs HTTP/1.1")                                                    \
-        FAULT(TWO_LENGTHS, "Transfer-Encoding must be without Content-Length")                                         \
-        FAULT(HOST, "Host must be the name of one host, with or without a port")                                       \
-        FAULT(HOST_TWICE, "Host must be there once")                                                                   \
-        FAULT(HOST_MISSING, "the header Host is missing")                                                              \
-        FAULT(HEAD, "the first line and the headers must have at most 24 KiB, each header counted with 64 bytes more") \
-        FAULT(CHUNK, "the size of a chunk must be a hexadecimal number, with CR LF or ';' right behind it")            \
-        FAULT(CHUNK_EXTENSION, "the extensions of a chunk must be at most 256 visible characters")                     \
-        FAULT(CHUNK_END, "a chunk must be as long as its size says, and end with CR LF")                               \
-        FAULT(TRAILER, "a trailer must be no header that says how long a message is or for whom, and all of them at "  \
+#define FRAMING_FAULTS(FAULT)                                                                                         \
+        FAULT(FIRST_LINE,                                                                                             \
+              "the first line must be a verb, a target and HTTP/1.0 or HTTP/1.1, with one blank between two of them") \
+        FAULT(STATUS_LINE, "the first line must be HTTP/1.0 or HTTP/1.1, a status of three digits and a reason")      \
+        FAULT(LINE_END, "every line must end with CR LF, and neither may stand elsewhere")                            \
+        FAULT(CONTROL, "a header must have no control characters")                                                    \
+        FAULT(NAME, "the name of a header must be a token, with the colon right behind it")                           \
+        FAULT(FOLDED, "a header must be on one line")                                                                 \
+        FAULT(LENGTH, "Content-Length must be one decimal number")                                                    \
+        FAULT(LENGTH_TWICE, "Content-Length must be there once")                                                      \
+        FAULT(ENCODING, "Transfer-Encoding must be chunked")                                                          \
+        FAULT(ENCODING_TWICE, "Transfer-Encoding must be there once")                                                 \
+        FAULT(ENCODING_VERSION, "Transfer-Encoding needs HTTP/1.1")                                                   \
+        FAULT(TWO_LENGTHS, "Transfer-Encoding must be without Content-Length")                                        \
+        FAULT(HOST, "Host must be the name of one host, with or without a port")                                      \
+        FAULT(HOST_TWICE, "Host must be there once")                                                                  \
+        FAULT(HOST_MISSING, "the header Host is missing")                                                             \
+        FAULT(HEAD,                                                                                                   \
+              "the first line and the headers must have at most 24 KiB, each header, cookie and argument of the "     \
+              "query counted with 64 bytes more, and cookies twice")                                                  \
+        FAULT(CHUNK, "the size of a chunk must be a hexadecimal number, with CR LF or ';' right behind it")           \
+        FAULT(CHUNK_EXTENSION, "the extensions of a chunk must be at most 256 visible characters")                    \
+        FAULT(CHUNK_END, "a chunk must be as long as its size says, and end with CR LF")                              \
+        FAULT(TRAILER, "a trailer must be no header that says how long a message is or for whom, and all of them at " \
                        "most 8 KiB")
 
 enum framing_fault {
@@ -50,7 +52,7 @@ struct framing {
         int is_head_request; /* answers: the request was HEAD, so no body follows */
         int state;           /* enum framing_state */
         enum framing_fault fault;
-        int is_get, minor, part, is_poisoned, in_trailers, is_length, drops_blanks;
+        int is_get, minor, part, is_poisoned, in_trailers, is_length, is_cookie, drops_blanks;
         unsigned status;
         uint64_t heads; /* complete and valid heads so far */
         uint64_t raw_bytes;
