@@ -42,6 +42,7 @@ struct daemon {
         struct container *container;
         struct languages languages;
         struct stats stats;
+        int has_memory; /* at the start: for interpreters that nobody asked for */
         struct callers callers;
         TAILQ_HEAD(connections, connection) connections;
         TAILQ_HEAD(clients, client) unsent;     /* clients with unwritten output */

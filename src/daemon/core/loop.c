@@ -265,6 +265,21 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
+/* Return 0 if the kernel does not report the memory. See proc_meminfo(5). */
+static int has_memory(void)
+{
+        _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+        char text[1024];
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        const char *line;
+
+        if (n < 0)
+                return 0;
+        text[n] = '\0';
+        line = strstr(text, "MemAvailable:");
+        return line && strtoull(line + 13, NULL, 10) >= CONTEXTS_FREE_KIB;
+}
+
 int loop_new(struct daemon *d, struct cloche_err *e)
 {
         int r = uv_loop_init(&d->loop);
@@ -285,22 +300,8 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->listeners);
         d->state_lock_fd = d->users_fd = d->notice_fd = -EBADF;
         stats_begin(&d->stats);
+        d->has_memory = has_memory(); /* confine.h denies /proc/meminfo later */
         return 0;
-}
-
-/* Return 0 if the kernel does not report the memory. See proc_meminfo(5). */
-static int has_memory(void)
-{
-        _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-        char text[1024];
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        const char *line;
-
-        if (n < 0)
-                return 0;
-        text[n] = '\0';
-        line = strstr(text, "MemAvailable:");
-        return line && strtoull(line + 13, NULL, 10) >= CONTEXTS_FREE_KIB;
 }
 
 /* Clients of the container API cannot set an option, and their server keeps these interpreters
@@ -323,7 +324,7 @@ static int warm_contexts(struct daemon *d, struct cloche_err *e)
         const struct listener *l;
         int r = 0;
 
-        if (!d->options.contexts && d->options.container_count > 0 && has_memory())
+        if (!d->options.contexts && d->options.container_count > 0 && d->has_memory)
                 return warm_by_default(d, e);
         if (!d->options.contexts)
                 return 0;
