@@ -182,4 +182,8 @@ test("what this API has not is refused by name", async () => {
         const status = await fetch(`${baseUrl}/rpc`);
         assert.equal(status.status, 501);
         assert.match((await status.json()).message, /use "http" or "websocket"/);
+        const spaces = namespaceOf(Sandbox, baseUrl, { SANDBOX_TRANSPORT: "rpc" });
+        spaces.get(`${name}-rpc`);
+        await spaces.ready;
+        await rejects(getSandbox(spaces, `${name}-rpc`).exec("true"), /use "http" or "websocket"/);
 });

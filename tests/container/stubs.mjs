@@ -13,18 +13,19 @@ class Storage {
         transaction = async (work) => work(this);
 }
 
-// The response that fetch() of a Worker returns for an upgrade.
+// The response that fetch() of a Worker returns for an upgrade, also for one that is refused.
 async function upgrade(url) {
         const socket = new globalThis.WebSocket(url.replace(/^http/, "ws"));
         socket.binaryType = "arraybuffer";
         socket.accept = () => socket.resume();
-        await new Promise((resolve, reject) => {
+        const isOpen = await new Promise((resolve) => {
                 socket.addEventListener("open", () => {
                         socket.pause(); // nothing is delivered before accept()
-                        resolve();
+                        resolve(true);
                 });
-                socket.addEventListener("error", () => reject(new Error(`no WebSocket at ${url}`)));
+                socket.addEventListener("error", () => resolve(false));
         });
+        if (!isOpen) return fetch(url);
         return { status: 101, ok: false, statusText: "", webSocket: socket, headers: new Headers() };
 }
 

@@ -52,9 +52,9 @@ def test_paths_and_verbs():
         assert http.get(BASE + "/api/ping")[1]["message"] == "pong"
         assert http.headers["access-control-allow-origin"] == "*"
         assert http.get(BASE + "/health")[1]["status"] == "healthy"
-        for verb, path in (("GET", "/rpc"), ("POST", "/api/backup/upload-parts")):
+        for verb, path, code in (("GET", "/rpc", "CONTAINER_UNAVAILABLE"), ("POST", "/api/backup/upload-parts", "NOT_IMPLEMENTED")):
             status, error = http.request(verb, BASE + path, {} if verb == "POST" else None)
-            assert status == 501 and error["code"] == "NOT_IMPLEMENTED", (path, error)
+            assert status == 501 and error["code"] == code, (path, error)
 
 
 def test_bad_requests():

@@ -243,9 +243,11 @@ void container_git(struct container_request *q)
 
 /* -- not supported --------------------------------------------------------------------------------------------- */
 
+/* Clients of 0.12 show the message of this code alone, else that the container cannot be reached.
+ * With its usual status, 503, they would try again for two minutes. */
 void container_rpc(struct container_request *q)
 {
-        container_refuse(q, CONTAINER_NOT_IMPLEMENTED, NULL, NULL,
+        container_refuse(q, CONTAINER_NOT_IMPLEMENTED, NULL, json_pack("{s:s}", "code", "CONTAINER_UNAVAILABLE"),
                          "The transport \"rpc\" (capnweb) is not served; use \"http\" or \"websocket\"");
 }
 
