@@ -79,6 +79,19 @@ def test_without_one():
         assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]
 
 
+def test_cells_name_who_can_allow_it_too():
+    hint = "cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST"
+    with served() as (_, http):
+        for language, code, hints in (("python", "import urllib.request as u; u.urlopen('http://example.org')", 1), ("python", "!curl -sS -m 5 http://example.org/", 1),
+                                      ("javascript", "await fetch('http://example.org')", 1),
+                                      ("python", "1 / 0", 0), ("python", "print('Could not resolve host')", 0), ("python", "import sys; print('x', file=sys.stderr)", 0)):
+            assert http.begin("POST", BASE + "/api/execute/code", {"code": code, "language": language}, NEW) == 200
+            events = list(of_events(http))
+            told = "".join(event["text"] for event in events if event["type"] == "stderr")
+            assert told.count(hint) == hints and told.count("cloche:") == hints, (code, told)
+            assert events[-1]["type"] in ("error", "execution_complete"), events
+
+
 def test_rules_that_are_none():
     for rules in ("", "bad rule", "exa mple.org:x", "a.example:99999"):
         done = subprocess.run([os.path.join(os.environ["CLOCHE_BUILD"], "cloched"), "--socket", "/tmp/never", "--state-dir", "", "--network", rules],

@@ -10,6 +10,7 @@
 
 struct cell {
         struct container_utf8 out, err;
+        struct container_network network;
         char *language; /* of its context; NULL: of a default context */
         json_t *result; /* of its last expression, or NULL; sent last, because figures that are still open precede it */
 };
@@ -44,11 +45,13 @@ static void send_text(struct container_request *q, const char *stream, const cha
 {
         struct cell *cell = q->state;
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
+        struct container_utf8 *utf8 = strcmp(stream, "stderr") == 0 ? &cell->err : &cell->out;
 
-        if (container_utf8_append(strcmp(stream, "stderr") == 0 ? &cell->err : &cell->out, bytes, size, is_end,
-                                  &text) == 0 &&
-            text.size > 0)
-                send_event(q, json_pack("{s:s, s:s%}", "type", stream, "text", text.data, text.size));
+        if (container_utf8_append(utf8, bytes, size, is_end, &text) < 0 || text.size == 0)
+                return;
+        send_event(q, json_pack("{s:s, s:s%}", "type", stream, "text", text.data, text.size));
+        if (utf8 == &cell->err)
+                container_network_search(&cell->network, &text);
 }
 
 static void on_begin(struct container_request *q, const json_t *about, const struct buf *attachments)
@@ -93,6 +96,28 @@ static void on_event(struct container_request *q, const char *event, const json_
 
 /* -- its end --------------------------------------------------------------------------------------------------- */
 
+static int has_network_words(const json_t *text)
+{
+        return json_is_string(text) && network_words_find(json_string_value(text), json_string_length(text));
+}
+
+/* A cell has no exit code: it may have caught the errors of the commands that it ran. */
+static void explain_network(struct container_request *q, const json_t *error)
+{
+        const struct cell *cell = q->state;
+        int is_found = cell->network.words.is_found || has_network_words(json_object_get(error, "message"));
+        const json_t *line;
+        size_t i;
+        char *why;
+
+        json_array_foreach (json_object_get(error, "traceback"), i, line)
+                is_found = is_found || has_network_words(line);
+        why = is_found ? container_network_line(q) : NULL;
+        if (why)
+                send_event(q, json_pack("{s:s, s:s}", "type", "stderr", "text", why));
+        free(why);
+}
+
 static void ended(struct container_request *q, const struct container_reply *reply)
 {
         const json_t *error = json_object_get(reply->result, "error");
@@ -101,6 +126,7 @@ static void ended(struct container_request *q, const struct container_reply *rep
 
         send_text(q, "stdout", "", 0, 1);
         send_text(q, "stderr", "", 0, 1);
+        explain_network(q, error);
         if (cell->result)
                 send_event(q, cell->result);
         cell->result = NULL;
