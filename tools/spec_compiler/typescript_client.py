@@ -88,6 +88,19 @@ export const exitCodes: Record<Status, number> = {{ {codes} }}
 """
 
 
+def quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def backups(rows):
+    members = ",\n".join(f"  /** {row['doc']} */\n  {row['name']}: {quoted(row['command'])}" for row in rows)
+    return f"""{head('backups.def')}/** Shell commands, run in the sandbox. */
+export const backupCommands = {{
+{members}
+}}
+"""
+
+
 # ---- operations of sandboxes ----
 
 def type_of(field):
@@ -157,6 +170,7 @@ export type Ask = <M extends Method>(method: M, params: object, options: Operati
 
 def files(tables):
     return {
+        FOLDER + "backups.ts": backups(tables["BACKUP_COMMAND"]),
         FOLDER + "errors.ts": errors(tables["CLOCHE_ERROR"]),
         FOLDER + "limits.ts": limits(tables["CLOCHE_LIMIT"]),
         FOLDER + "statuses.ts": statuses(tables["CLOCHE_STATUS"]),

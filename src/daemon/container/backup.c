@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Print the paths that git ignores below a directory, each with a NUL, if there is a repository. */
-#define IGNORED                                                                                  \
-        "cd -- \"$CLOCHE_DIR\" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then " \
-        "git ls-files -z --others --ignored --exclude-standard --directory; fi"
 /* Exit code 0: the sandbox's image can make a squashfs archive of a tar archive (squashfs-tools 4.5). */
 #define CAN_SQUASH "mksquashfs -help 2>&1 | grep -q -e '^-tar'"
 /* Limited: by default it uses memory and processors as the host has them. */
@@ -27,11 +23,17 @@
         "mkdir -p -- \"$CLOCHE_DIR\" && unsquashfs -quiet -no-progress -no-xattrs -d \"$CLOCHE_DIR/$CLOCHE_NEW\" " \
         "\"$CLOCHE_ARCHIVE\" >/dev/null || "                                                                       \
         "{ code=$?; rm -rf -- \"$CLOCHE_DIR/$CLOCHE_NEW\"; exit $code; }"
-/* Replace the old contents by the ones that were unpacked beside them. */
-#define EXCHANGE                                                                                                      \
-        "cd -- \"$CLOCHE_DIR\" && find . -mindepth 1 -maxdepth 1 ! -name \"$CLOCHE_NEW\" -exec rm -rf -- {} + && cd " \
-        "-- \"$CLOCHE_NEW\" && "                                                                                      \
-        "find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- \"$CLOCHE_NEW\""
+enum {
+#define BACKUP_COMMAND(symbol, ...) symbol,
+#include <cloche/backups.def>
+#undef BACKUP_COMMAND
+};
+
+static const char *const commands[] = {
+#define BACKUP_COMMAND(symbol, name, command, doc) [symbol] = (command),
+#include <cloche/backups.def>
+#undef BACKUP_COMMAND
+};
 
 static void run(struct container_request *q, const char *command, json_t *env, container_then then)
 {
@@ -180,7 +182,7 @@ static void can_squash(struct container_request *q, const struct container_reply
 
         creation->is_squashed = !has_failed(reply);
         if (container_flag(q, "gitignore"))
-                run(q, IGNORED, json_pack("{s:O}", "CLOCHE_DIR", container_field(q, "dir")), ignored);
+                run(q, commands[IGNORED], json_pack("{s:O}", "CLOCHE_DIR", container_field(q, "dir")), ignored);
         else
                 make_parent(q);
 }
@@ -222,7 +224,7 @@ static void restored(struct container_request *q, const struct container_reply *
 static void unpacked(struct container_request *q, const struct container_reply *reply)
 {
         (void)reply;
-        run(q, EXCHANGE,
+        run(q, commands[EXCHANGE],
             json_pack("{s:O, s:s}", "CLOCHE_DIR", container_field(q, "dir"), "CLOCHE_NEW", (const char *)q->state),
             restored);
 }

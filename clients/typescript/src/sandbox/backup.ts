@@ -1,6 +1,7 @@
 // Copies of a directory that outlive their sandbox: an archive and its record, kept on this host or in a bucket.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
+import { backupCommands } from '../generated/backups.js'
 import { fail } from './translate.js'
 import { BackupCreateError, BackupExpiredError, BackupNotFoundError, BackupRestoreError, InvalidBackupConfigError, isSandboxError } from './errors.js'
 import type { Asker } from './core.js'
@@ -17,13 +18,6 @@ const NAME_MAX = 256
 const TTL_LEFT_MS = 60_000
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const FORMATS: Record<string, string> = { gzip: 'tar.gz', zstd: 'tar.zst' }
-
-/** Paths that git ignores, each ended by NUL; empty if there is no repository. */
-const IGNORED = 'cd -- "$CLOCHE_DIR" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then ' +
-  'git ls-files -z --others --ignored --exclude-standard --directory; fi'
-/** The unpacked tree replaces the old contents. */
-const EXCHANGE = 'cd -- "$CLOCHE_DIR" && find . -mindepth 1 -maxdepth 1 ! -name "$CLOCHE_NEW" -exec rm -rf -- {} + && cd -- "$CLOCHE_NEW" && ' +
-  'find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- "$CLOCHE_NEW"'
 
 interface Meta { id: string, dir: string, name: string | null, sizeBytes: number, ttl: number, createdAt: string }
 
@@ -59,7 +53,7 @@ async function run (box: SandboxHandle, command: string, env: Record<string, str
 }
 
 async function ignored (box: SandboxHandle, dir: string, signal: AbortSignal | undefined): Promise<string[]> {
-  const printed = await run(box, IGNORED, { CLOCHE_DIR: dir }, signal)
+  const printed = await run(box, backupCommands.ignored, { CLOCHE_DIR: dir }, signal)
   return printed.split('\0').filter((path) => path !== '').map((path) => globOf(path.replace(/\/$/, '')))
 }
 
@@ -142,7 +136,7 @@ async function unpack (box: SandboxHandle, data: AsyncIterable<Uint8Array>, id: 
   try {
     await write(box, { path: archive }, Readable.toWeb(Readable.from(data)) as ReadableStream<Uint8Array>, { signal })
     await box.archive.extract({ path: archive, to: `${dir}/${beside}` }, { signal })
-    await run(box, EXCHANGE, { CLOCHE_DIR: dir, CLOCHE_NEW: beside }, signal)
+    await run(box, backupCommands.exchange, { CLOCHE_DIR: dir, CLOCHE_NEW: beside }, signal)
   } finally {
     await box.file.remove({ path: archive, force: true }).catch(() => {})
   }
