@@ -59,6 +59,19 @@ def test_tools_of_the_examples():
         assert result["exitCode"] == 0, result
 
 
+def test_a_guest_that_shuts_its_root():
+    """Programs of that command are not found any more; the next command of the same shell is one as always."""
+    with served() as (_, http):
+        def next_one(command):
+            return http.post(BASE + "/api/execute", NEW, command=command, sessionId="s")[1]
+
+        assert next_one("echo keep > /workspace/f; HERE=1")["exitCode"] == 0
+        for mode, found in (("0", "700"), ("0077", "777"), ("0711", "711"), ("0755", "755")):
+            shut = next_one(f"cd /workspace; chmod {mode} /; /bin/cat f")
+            assert (shut["exitCode"] == 0) == (found in ("711", "755")), (mode, shut)
+            assert next_one("echo $HERE; cat /workspace/f; stat -c %a /")["stdout"] == f"1\nkeep\n{found}\n", mode
+
+
 WALLS = """for name in usr etc run proc dev tmp workspace; do
 mv /$name /moved 2>/dev/null && echo "$name moved"; rmdir /$name 2>/dev/null && echo "$name gone"; mv -T /data /$name 2>/dev/null && echo "$name replaced"; ln -sfnT /tmp /$name 2>/dev/null && echo "$name linked"; done
 for path in /usr/x /etc/resolv.conf /etc/hosts /run/cloche/x /usr/bin/env; do (echo x > $path) 2>/dev/null && echo "$path written"; rm -f $path 2>/dev/null && test ! -e $path && test $path != /usr/x -a $path != /run/cloche/x && echo "$path gone"; done

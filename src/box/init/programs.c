@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/root.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -247,22 +248,12 @@ static int set_limits(void)
         return setpriority(PRIO_PROCESS, 0, 0) < 0 && errno != EACCES ? -errno : 0;
 }
 
-/* A sandbox's guest owns its root. Without rights to it no program could start that gives them back,
- * nor the one that saves the files. */
-static void keep_root_open(void)
-{
-        struct stat st;
-
-        if (stat("/", &st) == 0 && (st.st_mode & 0700) != 0700 && st.st_uid == getuid())
-                (void)chmod("/", (st.st_mode & 07777) | 0700); /* what fails without it reports the error */
-}
-
 static int prepare_child(const struct program *p)
 {
         sigset_t none;
         int r;
 
-        keep_root_open();
+        root_keep_open();
         r = set_limits();
         if (r < 0)
                 return r;

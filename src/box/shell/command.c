@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include "base/fd.h"
+#include "base/root.h"
 
 #include <bashjmp.h>
 #include <execute_cmd.h>
@@ -100,6 +101,7 @@ static int evaluate(void *data)
 
 static void get_ready(void)
 {
+        root_keep_open();
         hooks_before_command();
         each_job(hush_if_dead);
 }
