@@ -572,7 +572,8 @@ static int find_free(const struct keeper_state *keeper, uint32_t *ret, struct cl
                         *ret = box;
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are in use", KEEPER_BOXES_MAX);
+        return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are in use: try again when runs or sandboxes have ended",
+                       KEEPER_BOXES_MAX);
 }
 
 void box_make_groups_ahead(struct keeper_state *keeper)

@@ -465,7 +465,8 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
                 if (!keeper->sync_pids[i])
                         place = &keeper->sync_pids[i];
         if (!place)
-                return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already", KEEPER_SYNCS_MAX);
+                return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already: try again when one has ended",
+                               KEEPER_SYNCS_MAX);
         r = open_directory(keeper, order->spec, order->caller_fd, &directory, e);
         if (r < 0)
                 return r;

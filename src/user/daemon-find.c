@@ -27,8 +27,9 @@ int daemon_connect(const char *path, struct cloche_err *e)
 
         if (strlen(path) >= sizeof(address.sun_path))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the path of the daemon's socket has %zu bytes, at most %zu are possible", strlen(path),
-                               sizeof(address.sun_path) - 1);
+                               "the path of the daemon's socket has %zu bytes, at most %zu are possible: use a shorter "
+                               "one",
+                               strlen(path), sizeof(address.sun_path) - 1);
         strcpy(address.sun_path, path);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
@@ -98,8 +99,10 @@ static int check_peer(int fd, const char *path, struct cloche_err *e)
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the peer of %s", path);
         return peer.uid == geteuid() ? 0
-                                     : err_set(e, CLOCHE_E_FORBIDDEN, "%s is served by user %u, not by this user", path,
-                                               (unsigned)peer.uid);
+                                     : err_set(e, CLOCHE_E_FORBIDDEN,
+                                               "%s is served by user %u, not by this user: name another socket by "
+                                               "--socket or CLOCHE_SOCKET",
+                                               path, (unsigned)peer.uid);
 }
 
 /* 1: it answers. 0: none. A directory that is not private holds no daemon of this user. Another

@@ -181,7 +181,9 @@ static const char shared_bytes[] = "two values share bytes of the attachments";
 
 static int count_attachment(struct walk *w)
 {
-        return w->attached++ < VALUE_ATTACHMENTS_MAX ? 0 : refuse(w, "more than 65536 attachments");
+        return w->attached++ < VALUE_ATTACHMENTS_MAX
+                       ? 0
+                       : refuse(w, "more than 65536 values of bytes: join them, or pass them as files");
 }
 
 static int count_bytes(struct walk *w, uint64_t size)
@@ -270,7 +272,8 @@ static int bytes_from_text(struct walk *w, const json_t *value, json_t *made, ui
         if (r == 0)
                 r = count_bytes(w, bytes.size);
         if (r < 0)
-                return err_set(w->e, CLOCHE_E_TOO_LARGE, "$%s: the bytes of all values together are too many", w->path);
+                return err_set(w->e, CLOCHE_E_TOO_LARGE,
+                               "$%s: the bytes of all values together are too many: pass some as files", w->path);
         *ret_size = bytes.size;
         return keep_bytes(w, made, bytes.data, bytes.size);
 }
@@ -316,7 +319,7 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
         if (have % size)
                 return refuse(w, "the bytes are no whole number of elements");
         if (!typed && size == 2 && have > TEXT_BYTES_MAX)
-                return refuse(w, "a string of more than 256 MiB");
+                return refuse(w, "a string of more than 256 MiB: pass it as a file");
         if (typed && json_object_set(made, "t", type) < 0)
                 return no_memory(w);
         return 0;
@@ -741,7 +744,7 @@ static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
             (json_integer_value(value) > SAFE_INTEGER_MAX || json_integer_value(value) < -SAFE_INTEGER_MAX))
                 return refuse(w, "an integer outside -(2^53-1) to 2^53-1 must be a bigint");
         if (json_string_length(value) > TEXT_BYTES_MAX)
-                return refuse(w, "a string of more than 256 MiB");
+                return refuse(w, "a string of more than 256 MiB: pass it as a file");
         *ret = json_incref((json_t *)value);
         return 0;
 }
@@ -911,7 +914,8 @@ int value_write(const json_t *held, enum value_form form, struct buf *attachment
         if (attachments)
                 attachments->size = before;
         if (w.error == -ENOBUFS)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many");
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "the bytes of all values together are too many: pass some as files");
         if (w.error == -EINVAL)
                 return err_set(e, CLOCHE_E_PROTOCOL, "bytes among the values are not base64");
         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");

@@ -149,7 +149,7 @@ class AsyncPrefix:
 
     def _use(self) -> PrefixData:
         if not self._alive:
-            raise InvalidStateError(f"the prefix {self._data.id} was disposed of")
+            raise InvalidStateError(f"the prefix {self._data.id} was disposed of: create another one")
         return self._data
 
 
@@ -240,7 +240,7 @@ class AsyncCloche:
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        self._core.lose(ConnectionLostError("the client was closed"))
+        self._core.lose(ConnectionLostError("the client was closed: open another one"))
         if self._wire is not None:
             self._wire.abort()
             await self._wire.over.wait()

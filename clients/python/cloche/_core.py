@@ -332,7 +332,7 @@ def _read_hello(strict: bool, message: Message) -> dict[str, Any]:
     if not isinstance(told, dict) or told.get("server") != "cloche":
         raise ProtocolError("who answered is no cloched")
     if told.get("protocol") != PROTOCOL:
-        raise ProtocolError(f"the daemon speaks protocol {told.get('protocol')!r}, this client speaks {PROTOCOL}")
+        raise ProtocolError(f"the daemon speaks protocol {told.get('protocol')!r}, this client speaks {PROTOCOL}: update the older one")
     missing = told.get("missing", [])
     if strict and missing:
         raise GuardMissingError(f"guards missing: {', '.join(missing)} (cloche selftest tells why; strict refuses)")

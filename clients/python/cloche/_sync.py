@@ -127,7 +127,7 @@ class Prefix:
 
     def _use(self) -> PrefixData:
         if not self._alive:
-            raise InvalidStateError(f"the prefix {self._data.id} was disposed of")
+            raise InvalidStateError(f"the prefix {self._data.id} was disposed of: create another one")
         return self._data
 
 
@@ -197,7 +197,7 @@ class Cloche:
         client has started. Idempotent."""
         if os.getpid() != self._owner:
             return
-        self._core.lose(ConnectionLostError("the client was closed"))
+        self._core.lose(ConnectionLostError("the client was closed: open another one"))
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -470,7 +470,7 @@ async function greet (
   const { body } = await connection.request(connection.nextId(), 'hello', hello, { signal, timeoutMs: connectTimeoutMs })
   const { notice, ...server } = body as Cloche['server'] & { notice?: string }
   if (server?.server !== 'cloche') throw new ProtocolError(`hello: this is no cloched (${JSON.stringify(body)})`)
-  if (server.protocol !== PROTOCOL) throw new ConnectionError(`the daemon speaks protocol ${server.protocol}, this client ${PROTOCOL}`)
+  if (server.protocol !== PROTOCOL) throw new ConnectionError(`the daemon speaks protocol ${server.protocol}, this client ${PROTOCOL}: update the older one`)
   const { missing = [] } = server
   if (options.strict === true && missing.length > 0) {
     throw new GuardMissingError(`guards missing: ${missing.join(', ')} (cloche selftest tells why; strict refuses)`)
@@ -562,7 +562,7 @@ export class Prefix implements AsyncDisposable {
 
   /** @internal */
   async run<T> (method: 'call' | 'evaluate', request: object, options: RunOptions, hooks: RunHooks = {}): Promise<Result<T>> {
-    if (this.isDisposed) throw new StateError(`the prefix ${this.id} is disposed`)
+    if (this.isDisposed) throw new StateError(`the prefix ${this.id} was disposed: create another one`)
     const all = { globals: {}, imports: {}, handlers: this.handlers, ...hooks }
     return await this.client.run<T>(method, { language: this.language, ...request }, options, all, { prefix: this.wireId })
   }

@@ -37,8 +37,8 @@ static int start_job(struct files *s, struct files_request *q, struct cloche_err
         int r;
 
         if (s->job_count == JOBS_MAX)
-                return err_set(e, CLOCHE_E_RESOURCE, "%d watches and long jobs run already, which is the most",
-                               JOBS_MAX);
+                return err_set(e, CLOCHE_E_RESOURCE,
+                               "%d watches and long jobs run already, which is the most: end one first", JOBS_MAX);
         r = job_start(&s->jobs[s->job_count], q, run_in_job, s->server.transport.socket_fd, e);
         s->job_count += r == 0;
         return r;

@@ -392,7 +392,9 @@ int cli_copy_out(struct copy *copy, const char *inside, const char *host)
                 r = err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "there is no '%s' in the sandbox '%s'", inside, copy->sandbox);
         if (r == 0 && strcmp(host, "-") == 0)
                 r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND,
-                                           "'%s' is a directory and cannot be written to standard output", inside)
+                                           "'%s' is a directory and cannot be written to standard output: name a "
+                                           "target to copy it to",
+                                           inside)
                                  : fetch(copy, inside, STDOUT_FILENO, "standard output", &e);
         else if (r == 0)
                 r = fetch_to(copy, inside, host, is_directory, mode, &e);

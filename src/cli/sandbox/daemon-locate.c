@@ -155,8 +155,9 @@ int daemon_locate(const char *socket, enum locate how, char ret[DAEMON_SOCKET_BY
 
         if (named && strlen(named) >= DAEMON_SOCKET_BYTES)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the path of the daemon's socket has %zu bytes, at most %d are possible", strlen(named),
-                               DAEMON_SOCKET_BYTES - 1);
+                               "the path of the daemon's socket has %zu bytes, at most %d are possible: use a shorter "
+                               "one",
+                               strlen(named), DAEMON_SOCKET_BYTES - 1);
         if (named) {
                 strcpy(ret, named);
                 return 1;

@@ -318,7 +318,8 @@ static void answer(struct client *client, const struct rpc_message *m, const str
 
         client->daemon->stats.requests_total++;
         if (!request.operation) {
-                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\"", m->method);
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\" (docs/reference.md lists them)",
+                        m->method);
                 send_error(client, m->id, -32601, &e, NULL);
                 return;
         }

@@ -82,6 +82,8 @@ struct daemon {
 
 /* Accept no new work; running jobs have grace_ms to end. A second call with 0 ends them at once. */
 void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why);
+/* Fails from that moment on. */
+int daemon_check_work(const struct daemon *d, struct cloche_err *e);
 /* Check whether a stop can proceed, after a job that it may wait for has ended. */
 void daemon_check_stop(struct daemon *d);
 

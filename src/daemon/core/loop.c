@@ -220,6 +220,14 @@ void daemon_check_stop(struct daemon *d)
         d->is_stopping = 2;
 }
 
+int daemon_check_work(const struct daemon *d, struct cloche_err *e)
+{
+        return d->is_stopping
+                       ? err_set(e, CLOCHE_E_STOPPING,
+                                 "the daemon is about to end and takes no new work: try again when it runs again")
+                       : 0;
+}
+
 void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 {
         if (!d->is_stopping) {

@@ -24,7 +24,7 @@
         FAULT(TWO_LENGTHS, "Transfer-Encoding must be without Content-Length")                                        \
         FAULT(HOST, "Host must be the name of one host, with or without a port")                                      \
         FAULT(HOST_TWICE, "Host must be there once")                                                                  \
-        FAULT(HOST_MISSING, "the header Host is missing")                                                             \
+        FAULT(HOST_MISSING, "the header Host is missing: send HOST:PORT of the request's URL in it")                  \
         FAULT(HEAD,                                                                                                   \
               "the first line and the headers must have at most 24 KiB, each header, cookie and argument of the "     \
               "query counted with 64 bytes more, and cookies twice")                                                  \

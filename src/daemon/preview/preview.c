@@ -467,9 +467,10 @@ void preview_begin(struct daemon *d, struct http_request *request, const char *h
 
         d->stats.requests_total++;
         if (r == 0 && preview_name_parse(label, size, &name) < 0)
-                r = err_set(&e, CLOCHE_E_NOT_FOUND, "there is no preview of this name");
-        if (r == 0 && d->is_stopping)
-                r = err_set(&e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+                r = err_set(&e, CLOCHE_E_NOT_FOUND,
+                            "there is no preview at this address: port.expose returns the URL of one");
+        if (r == 0)
+                r = daemon_check_work(d, &e);
         p = r == 0 ? proxy_new(d, request, host) : NULL;
         if (r == 0 && !p)
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "pass a request on");

@@ -92,7 +92,7 @@ void bridge_on_call(void *data, cloche_bridge_call *call)
                 return;
         }
         if (job->requests_open >= OPEN_MAX || client->is_stopped) {
-                refuse(call, "too many calls of host functions wait for their answers");
+                refuse(call, "too many calls of host functions wait for their answers: await some of them first");
                 return;
         }
         if (describe(job, call, &attachments, &params, &e) < 0) {

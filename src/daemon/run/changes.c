@@ -168,7 +168,7 @@ static int find(const struct client *client, const char *id, struct kept_changes
                         *ret = k;
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no change set \"%.60s\"", id);
+        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no change set \"%.60s\": it was dropped, or not kept", id);
 }
 
 int changes_drop(const struct client_request *request, json_t **ret, struct cloche_err *e)
@@ -280,11 +280,11 @@ static int sync_start(const struct client_request *request, struct sync_job *job
 int changes_sync(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct sync_job *job;
-        int r;
+        int r = daemon_check_work(request->client->daemon, e);
 
         (void)ret;
-        if (request->client->daemon->is_stopping)
-                return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        if (r < 0)
+                return r;
         job = calloc(1, sizeof(*job));
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");

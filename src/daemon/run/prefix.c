@@ -54,7 +54,11 @@ static int check_name(const struct client *client, const char *name, struct cloc
             strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(name))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "name must be 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
-        return is_taken(client, name) ? err_set(e, CLOCHE_E_STATE, "there is a prefix \"%s\" already", name) : 0;
+        return is_taken(client, name) ? err_set(e, CLOCHE_E_STATE,
+                                                "there is a prefix \"%s\" already: use another name, or dispose of it "
+                                                "(prefix.dispose)",
+                                                name)
+                                      : 0;
 }
 
 static struct kept_prefix *prefix_new(const struct client_request *request, const char *name)
@@ -87,8 +91,8 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
         int r = check_name(request->client, name, e);
 
         (void)ret;
-        if (r == 0 && d->is_stopping)
-                r = err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        if (r == 0)
+                r = daemon_check_work(d, e);
         if (r == 0 && !json_object_get(request->params, "language"))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "prefix.create needs the field \"language\"");
         if (r == 0 && prefixes_count(d) >= PREFIXES_MAX)
@@ -175,7 +179,7 @@ int prefix_find(const struct client *client, const char *id, struct kept_prefix 
                         *ret = p;
                         return 0;
                 }
-        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.60s\"", id);
+        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.60s\": make it (prefix.create)", id);
 }
 
 int prefix_list(const struct client_request *request, json_t **ret, struct cloche_err *e)

@@ -127,8 +127,8 @@ int run_check_room(const struct client *client, const json_t *id, size_t bytes, 
                                "when some have ended",
                                (unsigned long long)client->daemon->request_bytes,
                                (unsigned long long)REQUESTS_BYTES_MAX);
-        if (client->daemon->is_stopping)
-                return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        if (daemon_check_work(client->daemon, e) < 0)
+                return -(int)e->code;
         if (client->jobs_count >= CLIENT_JOBS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
                                "this connection has %u runs under way, the maximum is %u: try again when one has ended",

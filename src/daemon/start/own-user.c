@@ -78,7 +78,9 @@ int own_user_settle(struct daemon *d, struct cloche_err *e)
              uid++)
                 r = own_user_take(d, uid, e);
         d->options.engine.becomes_uid = d->uid;
-        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "%u daemons of root without a state directory run already",
+        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE,
+                                     "%u daemons of root without a state directory run already: end one, or start this "
+                                     "one with --state-dir",
                                      OWN_USERS_COUNT - OWN_USERS_DRAWN)
                            : r;
 }

@@ -26,7 +26,8 @@ int web_check_host(const struct daemon_options *o, const char *host, struct cloc
         size_t size = forward_host_size(host);
 
         if (size == 0)
-                return err_set(e, CLOCHE_E_FORBIDDEN, "the header Host is missing");
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "the header Host is missing: send HOST:PORT of the request's URL in it");
         if (is_address(host, size) || (size == 9 && strncasecmp(host, "localhost", 9) == 0))
                 return 0;
         for (unsigned i = 0; i < o->hosts.count; i++)

@@ -403,7 +403,8 @@ static void on_known(void *data, const json_t *result, const struct buf *attachm
         (void)attachments;
         raw->sandbox_request = NULL;
         if (type && strcmp(type, "directory") == 0) {
-                err_set(&e, CLOCHE_E_FILE_KIND, "%.150s is a directory", json_string_value(raw->path));
+                err_set(&e, CLOCHE_E_FILE_KIND, "%.150s is a directory: fetch it as an archive",
+                        json_string_value(raw->path));
                 fail(raw, &e, NULL);
                 return;
         }
@@ -510,8 +511,8 @@ int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t pr
         const char *format = json_string_value(json_object_get(params, "format"));
         struct raw *raw;
 
-        if (d->is_stopping)
-                return err_set(e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
+        if (daemon_check_work(d, e) < 0)
+                return -(int)e->code;
         if (format && check_format(format, e) < 0)
                 return -CLOCHE_E_INVALID_ARGUMENT;
         raw = raw_new(d, request, principal, operation, params);

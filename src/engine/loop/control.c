@@ -367,7 +367,9 @@ int control_spawn(struct control *c, const struct init_request *request, const c
         int all[FD_MESSAGE_MAX];
 
         if (size > INIT_STRINGS_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, expected at most %u",
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "command and environment have %zu bytes, expected at most %u: pass what is large as a "
+                               "file",
                                size, INIT_STRINGS_MAX);
         if (fd_count >= FD_MESSAGE_MAX)
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a program", fd_count);

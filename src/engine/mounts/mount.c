@@ -290,7 +290,9 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
                 uv_timer_again(mount->all->timer);
         mount->changes_bytes += f->json_size;
         if (mount->changes_bytes > CHANGES_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB",
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "the list of changes of %.80s has more than %u MiB: exclude directories that need no "
+                               "changes",
                                mount->option->target, CHANGES_BYTES_MAX >> 20);
         if (keep_page(mount, page, f) < 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "cloche-fs of the mount %.80s sent no list of changes",

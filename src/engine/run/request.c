@@ -48,11 +48,12 @@ static int check_files(const struct cloche_run_options *opt, struct cloche_err *
         if (r < 0)
                 return err_wrap(e, "collect");
         if (opt->collect_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, expected at most %d",
-                               opt->collect_count, FILES_MAX);
-        if (opt->file_count > FILES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, expected at most %d", opt->file_count,
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%zu paths to collect, expected at most %d: collect directories", opt->collect_count,
                                FILES_MAX);
+        if (opt->file_count > FILES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%zu files, expected at most %d: mount a directory instead", opt->file_count, FILES_MAX);
         for (size_t i = 0; i < opt->file_count; i++) {
                 const struct cloche_file *file = &opt->files[i];
                 struct stat st;
@@ -146,7 +147,8 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
         if (!opt->code)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code is missing");
         if (request_source(opt->code, opt->code_size).size > CODE_BYTES_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes: place parts of it as files",
+                               CODE_BYTES_MAX);
         if ((values->globals || values->imports) && runtime->has_no_host)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s does not support globals and imports of the host",
                                runtime->name);
@@ -385,7 +387,8 @@ int request_strings(const struct cloche_run_options *opt, const struct runtime *
         if (r == 0)
                 r = add_environment(ret, opt, runtime, ret_envc);
         if (r < 0)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "arguments and environment have more than %u bytes",
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "arguments and environment have more than %u bytes: pass what is large as a file",
                                INIT_STRINGS_MAX);
         return 0;
 }

@@ -567,7 +567,8 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
         if (!opt->prefix && !opt->warm)
                 return 0;
         if (runtime->is_cold_only)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s cannot be forked from a template: leave out prefix and warm", runtime->name);
         if (opt->env_count || opt->workdir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a run that is forked from a template has its environment and working directory: leave "

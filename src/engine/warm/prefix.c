@@ -162,7 +162,8 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         if (r == 0)
                 r = request_check(&same, values, runtime, e);
         if (r == 0 && runtime->is_cold_only)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "%s cannot be forked from a template: run it without a prefix", runtime->name);
         if (r == 0 && opt->bare && !runtime->has_realm)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "bare prefixes are for JavaScript, not for %s",
                             runtime->name);

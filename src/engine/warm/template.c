@@ -335,7 +335,8 @@ static void on_slow_setup(uv_timer_t *timer)
         struct template *t = timer->data;
         struct cloche_err e = {0};
 
-        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms", (unsigned long long)t->setup->limits.wall_ms);
+        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms (its limit wallMs)",
+                (unsigned long long)t->setup->limits.wall_ms);
         break_down(t, &e);
 }
 

@@ -130,7 +130,9 @@ static int show_file(struct cloche_err *e)
         if (!mount.settings.file)
                 return 0;
         if (r == -ENOENT && mount.settings.max_file_bytes)
-                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file %.150s is not there, or larger than maxFileSize",
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE,
+                               "the file %.150s is not there, or larger than maxFileSize: name another one, or raise "
+                               "that limit",
                                mount.settings.file);
         if (r < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);

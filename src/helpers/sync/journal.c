@@ -216,8 +216,9 @@ int journal_decode(const char *data, size_t size, struct journal *ret, struct cl
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the journal");
         if (result < 0)
                 return err_set(e, CLOCHE_E_STATE,
-                               "the journal is damaged at byte %zu of %zu; " STAGE_NAME " is left as it is", r.at,
-                               size);
+                               "the journal is damaged at byte %zu of %zu; " STAGE_NAME
+                               " is left as it is: move its files to their places, and remove it",
+                               r.at, size);
         return 0;
 }
 

@@ -12,7 +12,7 @@ int settings_check_members(const json_t *params, const char *const *names, struc
         json_t *value;
 
         if (params && !json_is_object(params))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the settings of a sync must be an object");
         json_object_foreach ((json_t *)params, name, value) {
                 size_t i = 0;
 

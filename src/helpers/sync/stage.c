@@ -35,7 +35,8 @@ static int check_ours(const struct stat *st, struct cloche_err *e)
 {
         if (!S_ISDIR(st->st_mode) || st->st_uid != geteuid() || st->st_mode & 077)
                 return err_set(e, CLOCHE_E_STATE,
-                               STAGE_NAME " is there and not ours: expected a directory of mode 0700 owned by user %u",
+                               STAGE_NAME " is there and not ours: expected a directory of mode 0700 owned by user %u; "
+                                          "move it elsewhere",
                                geteuid());
         return 0;
 }

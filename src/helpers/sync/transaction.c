@@ -326,7 +326,8 @@ static int recover(const struct stage *stage, struct recovery *ret, struct cloch
                 return undo_on(&run, ret, e);
         if (state == STAGE_DRAFT && stage_has_displaced(stage))
                 return err_set(e, CLOCHE_E_STATE,
-                               STAGE_NAME " holds files of the directory, but no journal; it is left as it is");
+                               STAGE_NAME " holds files of the directory, but no journal, and is left as it is: move "
+                                          "them to their places, and remove it");
         ret->state = stage_is_empty(stage) ? RECOVERY_NONE : state == STAGE_DONE ? RECOVERY_FINISHED : RECOVERY_UNDONE;
         return 0;
 }

@@ -363,8 +363,8 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
         if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path,
-                               top);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a mount at /%s would cover what the box has at /%s: choose another place", path, top);
         return make_point(plan, mount, e);
 }
 

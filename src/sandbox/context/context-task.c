@@ -39,7 +39,9 @@ static void on_no_answer(uv_timer_t *timer)
 {
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter did not answer within %d s", ANSWER_PATIENCE_MS / 1000);
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED,
+                "the interpreter did not answer within %d s: restart the context (context.restart)",
+                ANSWER_PATIENCE_MS / 1000);
         context_end(timer->data, &e);
 }
 
@@ -88,7 +90,8 @@ int context_request(struct context *c, struct context_task *task, const struct c
                     struct cloche_err *e)
 {
         if (c->state == CONTEXT_ENDED)
-                return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
+                return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended, and can be restarted: %s",
+                               c->name, c->why);
         if (c->task_count >= CONTEXT_TASKS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
                                "%u cells wait in this context already: try again when some have ended", c->task_count);

@@ -56,7 +56,8 @@ struct context *context_find(struct sandbox *s, const char *name, struct cloche_
         struct context *c = context_look_up(s, name);
 
         if (!c)
-                err_set(e, CLOCHE_E_NOT_FOUND, "there is no context \"%.64s\" in this sandbox", name);
+                err_set(e, CLOCHE_E_NOT_FOUND,
+                        "there is no context \"%.64s\" in this sandbox (context.list lists them)", name);
         return c;
 }
 
@@ -461,7 +462,9 @@ static void on_not_opened(uv_timer_t *timer)
 {
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter did not begin within %d s", OPEN_PATIENCE_MS / 1000);
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED,
+                "the interpreter did not begin within %d s: the host may be overloaded, try again",
+                OPEN_PATIENCE_MS / 1000);
         context_end(timer->data, &e);
 }
 

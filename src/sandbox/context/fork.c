@@ -630,9 +630,12 @@ int handle_CONTEXT_ROLLBACK(struct sandbox_request *request, struct cloche_err *
         if (!c)
                 return -(int)e->code;
         if (!k && !name)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint", c->name);
+                return err_set(e, CLOCHE_E_NOT_FOUND,
+                               "the context \"%s\" has no checkpoint: make one (context.checkpoint)", c->name);
         if (!k)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name, name);
+                return err_set(e, CLOCHE_E_NOT_FOUND,
+                               "the context \"%s\" has no checkpoint \"%.64s\" (context.checkpoints lists them)",
+                               c->name, name);
         fork = fork_new(request, ROLLBACK, k, 1, e);
         if (!fork)
                 return -(int)e->code;
@@ -669,10 +672,12 @@ int handle_CONTEXT_FORGET(struct sandbox_request *request, struct cloche_err *e)
         if (!c)
                 return -(int)e->code;
         if (!k)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name,
-                               checkpoint ? checkpoint : "");
+                return err_set(e, CLOCHE_E_NOT_FOUND,
+                               "the context \"%s\" has no checkpoint \"%.64s\" (context.checkpoints lists them)",
+                               c->name, checkpoint ? checkpoint : "");
         if (k->fork)
-                return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being rolled back to it", c->name);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the context \"%s\" is being rolled back to it: try again when this has ended", c->name);
         sandbox_request_result(request, json_pack("{s:s}", "checkpoint", k->name), NULL);
         context_free(k);
         return 0;

@@ -265,7 +265,7 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 return r;
         *ret = sandbox_find(all, principal, name);
         if (!*ret && method->needs == NEEDS_EXISTING)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\" (sandbox.list lists them)", name);
         if (*ret)
                 return 0;
         r = sandbox_check_count(all, principal, e);
@@ -359,7 +359,8 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
         if (!method)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no method %.60s", method_name);
         if (all->is_stopping)
-                return err_set(e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+                return err_set(e, CLOCHE_E_STOPPING,
+                               "the daemon is about to end and stops its sandboxes: try again when it runs again");
         r = check_params(params, attachments, e);
         if (r == 0)
                 r = find_sandbox(all, method, principal, params, &sandbox, e);

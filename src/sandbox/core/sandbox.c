@@ -293,7 +293,8 @@ static void is_stopped(struct sandbox *s)
                 if (s->is_deleted)
                         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 else
-                        err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+                        err_set(&e, CLOCHE_E_STOPPING,
+                                "the daemon is about to end and stops its sandboxes: try again when it runs again");
                 sandbox_requests_refuse(s, &e);
                 sandbox_schedule_turn(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {

@@ -238,7 +238,9 @@ int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data,
                                        .rows = spawn->rows};
 
         if (pack(spawn, &strings, &request) < 0)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have more than %u bytes", STRINGS_MAX);
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "command and environment have more than %u bytes: pass what is large as a file",
+                               STRINGS_MAX);
         return control_spawn(spawn->control, &request, strings.data, strings.size, spawn->fds, spawn->fd_count, done,
                              data, e);
 }

@@ -168,7 +168,7 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
                             "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu "
-                            "bytes as JSON, at most %u are possible",
+                            "bytes as JSON, at most %u are possible: remove some of them",
                             s->name, strlen(text), DEFINITION_BYTES_MAX);
         else
                 r = text ? write_definition(dir_fd, s->name, text, e)

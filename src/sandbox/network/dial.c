@@ -116,7 +116,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
         int r;
 
         if (s->state != SANDBOX_RUNNING)
-                return err_set(e, CLOCHE_E_PORT_CLOSED, "the sandbox does not run");
+                return err_set(e, CLOCHE_E_PORT_CLOSED, "the sandbox does not run: any request to it starts it");
         dial = calloc(1, sizeof(*dial));
         if (!dial)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "connect to port %u", port);
@@ -169,7 +169,8 @@ int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, co
         TAILQ_FOREACH (s, &all->list, link)
                 if (!s->is_deleted && strcmp(s->name, name) == 0 && is_exposed(s, port, token))
                         return start(s, port, 1, on_connected, data, ret, e);
-        return err_set(e, CLOCHE_E_NOT_FOUND, "there is no such preview");
+        return err_set(e, CLOCHE_E_NOT_FOUND,
+                       "there is no preview at this address: port.expose returns the URL of one");
 }
 
 int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned number)
@@ -192,7 +193,7 @@ int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, u
         if (port < 1 || port > 65535)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1 to 65535", port);
         return s ? start(s, port, 0, on_connected, data, ret, e)
-                 : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\"", name);
+                 : err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%.64s\" (sandbox.list lists them)", name);
 }
 
 void sandbox_preview_close(struct sandbox_dial *dial)
@@ -206,7 +207,7 @@ void sandbox_dials_hang_up(struct sandbox *s, unsigned port)
         struct sandbox_dial *dial, *next;
         struct cloche_err e;
 
-        err_set(&e, CLOCHE_E_NOT_FOUND, "there is no such preview");
+        err_set(&e, CLOCHE_E_NOT_FOUND, "there is no preview at this address: port.expose returns the URL of one");
         for (dial = TAILQ_FIRST(&s->dials); dial; dial = next) {
                 next = TAILQ_NEXT(dial, link);
                 if (dial->needs_token && dial->port == port)

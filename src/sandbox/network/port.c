@@ -111,7 +111,8 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         TAILQ_FOREACH (other, &s->ports, link) {
                 count++;
                 if (token && other->number != number && strcmp(other->token, token) == 0)
-                        return err_set(e, CLOCHE_E_STATE, "port %u has this token already", other->number);
+                        return err_set(e, CLOCHE_E_STATE, "port %u has this token already: use another token",
+                                       other->number);
         }
         return count < PORTS_MAX || find(s, number)
                        ? 0

@@ -104,10 +104,12 @@ int process_write(struct process *p, const void *data, size_t size, int is_end, 
 
         if (p->input_fd < 0)
                 return err_set(e, CLOCHE_E_STATE, "the process %s takes no input: %s", p->id,
-                               p->keeps_input ? "it is closed" : "it was started without stdin");
+                               p->keeps_input ? "it is closed"
+                                              : "it was started without stdin (process.start with stdin)");
         if (p->input_bytes + size > PROCESS_INPUT_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%zu bytes wait for the process %s already", p->input_bytes,
-                               p->id);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%zu bytes wait for the process %s already: try again when it has read some",
+                               p->input_bytes, p->id);
         r = watch_input(p, e);
         if (r < 0)
                 return r;

@@ -387,7 +387,7 @@ int handle_PROCESS_CLEANUP(struct sandbox_request *request, struct cloche_err *e
         if (id && !p)
                 return -(int)e->code;
         if (p && !process_is_ended(p))
-                return err_set(e, CLOCHE_E_STATE, "the process %.64s has not ended", id);
+                return err_set(e, CLOCHE_E_STATE, "the process %.64s has not ended: end it first (process.kill)", id);
         for (p = TAILQ_FIRST(&request->sandbox->processes); p; p = next) {
                 next = TAILQ_NEXT(p, link);
                 if (!is_selected(p, NULL) || !process_is_ended(p) || (id && strcmp(p->id, id) != 0))

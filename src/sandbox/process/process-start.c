@@ -233,8 +233,9 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the command has %zu bytes, at most %u are accepted",
                                opt->command_size, SHELL_COMMAND_MAX);
         if (opt->stdin_size > PROCESS_INPUT_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "stdin has %zu bytes, at most %u are accepted", opt->stdin_size,
-                               PROCESS_INPUT_BYTES_MAX);
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "stdin has %zu bytes, at most %u are accepted: send the rest by process.input",
+                               opt->stdin_size, PROCESS_INPUT_BYTES_MAX);
         if (opt->cwd && (!*opt->cwd || strlen(opt->cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must have 1 to %d bytes", SHELL_CWD_MAX - 1);
         if (!opt->is_hidden && s->process_count >= SANDBOX_PROCESSES_MAX)
@@ -244,7 +245,7 @@ static int check(struct sandbox *s, const struct process_options *opt, struct cl
         if (opt->id && (!*opt->id || strlen(opt->id) > 128))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process: the id must have 1 to 128 bytes");
         if (opt->id && process_find(s, opt->id, NULL))
-                return err_set(e, CLOCHE_E_STATE, "there is a process \"%.64s\" already", opt->id);
+                return err_set(e, CLOCHE_E_STATE, "there is a process \"%.64s\" already: use another id", opt->id);
         return opt->env ? sandbox_env_check(opt->env, e) : 0;
 }
 

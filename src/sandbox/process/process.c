@@ -121,7 +121,7 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
         TAILQ_FOREACH (p, &s->processes, link)
                 if (!p->is_hidden && !p->is_removed && strcmp(p->id, id) == 0)
                         return p;
-        err_set(e, CLOCHE_E_NOT_FOUND, "there is no process \"%.64s\" in this sandbox", id);
+        err_set(e, CLOCHE_E_NOT_FOUND, "there is no process \"%.64s\" in this sandbox (process.list lists them)", id);
         return NULL;
 }
 
@@ -395,7 +395,8 @@ int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloch
         struct winsize size = {.ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows};
 
         if (!p->is_terminal)
-                return err_set(e, CLOCHE_E_STATE, "the process %s has no terminal", p->id);
+                return err_set(e, CLOCHE_E_STATE, "the process %s has no terminal: start it with one (terminal)",
+                               p->id);
         if (cols < 1 || cols > 1000 || rows < 1 || rows > 1000)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a terminal of %u columns and %u rows, expected 1 to 1000 each", cols, rows);

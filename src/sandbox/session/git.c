@@ -227,7 +227,7 @@ static void fail(struct checkout *c, const char *printed)
                         break;
                 }
         if (c->process->timed_out)
-                err_set(&e, CLOCHE_E_TIMEOUT, "git did not finish in time");
+                err_set(&e, CLOCHE_E_TIMEOUT, "git did not finish in time: give it more (timeoutMs)");
         else
                 set_reason(c, code, why, &e);
         checkout_free(c);

@@ -117,7 +117,8 @@ int handle_SESSION_DELETE(struct sandbox_request *request, struct cloche_err *e)
         if (!name)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "session.delete needs the field \"session\"");
         if (strcmp(name, DEFAULT_SESSION) == 0)
-                return err_set(e, CLOCHE_E_STATE, "the session \"default\" cannot be deleted");
+                return err_set(e, CLOCHE_E_STATE,
+                               "the session \"default\" cannot be deleted: delete the sandbox, or use another session");
         session = session_find(request->sandbox, name, e);
         if (!session)
                 return -(int)e->code;

@@ -86,7 +86,7 @@ struct session *session_find(struct sandbox *s, const char *name, struct cloche_
                 return session;
         if (strcmp(name, DEFAULT_SESSION) == 0)
                 return session_new(s, name, NULL, NULL, 0, 0, e);
-        err_set(e, CLOCHE_E_NOT_FOUND, "there is no session \"%.64s\" in this sandbox", name);
+        err_set(e, CLOCHE_E_NOT_FOUND, "there is no session \"%.64s\" in this sandbox (session.list lists them)", name);
         return NULL;
 }
 

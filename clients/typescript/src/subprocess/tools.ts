@@ -86,11 +86,11 @@ function place (members: Members, [first, ...rest]: string[], declaration: Decla
   const step = first as string
   const found = Object.hasOwn(members, step) ? members[step] : undefined
   if (rest.length === 0) {
-    if (found !== undefined) throw new TypeError(`the tool ${name} has the place of another in the code`)
+    if (found !== undefined) throw new TypeError(`the tool ${name} has the place of another in the code: rename one`)
     members[step] = declaration
     return
   }
-  if (found !== undefined && found.kind !== 'object') throw new TypeError(`the tool ${name} lies inside another`)
+  if (found !== undefined && found.kind !== 'object') throw new TypeError(`the tool ${name} lies inside another: rename one`)
   const inner: Declaration & { kind: 'object' } = found ?? { kind: 'object', members: {} }
   members[step] = inner
   place(inner.members, rest, declaration, name)

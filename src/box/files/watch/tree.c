@@ -131,7 +131,7 @@ static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const 
         if (wd < 0 && errno == ENOSPC)
                 return err_set(e, CLOCHE_E_RESOURCE,
                                "the kernel's limit of watches (fs.inotify.max_user_watches) is used up after %zu "
-                               "directories",
+                               "directories: exclude some, or raise it on the host",
                                t->count);
         if (wd < 0)
                 return parent && (errno == EACCES || errno == ENOENT)

@@ -463,7 +463,9 @@ static int check_groups(const char *from, const char *to, unsigned deep, int rep
                                        deep + 1, GLOB_GROUPS_DEEP_MAX);
                 if (repeats && does_repeat)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "the pattern '%.80s' has a group that repeats within one that repeats", pattern);
+                                       "the pattern '%.80s' has a group that repeats within one that repeats: use one "
+                                       "of the two",
+                                       pattern);
                 if (*p != '@' && *p != '?' && memchr(p, '/', (size_t)(close - p)))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                        "the pattern '%.80s' has a '/' within %c(…), which is about one name", pattern,

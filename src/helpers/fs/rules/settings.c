@@ -217,7 +217,7 @@ static int check_members(const json_t *params, struct cloche_err *e)
                  "gid",         "points",  "file",           "cacheSeconds",       "limits", "optional"};
 
         if (!json_is_object(params))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the settings of a mount must be an object");
         return check_known(params, known, sizeof(known) / sizeof(known[0]), e);
 }
 

@@ -261,7 +261,9 @@ int changes_collect(struct fs_mount *mount, struct changes *ret, struct cloche_e
         *ret = (struct changes){0};
         if (collect(mount, ret, ++mount->lists) < 0) {
                 changes_done(ret);
-                return err_set(e, CLOCHE_E_TOO_LARGE, "the paths of the changes have more than %u bytes",
+                return err_set(e, CLOCHE_E_TOO_LARGE,
+                               "the paths of the changes have more than %u bytes: exclude directories that need no "
+                               "changes",
                                PATH_BYTES_MAX);
         }
         if (ret->count)
