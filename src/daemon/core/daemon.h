@@ -29,6 +29,15 @@ struct http_server;
 struct kept_changeset;
 struct kept_prefix;
 
+enum daemon_state {
+        DAEMON_RUNNING,
+        DAEMON_STOPPING, /* running jobs end */
+        DAEMON_SAVING,   /* sandboxes are saved */
+        DAEMON_SAVED,    /* or discarded; jobs may still have to end */
+        DAEMON_LEAVING,  /* last answers are read */
+        DAEMON_STATES
+};
+
 struct daemon {
         struct daemon_options options;
         uv_loop_t loop;
@@ -68,14 +77,14 @@ struct daemon {
         struct {
                 int landlock_abi, is_filtered; /* 0: not in force */
         } confinement;
-        uint64_t idle_since_ns; /* 0: busy */
-        size_t free_mib;        /* free memory of the allocator, a second ago */
-        size_t trimmed_mib;     /* the same after it was last returned */
-        int is_stopping, is_hurried, exit_code;
+        uint64_t idle_since_ns;  /* 0: busy */
+        size_t free_mib;         /* free memory of the allocator, a second ago */
+        size_t trimmed_mib;      /* the same after it was last returned */
+        enum daemon_state state; /* set by loop.c */
+        int is_hurried, exit_code;
         enum supervisor_message_kind state_sent; /* last message to the supervisor */
         uint64_t sent_ns;                        /* during the start */
         int is_discarding; /* a second signal came: unsaved sandboxes are discarded, which is not a failure */
-        enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };
 
 #define PRINCIPAL_TOKEN (-1) /* any caller with the token; other principals are user ids */

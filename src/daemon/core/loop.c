@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
+#include "base/state.h"
 #include "daemon/http/server.h"
 #include "sandbox/core/sandbox.h"
 
@@ -40,6 +41,19 @@
 #define LAST_WORDS_MS 3000 /* for callers to read their last answers */
 #define SAVE_MS 60000      /* for saving sandboxes */
 #define FREE_MIB_MAX 4     /* of the allocator */
+
+static const unsigned transitions[DAEMON_STATES] = {
+        [DAEMON_RUNNING] = STATE_TO(DAEMON_STOPPING),
+        [DAEMON_STOPPING] = STATE_TO(DAEMON_SAVING) | STATE_TO(DAEMON_SAVED),
+        [DAEMON_SAVING] = STATE_TO(DAEMON_SAVED),
+        [DAEMON_SAVED] = STATE_TO(DAEMON_LEAVING),
+};
+
+static void set_state(struct daemon *d, enum daemon_state state)
+{
+        STATE_CHECK(transitions, d->state, state);
+        d->state = state;
+}
 
 /* -- iterations ----------------------------------------------------------------------------------------------- */
 
@@ -73,7 +87,7 @@ static void on_turn(uv_prepare_t *prepare)
         int timeout_ms;
 
         cloche_engine_turn(d->engine);
-        if (cloche_engine_is_over(d->engine) && !d->is_stopping) {
+        if (cloche_engine_is_over(d->engine) && d->state == DAEMON_RUNNING) {
                 d->exit_code = 1;
                 daemon_stop(d, 0, "the keeper is gone");
         }
@@ -149,7 +163,7 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
 
         log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal",
                   (json_int_t)principal, "error", cloche_code_name(e->code), "message", e->msg);
-        if (d->is_stopping && !d->is_discarding)
+        if (d->state != DAEMON_RUNNING && !d->is_discarding)
                 d->exit_code = 1;
 }
 
@@ -183,7 +197,9 @@ static void on_sandboxes_saved(void *data)
 {
         struct daemon *d = data;
 
-        d->sandboxes_state = SANDBOXES_ENDED;
+        if (d->state != DAEMON_SAVING) /* a second signal has ended that */
+                return;
+        set_state(d, DAEMON_SAVED);
         uv_timer_stop(&d->grace_timer);
         daemon_check_stop(d);
 }
@@ -199,7 +215,7 @@ static void on_save_timeout(uv_timer_t *timer)
 
 static void stop_sandboxes(struct daemon *d)
 {
-        d->sandboxes_state = SANDBOXES_STOP;
+        set_state(d, DAEMON_SAVING);
         uv_timer_start(&d->grace_timer, on_save_timeout, SAVE_MS, 0);
         sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
 }
@@ -207,22 +223,21 @@ static void stop_sandboxes(struct daemon *d)
 /* Running jobs end first, within their grace; then sandboxes are saved, then answers are read. */
 void daemon_check_stop(struct daemon *d)
 {
-        if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
+        if (d->state == DAEMON_RUNNING || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
                 return;
-        if (d->sandboxes_state == SANDBOXES_RUN && (d->is_hurried || !sandbox_jobs_are_busy(d)))
+        if (d->state == DAEMON_STOPPING && (d->is_hurried || !sandbox_jobs_are_busy(d)))
                 stop_sandboxes(d);
-        if (d->sandboxes_state != SANDBOXES_ENDED)
-                return;
-        if (connections_are_idle(d))
-                uv_stop(&d->loop);
-        else if (d->is_stopping == 1)
+        if (d->state == DAEMON_SAVED) {
+                set_state(d, DAEMON_LEAVING);
                 uv_timer_start(&d->grace_timer, on_last_words, LAST_WORDS_MS, 0);
-        d->is_stopping = 2;
+        }
+        if (d->state == DAEMON_LEAVING && connections_are_idle(d))
+                uv_stop(&d->loop);
 }
 
 int daemon_check_work(const struct daemon *d, struct cloche_err *e)
 {
-        return d->is_stopping
+        return d->state != DAEMON_RUNNING
                        ? err_set(e, CLOCHE_E_STOPPING,
                                  "the daemon is about to end and takes no new work: try again when it runs again")
                        : 0;
@@ -230,18 +245,18 @@ int daemon_check_work(const struct daemon *d, struct cloche_err *e)
 
 void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 {
-        if (!d->is_stopping) {
+        if (d->state == DAEMON_RUNNING) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
                 /* Without its keeper the end is a crash: the supervisor restarts the engine. */
                 d->state_sent = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
                 supervised_send(&d->options, d->state_sent, NULL);
-                d->is_stopping = 1;
+                set_state(d, DAEMON_STOPPING);
                 listen_stop(d);
         }
         if (grace_ms == 0 || d->is_hurried) {
                 d->is_hurried = 1;
                 run_cancel_all(d);
-        } else if (d->sandboxes_state == SANDBOXES_RUN)
+        } else if (d->state == DAEMON_STOPPING)
                 uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
         daemon_check_stop(d);
 }
@@ -249,13 +264,13 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 void loop_signal(struct daemon *d, int number)
 {
         /* A second signal: sandboxes that are not saved yet are discarded. */
-        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) {
+        if (d->state == DAEMON_STOPPING || d->state == DAEMON_SAVING) {
                 d->is_discarding = 1;
                 discard_sandboxes(d, "the daemon received a second signal to end");
-                d->sandboxes_state = SANDBOXES_ENDED;
+                set_state(d, DAEMON_SAVED);
                 uv_timer_stop(&d->grace_timer);
         }
-        daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms,
+        daemon_stop(d, d->state != DAEMON_RUNNING ? 0 : d->options.grace_ms,
                     number == SIGTERM  ? "SIGTERM"
                     : number == SIGINT ? "SIGINT"
                                        : "SIGHUP");

@@ -16,7 +16,7 @@ static int has_work(const struct daemon *d)
 
 void idle_sweep(struct daemon *d, uint64_t now_ns)
 {
-        if (!d->options.exit_when_idle_ms || d->is_stopping)
+        if (!d->options.exit_when_idle_ms || d->state != DAEMON_RUNNING)
                 return;
         if (has_work(d))
                 d->idle_since_ns = 0;

@@ -147,7 +147,7 @@ static void remove_temp(struct raw *raw)
                 return;
         *sweep = (struct sweep){raw->daemon, raw->principal,
                                 json_pack("{s:O, s:O, s:b}", "sandbox", raw->sandbox, "path", raw->temp, "force", 1)};
-        if (!sweep->params || raw->daemon->sandboxes_state != SANDBOXES_RUN ||
+        if (!sweep->params || raw->daemon->state > DAEMON_STOPPING ||
             sandboxes_request(raw->daemon->sandboxes, raw->principal, "sandbox.get", which, &(struct buf){0}, &looked,
                               sweep, &none, NULL) < 0)
                 sweep_free(sweep);

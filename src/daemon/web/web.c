@@ -235,9 +235,9 @@ static void on_head(void *data, struct http_request *request)
 
 static void health(const struct daemon *d, struct http_request *request)
 {
-        const char *text = d->is_stopping ? "{\"status\":\"stopping\"}" : "{\"status\":\"ok\"}";
+        const char *text = d->state != DAEMON_RUNNING ? "{\"status\":\"stopping\"}" : "{\"status\":\"ok\"}";
 
-        http_answer(request, d->is_stopping ? 503 : 200, JSON_TYPE, text, strlen(text));
+        http_answer(request, d->state != DAEMON_RUNNING ? 503 : 200, JSON_TYPE, text, strlen(text));
 }
 
 static void metrics(const struct daemon *d, struct http_request *request)

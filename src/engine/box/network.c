@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "helpers/egress/read/policy.h"
 
 #include <arpa/inet.h>
@@ -19,17 +20,38 @@
 #define LOOK_MS 5000  /* between checks of the host's name servers */
 #define START_LOOKS 4 /* the egress program must be ready by then: it waits for its box, and may be stopped */
 
+enum network_state {
+        NETWORK_STARTING,
+        NETWORK_READY,
+        NETWORK_ENDED,   /* its egress program, as face.on_end has reported */
+        NETWORK_STOPPED, /* no callback is called any more */
+        NETWORK_CLOSED,
+        NETWORK_STATES
+};
+
+static const unsigned transitions[NETWORK_STATES] = {
+        [NETWORK_STARTING] = STATE_TO(NETWORK_READY) | STATE_TO(NETWORK_ENDED) | STATE_TO(NETWORK_STOPPED),
+        [NETWORK_READY] = STATE_TO(NETWORK_ENDED) | STATE_TO(NETWORK_STOPPED),
+        [NETWORK_ENDED] = STATE_TO(NETWORK_STOPPED),
+        [NETWORK_STOPPED] = STATE_TO(NETWORK_CLOSED),
+};
+
 struct network {
         struct channel channel;
         uv_timer_t timer; /* freed when it is closed */
         struct network_face face;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_starting; /* the keeper was asked to start the egress program */
-        unsigned looks;  /* while it is not ready */
-        int is_ready;
-        int is_stopped, is_ended, is_closed;
+        enum network_state state;
+        int is_awaited; /* the keeper's answer to the request to start the egress program */
+        unsigned looks; /* while it is not ready */
 };
+
+static void set_state(struct network *network, enum network_state state)
+{
+        STATE_CHECK(transitions, network->state, state);
+        network->state = state;
+}
 
 int network_policy_check(const json_t *policy, struct cloche_err *e)
 {
@@ -101,9 +123,9 @@ static int update_servers(struct network *network)
 
 static void fail(struct network *network, const struct cloche_err *e)
 {
-        if (network->is_ended || network->is_stopped)
+        if (network->state >= NETWORK_ENDED)
                 return;
-        network->is_ended = 1;
+        set_state(network, NETWORK_ENDED);
         uv_timer_stop(&network->timer);
         network->face.on_end(network->face.data, e);
 }
@@ -143,9 +165,9 @@ static int on_policy(void *data, const struct rpc_message *m, const struct frame
         struct network *network = data;
         int r = on_answer(data, m, f, e);
 
-        if (r < 0)
+        if (r < 0 || network->state != NETWORK_STARTING) /* the answer may come after the timeout */
                 return r;
-        network->is_ready = 1;
+        set_state(network, NETWORK_READY);
         if (network->face.on_ready)
                 network->face.on_ready(network->face.data);
         return 0;
@@ -167,7 +189,7 @@ static void on_end(void *data, const struct cloche_err *e)
 
 static void free_if_done(struct network *network)
 {
-        if (!network->is_starting && network->is_closed)
+        if (!network->is_awaited && network->state == NETWORK_CLOSED)
                 free(network);
 }
 
@@ -175,7 +197,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct network *network = handle->data;
 
-        network->is_closed = 1;
+        set_state(network, NETWORK_CLOSED);
         free_if_done(network);
 }
 
@@ -183,7 +205,7 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct network *network = data;
 
-        network->is_starting = 0;
+        network->is_awaited = 0;
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
@@ -198,7 +220,7 @@ static void on_timer(uv_timer_t *timer)
         struct network *network = timer->data;
         struct cloche_err e = {0};
 
-        if (!network->is_ready && ++network->looks == START_LOOKS) {
+        if (network->state == NETWORK_STARTING && ++network->looks == START_LOOKS) {
                 err_set(&e, CLOCHE_E_TIMEOUT, "the network of the box did not start within %d s",
                         START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
@@ -217,7 +239,7 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
         r = keeper_serve_async(keeper, box, spec, &egress_fd, 1, on_served, network, e);
-        network->is_starting = r == 0;
+        network->is_awaited = r == 0;
         free(spec);
         return r;
 }
@@ -280,22 +302,22 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
 
         if (r < 0)
                 return r;
-        if (network->is_ended)
+        if (network->state == NETWORK_ENDED)
                 return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
         return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_policy, e);
 }
 
 void network_drain(struct network *network)
 {
-        if (!network->is_ended)
+        if (network->state != NETWORK_ENDED)
                 channel_drain(&network->channel);
 }
 
 void network_stop(struct network *network)
 {
-        if (!network || network->is_stopped)
+        if (!network || network->state >= NETWORK_STOPPED)
                 return;
-        network->is_stopped = 1;
+        set_state(network, NETWORK_STOPPED);
         channel_close(&network->channel);
         uv_close((uv_handle_t *)&network->timer, on_closed);
 }

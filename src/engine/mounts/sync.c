@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
+#include "base/state.h"
 #include "changeset.h"
 #include "engine/loop/engine.h"
 #include "engine/loop/handle.h"
@@ -18,6 +19,20 @@
 struct cloche_sync_question {
         struct cloche_sync *sync; /* NULL: the sync is over */
         size_t row, index;
+};
+
+enum sync_state {
+        SYNC_DECIDING,
+        SYNC_WRITING, /* directory by directory */
+        SYNC_ENDED,
+        SYNC_FREED, /* by its owner: the keeper's answer is awaited */
+        SYNC_STATES
+};
+
+static const unsigned transitions[SYNC_STATES] = {
+        [SYNC_DECIDING] = STATE_TO(SYNC_WRITING) | STATE_TO(SYNC_ENDED),
+        [SYNC_WRITING] = STATE_TO(SYNC_ENDED),
+        [SYNC_ENDED] = STATE_TO(SYNC_FREED),
 };
 
 struct cloche_sync {
@@ -47,8 +62,15 @@ struct cloche_sync {
 
         json_t *result;
         struct cloche_err error;
-        int has_ended, is_freed, is_starting, in_step;
+        enum sync_state state;
+        int is_awaited; /* the keeper's answer to the request to start cloche-sync */
 };
+
+static void set_state(struct cloche_sync *sync, enum sync_state state)
+{
+        STATE_CHECK(transitions, sync->state, state);
+        sync->state = state;
+}
 
 static void step(struct cloche_sync *sync);
 
@@ -76,7 +98,7 @@ static void free_now(struct cloche_sync *sync)
 /* Keep the result of the directories written before the error. */
 static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 {
-        if (sync->in_step && sync->row > 0)
+        if (sync->state == SYNC_WRITING && sync->row > 0)
                 json_object_set_new(sync->result, "error",
                                     json_pack("{s:s, s:s}", "name", cloche_code_name(e->code), "message", e->msg));
         else
@@ -85,11 +107,11 @@ static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 
 static void finish(struct cloche_sync *sync, const struct cloche_err *e)
 {
-        if (sync->has_ended)
+        if (sync->state >= SYNC_ENDED)
                 return;
-        sync->has_ended = 1;
         if (e)
                 keep_error(sync, e);
+        set_state(sync, SYNC_ENDED);
         channel_close(&sync->channel);
         if (sync->question)
                 sync->question->sync = NULL; /* its answer is then ignored */
@@ -487,8 +509,8 @@ static void on_served(void *data, struct keeper_reply *reply)
 {
         struct cloche_sync *sync = data;
 
-        sync->is_starting = 0;
-        if (sync->is_freed)
+        sync->is_awaited = 0;
+        if (sync->state == SYNC_FREED)
                 free_now(sync);
         else if (reply->error)
                 finish(sync, reply->error);
@@ -511,7 +533,7 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         strcpy(spec->path, row->path);
         r = keeper_serve_async(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served,
                                sync, e);
-        sync->is_starting = r == 0;
+        sync->is_awaited = r == 0;
         free(spec);
         return r;
 }
@@ -556,12 +578,12 @@ static void step(struct cloche_sync *sync)
 {
         struct cloche_err e = {0};
 
-        if (sync->has_ended || sync->question)
+        if (sync->state >= SYNC_ENDED || sync->question)
                 return;
-        if (!sync->in_step) { /* still deciding */
+        if (sync->state == SYNC_DECIDING) {
                 if (!decide_next(sync))
                         return;
-                sync->in_step = 1;
+                set_state(sync, SYNC_WRITING);
                 sync->row = 0;
         }
         while (sync->row < sync->set->count && nothing_to_do(sync))
@@ -637,7 +659,7 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
 
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e)
 {
-        if (!sync->has_ended)
+        if (sync->state < SYNC_ENDED)
                 return err_set(e, CLOCHE_E_STATE, "the sync has not ended yet: wait for it first");
         if (sync->error.code) {
                 if (e)
@@ -662,7 +684,7 @@ int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
 
 int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e)
 {
-        while (!sync->has_ended)
+        while (sync->state < SYNC_ENDED)
                 uv_run(&sync->engine->loop, UV_RUN_ONCE);
         return cloche_sync_result(sync, ret, e);
 }
@@ -674,7 +696,7 @@ void cloche_sync_free(cloche_sync *sync)
         sync->on_end = NULL;
         finish(sync, NULL);
         handle_close(sync->step_timer);
-        sync->is_freed = 1;
-        if (!sync->is_starting)
+        set_state(sync, SYNC_FREED);
+        if (!sync->is_awaited)
                 free_now(sync);
 }
