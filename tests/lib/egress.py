@@ -340,7 +340,7 @@ class World:
 class Box:
     def __init__(self, policy, **start):
         self.ours, theirs = socket.socketpair()
-        self.rows, self.answers, self.stats, self.ids, self.guest = [], queue.Queue(), {}, 0, None
+        self.rows, self.answers, self.ids, self.guest = [], queue.Queue(), 0, None
         self.process = subprocess.Popen([BOX, EGRESS, str(theirs.fileno()), "resolv.conf"], pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
         theirs.close()
         self.pid = int(self.process.stdout.readline())
@@ -354,8 +354,6 @@ class Box:
             message = json.loads(file.read(length - 4)[:size])
             if message.get("method") == "decision":
                 self.rows.append(message["params"])
-            elif message.get("method") == "stats":
-                self.stats = message["params"]
             else:
                 self.answers.put(message)
         self.answers.put(None)

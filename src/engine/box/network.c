@@ -135,11 +135,10 @@ static int take_notification(struct network *network, const struct rpc_message *
         if (!json_is_object(m->params))
                 return err_set(e, CLOCHE_E_PROTOCOL,
                                "the egress program sent an invalid message: '%.40s' without parameters", m->method);
-        if (strcmp(m->method, "decision") == 0) {
-                if (network->face.on_decision)
-                        network->face.on_decision(network->face.data, m->params);
-        } else if (strcmp(m->method, "stats") != 0) /* no sandbox or run shows these */
+        if (strcmp(m->method, "decision") != 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: '%.40s'", m->method);
+        if (network->face.on_decision)
+                network->face.on_decision(network->face.data, m->params);
         return 0;
 }
 

@@ -40,7 +40,7 @@ static void read_ready(struct stream *s)
                 stream_hold(s, 1);
                 return;
         }
-        n = read_piece(s, STREAM_PIECE_BYTES);
+        n = read_piece(s, STREAM_PIECE_BYTES); /* n > 0: s may be freed by now */
         cost += n > 0 ? (size_t)n : 0;
         turns->left_bytes -= cost < turns->left_bytes ? cost : turns->left_bytes;
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))

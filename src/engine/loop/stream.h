@@ -28,7 +28,8 @@ void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop);
 void stream_turns_close(struct stream_turns *turns);
 
 struct stream_owner {
-        /* Called with each piece; it may hold or close the stream. */
+        /* Called with each piece; it may hold or close the stream, or free it with its owner, but not while
+         * stream_drain reads: that one reads on. */
         void (*take)(void *owner, const char *data, size_t size);
         /* Return true to hold the stream instead of reading a piece. NULL: never full. */
         int (*is_full)(void *owner);

@@ -53,8 +53,6 @@ static void end(struct egress_connection *c, int is_cut)
         lookup_detach(c->lookup);
         end_close(&c->guest, is_cut);
         end_close(&c->host, is_cut);
-        egress->bytes_out += c->out.total;
-        egress->bytes_in += c->in.total;
         flow_done(&c->out);
         flow_done(&c->in);
         if (c->name[0])
@@ -276,7 +274,6 @@ static void take(struct egress *egress, int fd)
         }
         TAILQ_INSERT_TAIL(&egress->connections, c, link);
         egress->count++;
-        egress->accepted++;
         start(c);
 }
 
@@ -411,17 +408,5 @@ void connections_check(struct egress *egress)
                 next = TAILQ_NEXT(c, link);
                 if (!is_allowed(c) || c->state == CONNECTION_CONNECTING)
                         end(c, 1);
-        }
-}
-
-void connections_stats(const struct egress *egress, uint64_t *ret_in, uint64_t *ret_out)
-{
-        const struct egress_connection *c;
-
-        *ret_in = egress->bytes_in;
-        *ret_out = egress->bytes_out;
-        TAILQ_FOREACH (c, &egress->connections, link) {
-                *ret_in += c->in.total;
-                *ret_out += c->out.total;
         }
 }

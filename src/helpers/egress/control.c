@@ -92,23 +92,6 @@ int egress_control_notify(struct egress_control *control, const char *method, js
         return r;
 }
 
-/* Send the statistics that have changed. */
-void egress_control_tick(struct egress_control *control)
-{
-        struct egress *egress = control->egress;
-        uint64_t now[5] = {egress->count, egress->accepted, 0, 0, egress->resolver.queries};
-
-        connections_stats(egress, &now[2], &now[3]);
-        if (!control->server.is_open || memcmp(now, control->sent, sizeof(now)) == 0)
-                return;
-        if (egress_control_notify(control, "stats",
-                                  json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0],
-                                            "connectionsTotal", (json_int_t)now[1], "bytesIn", (json_int_t)now[2],
-                                            "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4], "lost",
-                                            (json_int_t)egress->report.lost)) == 0)
-                memcpy(control->sent, now, sizeof(now));
-}
-
 int egress_control_open(struct egress_control *control, struct egress *egress, int fd, struct cloche_err *e)
 {
         const struct server_options options = {.methods = methods,

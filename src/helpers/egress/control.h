@@ -12,14 +12,11 @@ struct egress_control {
         struct egress *egress;
         uv_poll_t poll;
         struct server server;
-        uint64_t sent[5]; /* the last statistics sent */
 };
 
 int egress_control_open(struct egress_control *control, struct egress *egress, int fd, struct cloche_err *e);
 /* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
 int egress_control_notify(struct egress_control *control, const char *method, json_t *params);
-/* Called once a second. */
-void egress_control_tick(struct egress_control *control);
 
 /* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and
  * "seccomp", or NULL. *ret: the protections in force. */

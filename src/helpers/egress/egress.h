@@ -29,8 +29,7 @@ struct egress {
         int listener_fd, is_accepting;
         struct connections connections, ended; /* ended connections are freed when no callback uses them */
         unsigned count;
-        uint64_t accepted, bytes_in, bytes_out; /* by closed connections */
-        int is_crowded;                         /* the crowding has been reported */
+        int is_crowded; /* the crowding has been reported */
 };
 
 /* connection.c */
@@ -39,6 +38,5 @@ int connections_listen(struct egress *egress, struct cloche_err *e);
 void connections_check(struct egress *egress);
 /* A few times a second. */
 void connections_tick(struct egress *egress);
-void connections_stats(const struct egress *egress, uint64_t *ret_in, uint64_t *ret_out);
 
 #endif

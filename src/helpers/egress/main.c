@@ -22,13 +22,10 @@ enum { CONTROL_FD = 3, TCP_FD, NAMES_UDP_FD, NAMES_TCP_FD, FD_END };
 
 static struct egress egress;
 
-/* A decision that the engine has no room for counts as one over the rate limit. */
+/* A decision that the engine has no room for is dropped, as one over the rate limit. */
 static void send_decision(void *data, json_t *decision)
 {
-        struct egress *g = data;
-
-        if (egress_control_notify(&g->control, "decision", decision) < 0)
-                g->report.lost++;
+        egress_control_notify(&((struct egress *)data)->control, "decision", decision);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -42,7 +39,6 @@ static void on_tick(uv_timer_t *timer)
                 return;
         resolver_tick(&egress.resolver);
         report_tick(&egress.report);
-        egress_control_tick(&egress.control);
 }
 
 static int set_up(uv_timer_t *timer, struct cloche_err *e)

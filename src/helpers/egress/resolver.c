@@ -63,7 +63,6 @@ static size_t answer(struct resolver *resolver, const unsigned char *message, si
         int code = dns_read(message, size, &question);
 
         resolver->budget--;
-        resolver->queries++;
         if (code < 0)
                 return 0;
         if (code == DNS_OK)

@@ -18,7 +18,6 @@ struct resolver {
         uv_poll_t udp, tcp;
         struct resolver_stream *streams[RESOLVER_STREAMS_MAX];
         unsigned budget; /* queries answered until the next tick */
-        uint64_t queries;
 };
 
 int resolver_listen(struct resolver *resolver, struct egress *egress, int udp_fd, int tcp_fd, struct cloche_err *e);

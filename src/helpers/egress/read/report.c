@@ -57,8 +57,7 @@ static void send(struct report *report, struct report_row *row)
                 report->budget--;
                 json_object_set_new(copy, "count", json_integer(row->count));
                 report->send(report->data, copy);
-        } else
-                report->lost += row->count;
+        }
         row->count = 0;
         row->sent++;
         row->idle = 0;
@@ -94,9 +93,7 @@ void report_decision(struct report *report, const struct decision *decision)
                 row->hash = hash;
                 row->json = describe(decision);
         }
-        if (!row->json)
-                report->lost++;
-        else if (row->sent < AT_ONCE_A_TICK)
+        if (row->json && row->sent < AT_ONCE_A_TICK)
                 send(report, row);
 }
 

@@ -31,7 +31,6 @@ struct report {
         void *data;
         struct report_row rows[REPORT_ROWS];
         unsigned budget;
-        uint64_t lost;
 };
 
 void report_init(struct report *report, void (*send)(void *data, json_t *decision), void *data);
