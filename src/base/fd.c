@@ -26,6 +26,24 @@ int fd_write_full(int fd, const void *data, size_t size)
         return 0;
 }
 
+int fd_pwrite_full(int fd, const void *data, size_t size, off_t at)
+{
+        const char *p = data;
+
+        while (size > 0) {
+                ssize_t n = pwrite(fd, p, size, at);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                p += n;
+                at += n;
+                size -= (size_t)n;
+        }
+        return 0;
+}
+
 int fd_read_full(int fd, void *data, size_t size)
 {
         char *p = data;

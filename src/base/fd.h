@@ -30,6 +30,7 @@ static inline int fd_take(int *fd)
 
 /* Write or read exactly size bytes; 0, or -errno (-EPIPE for an early end of file). */
 int fd_write_full(int fd, const void *data, size_t size);
+int fd_pwrite_full(int fd, const void *data, size_t size, off_t at);
 int fd_read_full(int fd, void *data, size_t size);
 
 /* write(2) without SIGPIPE, which a library may neither ignore nor deliver. Returns the bytes

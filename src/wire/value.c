@@ -1,6 +1,7 @@
 /* Runs in: the engine, cloched, the CLI and cloche-files. */
 #include "value.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "base64.h"
@@ -200,15 +201,8 @@ static int note_range(struct walk *w, uint64_t at, uint64_t size)
                 return refuse(w, shared_bytes);
         if (size == 0)
                 return 0;
-        if (w->range_count == w->range_room) {
-                size_t room = w->range_room ? w->range_room * 2 : 16;
-                struct range *grown = realloc(w->ranges, room * sizeof(*grown));
-
-                if (!grown)
-                        return no_memory(w);
-                w->ranges = grown;
-                w->range_room = room;
-        }
+        if (ARRAY_GROW(w->ranges, w->range_count, w->range_room) < 0)
+                return no_memory(w);
         w->ranges[w->range_count++] = (struct range){at, size};
         return 0;
 }

@@ -1,6 +1,7 @@
 /* Runs in: the agents in C, within a box, with the rights of the user's code. */
 #include "resolve.h"
 
+#include "base/array.h"
 #include "base/err.h"
 
 #include <stdlib.h>
@@ -22,15 +23,8 @@ static const char *tag_of(const json_t *value)
 /* Containers are numbered when they open, and can be referred to when they are closed. */
 static int open_container(struct walk *w, size_t *ret_number)
 {
-        if (w->count == w->room) {
-                size_t room = w->room ? w->room * 2 : 64;
-                json_t **grown = realloc(w->containers, room * sizeof(json_t *));
-
-                if (!grown)
-                        return err_set(w->e, CLOCHE_E_RESOURCE, "no memory for the value's references");
-                w->containers = grown;
-                w->room = room;
-        }
+        if (ARRAY_GROW(w->containers, w->count, w->room) < 0)
+                return err_set(w->e, CLOCHE_E_RESOURCE, "no memory for the value's references");
         w->containers[w->count] = NULL;
         *ret_number = w->count++;
         return 0;

@@ -10,6 +10,7 @@
  * ends with, spares no process. */
 #include "init.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -132,15 +133,8 @@ static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
 
 static int add_row(struct rows *rows, const struct process_stat *stat, int has_exited)
 {
-        if (rows->count == rows->room) {
-                size_t room = rows->room ? 2 * rows->room : 1024;
-                struct row *grown = realloc(rows->items, room * sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                rows->items = grown;
-                rows->room = room;
-        }
+        if (ARRAY_GROW(rows->items, rows->count, rows->room) < 0)
+                return -ENOMEM;
         rows->items[rows->count++] = (struct row){.stat = *stat, .has_exited = has_exited};
         return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/command/cli.h"
 
+#include "base/array.h"
 #include "user/xdg.h"
 
 #include <dirent.h>
@@ -46,9 +47,7 @@ int cli_xdg_list(const char *directory, int (*is_name)(const char *name), char *
         while ((entry = readdir(dir))) {
                 if (!is_name(entry->d_name))
                         continue;
-                if (*ret_count == room)
-                        *ret = reallocarray(*ret, room = room ? 2 * room : 16, sizeof(**ret));
-                if (!*ret || !((*ret)[*ret_count] = strdup(entry->d_name)))
+                if (ARRAY_GROW(*ret, *ret_count, room) < 0 || !((*ret)[*ret_count] = strdup(entry->d_name)))
                         abort(); /* out of memory */
                 ++*ret_count;
         }

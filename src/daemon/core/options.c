@@ -4,6 +4,7 @@
 #include "caller.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,58 +57,6 @@ static int set_listen(struct daemon_options *o, const char *value)
         return whole("--listen's port", colon + 1, 0, 65535, &port);
 }
 
-static int set_connect_fd(struct daemon_options *o, const char *value)
-{
-        unsigned long fd;
-        int code = whole("--connect-fd", value, 0, 1u << 20, &fd);
-
-        o->connect_fd = (int)fd;
-        return code;
-}
-
-static int set_on_demand(struct daemon_options *o, const char *value)
-{
-        (void)value;
-        o->is_on_demand = 1;
-        return 0;
-}
-
-static int set_exit_when_idle(struct daemon_options *o, const char *value)
-{
-        unsigned long seconds;
-        int code = whole("--exit-when-idle", value, 1, 31536000, &seconds);
-
-        o->exit_when_idle_ms = seconds * 1000;
-        return code;
-}
-
-static int set_hang_timeout(struct daemon_options *o, const char *value)
-{
-        unsigned long seconds;
-        int code = whole("--hang-timeout", value, 0, 86400, &seconds);
-
-        o->hang_ms = seconds * 1000;
-        return code;
-}
-
-static int set_token_file(struct daemon_options *o, const char *value)
-{
-        o->token_file = value;
-        return 0;
-}
-
-static int set_tls_certificate(struct daemon_options *o, const char *value)
-{
-        o->tls_certificate_file = value;
-        return 0;
-}
-
-static int set_tls_key(struct daemon_options *o, const char *value)
-{
-        o->tls_key_file = value;
-        return 0;
-}
-
 static int add_id(const char *option, const char *value, long *ids, unsigned *count)
 {
         unsigned long id;
@@ -148,38 +97,6 @@ static int add_origin(struct daemon_options *o, const char *value)
         return add_name("--allow-origin", value, o->origins.names, &o->origins.count);
 }
 
-static int set_grace(struct daemon_options *o, const char *value)
-{
-        unsigned long seconds;
-        int code = whole("--grace", value, 0, 86400, &seconds);
-
-        o->grace_ms = seconds * 1000;
-        return code;
-}
-
-static int set_connections(struct daemon_options *o, const char *value)
-{
-        return whole("--max-connections", value, 1, 1000000, &o->connections_max);
-}
-
-static int set_auth_timeout(struct daemon_options *o, const char *value)
-{
-        unsigned long seconds;
-        int code = whole("--auth-timeout", value, 1, 3600, &seconds);
-
-        o->auth_ms = seconds * 1000;
-        return code;
-}
-
-static int set_body(struct daemon_options *o, const char *value)
-{
-        unsigned long mib;
-        int code = whole("--max-request", value, 1, 1024, &mib);
-
-        o->body_bytes_max = mib << 20;
-        return code;
-}
-
 static int set_level(struct daemon_options *o, const char *value)
 {
         int level = level_find(value);
@@ -187,12 +104,6 @@ static int set_level(struct daemon_options *o, const char *value)
         if (level < 0)
                 return bad("--log-level must be error, warning, info or debug, not '%s'", value);
         o->level = (enum level)level;
-        return 0;
-}
-
-static int set_image(struct daemon_options *o, const char *value)
-{
-        o->engine.image = value;
         return 0;
 }
 
@@ -217,33 +128,6 @@ static int add_mount_root(struct daemon_options *o, const char *value)
         o->engine.mount_roots = o->mount_roots;
         o->engine.mount_root_uids = o->mount_root_uids;
         return 0;
-}
-
-static int set_runs(struct daemon_options *o, const char *value)
-{
-        unsigned long runs;
-        int code = whole("--runs", value, 1, 100000, &runs);
-
-        o->engine.runs_max = (unsigned)runs;
-        return code;
-}
-
-static int set_queue(struct daemon_options *o, const char *value)
-{
-        unsigned long runs;
-        int code = whole("--queue", value, 1, 1000000, &runs);
-
-        o->engine.queue_max = (unsigned)runs;
-        return code;
-}
-
-static int set_base_forks(struct daemon_options *o, const char *value)
-{
-        unsigned long forks;
-        int code = whole("--base-forks", value, 1, 1000000000, &forks);
-
-        o->engine.base_forks = (unsigned)forks;
-        return code;
 }
 
 static int set_spares(struct daemon_options *o, const char *value)
@@ -273,13 +157,6 @@ static int set_optional(struct daemon_options *o, const char *value)
         return 0;
 }
 
-static int set_core_scheduling(struct daemon_options *o, const char *value)
-{
-        (void)value;
-        o->engine.core_scheduling = 1;
-        return 0;
-}
-
 static int set_profile(struct daemon_options *o, const char *value)
 {
         static const char *const names[] = {[CLOCHE_PROFILE_NONE] = "none", [CLOCHE_PROFILE_USER] = "user"};
@@ -292,12 +169,6 @@ static int set_profile(struct daemon_options *o, const char *value)
         return bad("--profile must be none or user, not '%s'", value);
 }
 
-static int set_state_dir(struct daemon_options *o, const char *value)
-{
-        o->state_dir = value;
-        return 0;
-}
-
 static int set_preview_host(struct daemon_options *o, const char *value)
 {
         size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -307,31 +178,6 @@ static int set_preview_host(struct daemon_options *o, const char *value)
                 return bad("--preview-host must be HOST or HOST:PORT, the host in lower case, not '%s'", value);
         o->preview_host = value;
         return value[size] ? whole("--preview-host's port", value + size + 1, 1, 65535, &port) : 0;
-}
-
-static int set_save_every(struct daemon_options *o, const char *value)
-{
-        unsigned long seconds;
-        int code = whole("--save-every", value, 0, 86400, &seconds);
-
-        o->save_every_ms = seconds * 1000;
-        return code;
-}
-
-static int set_sandboxes(struct daemon_options *o, const char *value)
-{
-        return whole("--max-sandboxes", value, 1, 100000, &o->sandboxes_max);
-}
-
-static int set_saved(struct daemon_options *o, const char *value)
-{
-        return whole("--max-saved", value, 1, 1000000, &o->saved_max);
-}
-
-static int set_contexts(struct daemon_options *o, const char *value)
-{
-        o->contexts = value;
-        return 0;
 }
 
 static int set_network(struct daemon_options *o, const char *value)
@@ -356,39 +202,49 @@ static int add_container(struct daemon_options *o, const char *value)
         return whole("--container-listen's port", port, 0, 65535, &number);
 }
 
+/* A row has a setter, or the field of struct daemon_options that gets its text or number. */
 static const struct option_row {
         const char *name, *argument, *help;
         int (*set)(struct daemon_options *o, const char *value);
+        size_t at;
+        size_t size; /* of the number; 0: text */
+        unsigned long min, max, unit;
 } rows[] = {
+#define NUMBER(field, min, max, unit) \
+        NULL, offsetof(struct daemon_options, field), sizeof(((struct daemon_options *)0)->field), min, max, unit
+#define TEXT(field) NULL, offsetof(struct daemon_options, field), 0, 0, 0, 0
+#define FLAG(field) NUMBER(field, 1, 1, 1)
         {"--socket", "PATH", "accept connections on this unix socket", set_socket},
         {"--listen", "HOST:PORT", "accept connections on TCP; port 0: any free port, named in the log", set_listen},
-        {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
+        {"--connect-fd", "N", "serve this one connection of frames, and end with it",
+         NUMBER(connect_fd, 0, 1u << 20, 1)},
         {"--on-demand", NULL,
          "print the socket of the daemon that serves this user; start one in the background when there is none",
-         set_on_demand},
+         FLAG(is_on_demand)},
         {"--exit-when-idle", "SECONDS",
          "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)",
-         set_exit_when_idle},
+         NUMBER(exit_when_idle_ms, 1, 31536000, 1000)},
         {"--hang-timeout", "SECONDS", "kill and restart an engine that has not responded for this time; 0: never (60)",
-         set_hang_timeout},
+         NUMBER(hang_ms, 0, 86400, 1000)},
         {"--token-file", "FILE", "file with the token that callers on TCP must send; created if missing",
-         set_token_file},
+         TEXT(token_file)},
         {"--tls-certificate", "FILE", "certificate in PEM; with --tls-key, TCP connections use TLS",
-         set_tls_certificate},
-        {"--tls-key", "FILE", "private key in PEM", set_tls_key},
+         TEXT(tls_certificate_file)},
+        {"--tls-key", "FILE", "private key in PEM", TEXT(tls_key_file)},
         {"--allow-uid", "UID",
          "permit this user to use the socket (root and the daemon's own user may always); may be repeated", add_uid},
         {"--allow-gid", "GID", "permit this group to use the socket; may be repeated", add_gid},
         {"--allow-host", "NAME", "serve HTTP requests for this host name (in addition to IP addresses and localhost)",
          add_host},
         {"--allow-origin", "ORIGIN", "permit requests from web pages of this origin", add_origin},
-        {"--max-connections", "N", "connections at one time, for each kind of caller (4096)", set_connections},
+        {"--max-connections", "N", "connections at one time, for each kind of caller (4096)",
+         NUMBER(connections_max, 1, 1000000, 1)},
         {"--auth-timeout", "SECONDS", "time from the connection to hello, or to a permitted request (15)",
-         set_auth_timeout},
-        {"--max-request", "MIB", "size of one request (128)", set_body},
-        {"--grace", "SECONDS", "time that runs may continue after SIGTERM (10)", set_grace},
+         NUMBER(auth_ms, 1, 3600, 1000)},
+        {"--max-request", "MIB", "size of one request (128)", NUMBER(body_bytes_max, 1, 1024, 1u << 20)},
+        {"--grace", "SECONDS", "time that runs may continue after SIGTERM (10)", NUMBER(grace_ms, 0, 86400, 1000)},
         {"--log-level", "LEVEL", "error, warning, info or debug (info)", set_level},
-        {"--image", "DIR", "use this directory as root file system of boxes (the host's /usr)", set_image},
+        {"--image", "DIR", "use this directory as root file system of boxes (the host's /usr)", TEXT(engine.image)},
         {"--mount-root", "DIR[:UID]",
          "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
          "token have this user's rights",
@@ -396,33 +252,56 @@ static const struct option_row {
         {"--state-dir", "DIR",
          "save sandboxes in this directory; '': do not save them ($STATE_DIRECTORY/sandboxes, else below "
          "/var/lib/cloche or ~/.local/state/cloche)",
-         set_state_dir},
+         TEXT(state_dir)},
         {"--save-every", "SECONDS",
-         "interval at which running sandboxes that changed are saved; 0: only when they stop (60)", set_save_every},
-        {"--max-sandboxes", "N", "sandboxes that run at one time (1000)", set_sandboxes},
-        {"--max-saved", "N", "sandboxes of one caller, running and saved (10000)", set_saved},
+         "interval at which running sandboxes that changed are saved; 0: only when they stop (60)",
+         NUMBER(save_every_ms, 0, 86400, 1000)},
+        {"--max-sandboxes", "N", "sandboxes that run at one time (1000)", NUMBER(sandboxes_max, 1, 100000, 1)},
+        {"--max-saved", "N", "sandboxes of one caller, running and saved (10000)", NUMBER(saved_max, 1, 1000000, 1)},
         {"--contexts", "LANGUAGE,…",
          "set up contexts of these languages at the start instead of at first use; '': none (with --container-listen: "
          "javascript,typescript if 1 GiB of memory is free)",
-         set_contexts},
+         TEXT(contexts)},
         {"--network", "RULE,…", "network of sandboxes that are created without a policy; !RULE denies (none)",
          set_network},
         {"--preview-host", "HOST[:PORT]", "serve exposed ports of sandboxes at PORT-SANDBOX-TOKEN.HOST",
          set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX",
          "serve the container API of this sandbox on loopback, without a token", add_container},
-        {"--runs", "N", "runs at one time (twice the number of processors)", set_runs},
-        {"--queue", "N", "runs that may wait (10000)", set_queue},
-        {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)", set_base_forks},
+        {"--runs", "N", "runs at one time (twice the number of processors)", NUMBER(engine.runs_max, 1, 100000, 1)},
+        {"--queue", "N", "runs that may wait (10000)", NUMBER(engine.queue_max, 1, 1000000, 1)},
+        {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)",
+         NUMBER(engine.base_forks, 1, 1000000000, 1)},
         {"--spares", "N", "prewarmed boxes for each template in use (2)", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing or degraded", set_optional},
         {"--core-scheduling", NULL,
          "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
-         set_core_scheduling},
+         FLAG(engine.core_scheduling)},
         {"--profile", "NAME", "user: guards that only root can have may be missing if the daemon is not root's (none)",
          set_profile},
 };
+#undef NUMBER
+#undef TEXT
+#undef FLAG
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static int set(const struct option_row *row, struct daemon_options *o, const char *value)
+{
+        void *field = (char *)o + row->at;
+        unsigned long number = 1;
+
+        if (row->set)
+                return row->set(o, value);
+        if (row->size && value && whole(row->name, value, row->min, row->max, &number))
+                return BAD_INPUT;
+        if (row->size == sizeof(unsigned long))
+                *(unsigned long *)field = number * row->unit;
+        else if (row->size)
+                *(unsigned *)field = (unsigned)(number * row->unit);
+        else
+                *(const char **)field = value;
+        return 0;
+}
 
 static int help(void)
 {
@@ -446,12 +325,12 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
                                 if (argv[*at][size])
                                         return bad("%s takes no value", rows[i].name);
                                 *at += 1;
-                                return rows[i].set(o, NULL);
+                                return set(&rows[i], o, NULL);
                         }
                         if (!value)
                                 return bad("%s needs %s", rows[i].name, rows[i].argument);
                         *at += argv[*at][size] ? 1 : 2;
-                        return rows[i].set(o, value);
+                        return set(&rows[i], o, value);
                 }
         return bad("there is no option '%s' (cloched --help lists them)", argv[*at]);
 }

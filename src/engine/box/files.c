@@ -2,6 +2,7 @@
  * the guest. Runs in: the engine; the comparison in a thread beside its loop. */
 #include "files.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "wire/base64.h"
@@ -169,15 +170,8 @@ static int parse_entries(struct files *files, size_t size, struct cloche_err *e)
                         return err_set(e, CLOCHE_E_PROTOCOL,
                                        "the box's init sent an invalid list of files: a path has %u bytes",
                                        about.path_size);
-                if (files->count == room) {
-                        struct files_entry *grown;
-
-                        room = room ? room * 2 : 64;
-                        grown = realloc(files->entries, room * sizeof(*grown));
-                        if (!grown)
-                                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the list of files");
-                        files->entries = grown;
-                }
+                if (ARRAY_GROW(files->entries, files->count, room) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the list of files");
                 files->entries[files->count++] = (struct files_entry){.path = files->bytes + at, .about = about};
                 at += about.path_size;
         }

@@ -1,6 +1,7 @@
 /* The cache of build results. Runs in: the engine, as the user who owns the directory. */
 #include "artifact.h"
 
+#include "base/array.h"
 #include "base/fd.h"
 #include "base/hex.h"
 
@@ -142,16 +143,9 @@ static int list(int artifacts_fd, struct row **ret, size_t *ret_count, long long
                 if (strlen(entry->d_name) != ARTIFACT_KEY_SIZE - 1 ||
                     fstatat(artifacts_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
-                if (count == room) {
-                        struct row *grown = realloc(rows, (room * 2 + 64) * sizeof(*rows));
-
-                        if (!grown) {
-                                r = -ENOMEM;
-                                break;
-                        }
-                        rows = grown;
-                        room = room * 2 + 64;
-                }
+                r = ARRAY_GROW(rows, count, room);
+                if (r < 0)
+                        break;
                 memcpy(rows[count].name, entry->d_name, ARTIFACT_KEY_SIZE);
                 rows[count].size = st.st_size;
                 rows[count++].used = st.st_mtim;

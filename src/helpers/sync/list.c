@@ -2,6 +2,7 @@
  * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "list.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "helpers/fs/tree/denial-log.h"
 
@@ -273,15 +274,8 @@ static int read_row(const json_t *row, size_t index, struct sync_change *ret, st
 
 static struct sync_change *add_row(struct sync_list *list)
 {
-        if (list->count == list->room) {
-                size_t room = list->room ? list->room * 2 : 64;
-                struct sync_change *rows = reallocarray(list->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return NULL;
-                list->rows = rows;
-                list->room = room;
-        }
+        if (ARRAY_GROW(list->rows, list->count, list->room) < 0)
+                return NULL;
         list->rows[list->count] = (struct sync_change){0};
         return &list->rows[list->count++];
 }

@@ -2,6 +2,7 @@
  * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
+#include "base/array.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -42,16 +43,9 @@ void plan_depend(struct plan *plan, uint32_t of, uint32_t on)
 {
         if (on == ROW_NONE || on == of)
                 return;
-        if (plan->edge_count == plan->edge_room) {
-                size_t room = plan->edge_room ? plan->edge_room * 2 : 256;
-                struct edge *edges = reallocarray(plan->edges, room, sizeof(*edges));
-
-                if (!edges) {
-                        plan->out_of_memory = true;
-                        return;
-                }
-                plan->edges = edges;
-                plan->edge_room = room;
+        if (ARRAY_GROW(plan->edges, plan->edge_count, plan->edge_room) < 0) {
+                plan->out_of_memory = true;
+                return;
         }
         plan->edges[plan->edge_count++] = (struct edge){of, on};
 }
@@ -62,15 +56,8 @@ static int add_touched(struct plan *plan, const char *host)
 {
         if (plan->touched_count && strcmp(plan->touched[plan->touched_count - 1], host) == 0)
                 return 0;
-        if (plan->touched_count == plan->touched_room) {
-                size_t room = plan->touched_room ? plan->touched_room * 2 : 64;
-                char **rows = reallocarray(plan->touched, room, sizeof(*rows));
-
-                if (!rows)
-                        return -ENOMEM;
-                plan->touched = rows;
-                plan->touched_room = room;
-        }
+        if (ARRAY_GROW(plan->touched, plan->touched_count, plan->touched_room) < 0)
+                return -ENOMEM;
         plan->touched[plan->touched_count] = strdup(host);
         return plan->touched[plan->touched_count] ? (int)(++plan->touched_count, 0) : -ENOMEM;
 }

@@ -2,6 +2,7 @@
  * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "step.h"
 
+#include "base/array.h"
 #include "base/fd.h"
 #include "crash.h"
 
@@ -25,15 +26,8 @@ struct step *steps_add(struct steps *steps, enum step_op op, uint32_t number, co
 {
         struct step *row;
 
-        if (steps->count == steps->room) {
-                size_t room = steps->room ? steps->room * 2 : 64;
-                struct step *rows = reallocarray(steps->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return NULL;
-                steps->rows = rows;
-                steps->room = room;
-        }
+        if (ARRAY_GROW(steps->rows, steps->count, steps->room) < 0)
+                return NULL;
         row = &steps->rows[steps->count];
         *row = (struct step){.op = op, .number = number, .path = strdup(path)};
         if (!row->path)
@@ -54,15 +48,8 @@ static void kept_add(struct kept_list *list, const char *path, const char *as)
 {
         struct kept *row;
 
-        if (list->count == list->room) {
-                size_t room = list->room ? list->room * 2 : 16;
-                struct kept *rows = reallocarray(list->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return;
-                list->rows = rows;
-                list->room = room;
-        }
+        if (ARRAY_GROW(list->rows, list->count, list->room) < 0)
+                return;
         row = &list->rows[list->count];
         *row = (struct kept){strdup(path), strdup(as)};
         if (row->path && row->as) {

@@ -3,6 +3,7 @@
 #include "spawn.h"
 #include "sandboxes.h"
 
+#include "base/array.h"
 #include "base/env.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -120,16 +121,9 @@ static int put(struct env *env, char *row)
                 *old = row;
                 return 0;
         }
-        if (env->count + 1 >= env->room) {
-                size_t room = env->room ? 2 * env->room : 32;
-                char **rows = reallocarray(env->rows, room, sizeof(*rows));
-
-                if (!rows) {
-                        free(row);
-                        return -ENOMEM;
-                }
-                env->rows = rows;
-                env->room = room;
+        if (ARRAY_GROW(env->rows, env->count + 1, env->room) < 0) { /* a NULL ends it */
+                free(row);
+                return -ENOMEM;
         }
         env->rows[env->count++] = row;
         env->rows[env->count] = NULL;

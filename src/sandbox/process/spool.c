@@ -85,18 +85,7 @@ static int write_at(struct spool *s, uint64_t at, const char *data, size_t size)
                 memcpy(s->memory + at, data, size);
                 return 0;
         }
-        while (size > 0) {
-                ssize_t n = pwrite(s->fd, data, size, (off_t)at);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n < 0 ? -errno : -EIO;
-                data += n;
-                at += (uint64_t)n;
-                size -= (size_t)n;
-        }
-        return 0;
+        return fd_pwrite_full(s->fd, data, size, (off_t)at);
 }
 
 /* Write the bytes at their place in a ring of room_bytes. It never wraps if the first bytes are

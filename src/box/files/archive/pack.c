@@ -2,6 +2,7 @@
 #include "pack.h"
 
 #include "archive.h"
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "box/files/operations.h"
@@ -233,15 +234,8 @@ static int keep_mode(struct pack *p, enum walk_event event, const struct walk_en
                         put_mode_back(entry->dir_fd, entry->name, mode);
                 return WALK_ON;
         }
-        if (opened->count == opened->room) {
-                size_t room = opened->room ? 2 * opened->room : 64;
-                mode_t *rows = reallocarray(opened->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return request_no_memory(e);
-                opened->rows = rows;
-                opened->room = room;
-        }
+        if (ARRAY_GROW(opened->rows, opened->count, opened->room) < 0)
+                return request_no_memory(e);
         opened->rows[opened->count++] = opened->found;
         opened->found = 0;
         return WALK_ON;

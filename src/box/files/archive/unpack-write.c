@@ -1,6 +1,7 @@
 /* Runs in: cloche-files, within a box, with its user's rights. Archives come from anyone. */
 #include "unpack.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "box/files/request.h"
@@ -96,15 +97,8 @@ static int go_to(struct unpack *u, const struct member *m, const char **ret_name
 
 static int remember(struct unpack *u, const struct member *m, struct cloche_err *e)
 {
-        if (u->later_count == u->later_room) {
-                size_t room = u->later_room ? u->later_room * 2 : 64;
-                struct later *grown = realloc(u->later, room * sizeof(*grown));
-
-                if (!grown)
-                        return request_no_memory(e);
-                u->later = grown;
-                u->later_room = room;
-        }
+        if (ARRAY_GROW(u->later, u->later_count, u->later_room) < 0)
+                return request_no_memory(e);
         u->later[u->later_count] = (struct later){.path = strdup(m->path), .mode = mode_of(m), .time = time_of(m)};
         return u->later[u->later_count].path ? (u->later_count++, 0) : request_no_memory(e);
 }
@@ -129,22 +123,6 @@ static int finish_directories(struct unpack *u, struct cloche_err *e)
 
 /* -- members -------------------------------------------------------------------------------------------------- */
 
-static int write_piece(int fd, const char *data, size_t size, int64_t at)
-{
-        while (size > 0) {
-                ssize_t n = pwrite(fd, data, size, at);
-
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n > 0) {
-                        data += n;
-                        at += n;
-                        size -= (size_t)n;
-                }
-        }
-        return 0;
-}
-
 static int write_contents(struct unpack *u, struct archive *archive, const struct member *m, int fd,
                           struct cloche_err *e)
 {
@@ -154,7 +132,7 @@ static int write_contents(struct unpack *u, struct archive *archive, const struc
         int r;
 
         while ((r = archive_piece(archive, m->path, &data, &size, &at, e)) > 0) {
-                r = write_piece(fd, data, size, at);
+                r = fd_pwrite_full(fd, data, size, at);
                 if (r < 0)
                         return files_os(e, -r, "write %s", m->path);
                 u->bytes += size;

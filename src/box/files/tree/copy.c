@@ -29,22 +29,6 @@ static size_t next_part(int fd, off_t *at)
         return hole > data && hole - data < (off_t)PART_BYTES ? (size_t)(hole - data) : PART_BYTES;
 }
 
-static int write_part(int fd, const char *data, size_t size, off_t at)
-{
-        while (size > 0) {
-                ssize_t n = pwrite(fd, data, size, at);
-
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n > 0) {
-                        data += n;
-                        at += n;
-                        size -= (size_t)n;
-                }
-        }
-        return 0;
-}
-
 /* Copy all bytes of from_fd from its beginning. Holes stay holes if the file has a size. 0 or -errno. */
 static int copy_data(int from_fd, int to_fd)
 {
@@ -61,7 +45,7 @@ static int copy_data(int from_fd, int to_fd)
                         break;
                 if (n < 0 && errno == EINTR)
                         continue;
-                r = n < 0 ? -errno : write_part(to_fd, part, (size_t)n, at);
+                r = n < 0 ? -errno : fd_pwrite_full(to_fd, part, (size_t)n, at);
                 at += n > 0 ? n : 0;
         }
         if (r == 0 && (fstat(from_fd, &status) < 0 || (status.st_size > at && ftruncate(to_fd, status.st_size) < 0)))

@@ -1,6 +1,8 @@
 /* Runs in: cloche-files, within a box, with its user's rights. */
 #include "names.h"
 
+#include "base/array.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,15 +43,8 @@ static int add(struct names *names, const char *name, const char *ending)
         size_t size = strlen(name), ending_size = strlen(ending);
         char *item;
 
-        if (names->count == names->room) {
-                size_t room = names->room ? names->room * 2 : 32;
-                char **grown = realloc(names->items, room * sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                names->items = grown;
-                names->room = room;
-        }
+        if (ARRAY_GROW(names->items, names->count, names->room) < 0)
+                return -ENOMEM;
         item = malloc(size + ending_size + 1);
         if (!item)
                 return -ENOMEM;

@@ -29,20 +29,6 @@ static struct bytes content_of(const struct files_request *q)
                               (size_t)json_integer_value(json_object_get(content, "n"))};
 }
 
-static int write_all_at(int fd, const struct bytes *b, off_t at)
-{
-        for (size_t done = 0; done < b->size;) {
-                ssize_t n = pwrite(fd, b->data + done, b->size - done, at + (off_t)done);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n < 0 ? -errno : -EIO;
-                done += (size_t)n;
-        }
-        return 0;
-}
-
 static int replace_whole(const char *path, const struct bytes *b, mode_t mode, struct cloche_err *e)
 {
         _cleanup_place_ struct place place = PLACE_INIT;
@@ -54,7 +40,7 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
         r = files_place_open(&place, path, mode, e);
         if (r < 0)
                 return r;
-        r = write_all_at(place.fd, b, 0);
+        r = fd_pwrite_full(place.fd, b->data, b->size, 0);
         return r < 0 ? files_os(e, -r, "write %s", path) : place_commit(&place, path, e);
 }
 
@@ -103,7 +89,7 @@ static int write_into(const struct files_request *q, const char *path, const str
                 return r;
         if (mode && fchmod(fd, mode) < 0)
                 return files_os(e, errno, "set the mode of %s", path);
-        r = is_append ? fd_write_full(fd, b->data, b->size) : write_all_at(fd, b, (off_t)offset);
+        r = is_append ? fd_write_full(fd, b->data, b->size) : fd_pwrite_full(fd, b->data, b->size, (off_t)offset);
         if (r < 0 && is_append)
                 shorten(fd, &status, b->size);
         return r < 0 ? files_os(e, -r, "write %s", path) : 0;

@@ -1,6 +1,7 @@
 /* Runs in: cloche-files, within a box, with its user's rights. */
 #include "walk.h"
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "box/files/request.h"
@@ -38,15 +39,8 @@ static int set_path(struct walk *w, size_t prefix_size, const char *name)
 
 static struct level *add_level(struct walk *w)
 {
-        if (w->depth == w->room) {
-                size_t room = w->room ? w->room * 2 : 16;
-                struct level *grown = realloc(w->levels, room * sizeof(*grown));
-
-                if (!grown)
-                        return NULL;
-                w->levels = grown;
-                w->room = room;
-        }
+        if (ARRAY_GROW(w->levels, w->depth, w->room) < 0)
+                return NULL;
         if (w->depth >= OPEN_MAX_AT_ONCE)
                 fd_close(&w->levels[w->depth - OPEN_MAX_AT_ONCE].fd);
         w->levels[w->depth] = (struct level){.fd = -EBADF};

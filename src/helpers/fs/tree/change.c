@@ -3,6 +3,7 @@
 #include "change.h"
 
 #include "access.h"
+#include "base/array.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -38,15 +39,8 @@ static struct change *add(struct changes *changes, enum change_type type, const 
 
         if (!path)
                 return NULL;
-        if (changes->count == changes->room) {
-                size_t room = changes->room ? changes->room * 2 : 64;
-                struct change *rows = reallocarray(changes->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return NULL;
-                changes->rows = rows;
-                changes->room = room;
-        }
+        if (ARRAY_GROW(changes->rows, changes->count, changes->room) < 0)
+                return NULL;
         changes->path_bytes += strlen(path) + (node->target ? strlen(node->target) : 0);
         row = &changes->rows[changes->count];
         *row = (struct change){

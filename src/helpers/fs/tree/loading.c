@@ -2,6 +2,7 @@
  * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "loading.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "helpers/fs/rules/glob.h"
 
@@ -18,15 +19,8 @@ struct loading {
 
 static int add(struct glob ***list, size_t *count, size_t *room, const char *pattern, struct cloche_err *e)
 {
-        if (*count == *room) {
-                size_t more = *room ? *room * 2 : 16;
-                struct glob **grown = reallocarray(*list, more, sizeof(**list));
-
-                if (!grown)
-                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the patterns");
-                *list = grown;
-                *room = more;
-        }
+        if (ARRAY_GROW(*list, *count, *room) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the patterns");
         return glob_compile(pattern, &(*list)[*count], e) < 0 ? -(int)e->code : ((*count)++, 0);
 }
 
