@@ -131,12 +131,15 @@ def test_cancelling():
 def test_an_id_under_way_is_not_given_twice():
     with Daemon() as daemon, daemon.frames() as frames:
         frames.send({"jsonrpc": "2.0", "id": "same", "method": "exec", "params": {"sandbox": "a", "command": "sleep 1000"}})
-        frames.send({"jsonrpc": "2.0", "id": "same", "method": "exec", "params": {"sandbox": "a", "command": "true"}})
-        try:
-            frames.wait("same")
-            raise AssertionError("it was taken")
-        except Failed as error:
-            assert error.name == "invalid_argument"
+        for method, params in {"exec": {"sandbox": "a", "command": "true"}, "script": {"language": "bash", "code": "true"},
+                               "prefix.create": {"language": "python", "code": "x = 1"},
+                               "sync": {"changeset": "none"}}.items():
+            frames.send({"jsonrpc": "2.0", "id": "same", "method": method, "params": params})
+            try:
+                frames.wait("same")
+                raise AssertionError(f"{method} was taken")
+            except Failed as error:
+                assert error.name == "invalid_argument" and "use a new id" in str(error), (method, error)
         assert frames.call("cancel", id="same")["found"]
 
 

@@ -36,19 +36,22 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
                                   .peer_fd = peer_fd,
                                   .number = ++d->next_client,
                                   .out = BUF_INIT(OUT_MAX_BYTES)};
-        TAILQ_INIT(&client->jobs);
-        TAILQ_INIT(&client->sandbox_jobs);
+        TAILQ_INIT(&client->pending);
         TAILQ_INIT(&client->requests);
 }
 
 static void close_client(struct client *client)
 {
+        struct client_pending *pending;
+
         if (client->is_closed)
                 return;
         client->is_closed = 1;
         bridge_on_client_closed(client);
-        run_on_client_closed(client);
-        sandbox_jobs_on_client_closed(client);
+        while ((pending = TAILQ_FIRST(&client->pending))) {
+                client_pending_remove(pending);
+                pending->kind->on_client_closed(pending);
+        }
         prefix_on_client_closed(client);
         changes_on_client_closed(client);
         if (client->is_unsent)
@@ -60,6 +63,122 @@ void client_done(struct client *client)
 {
         close_client(client);
         buf_done(&client->out);
+}
+
+/* -- requests that are answered later ---------------------------------------------------------------------------- */
+
+static struct client_pending *find_pending(const struct client *client, const json_t *id)
+{
+        struct client_pending *pending;
+
+        TAILQ_FOREACH (pending, &client->pending, link)
+                if (id && json_equal(pending->id, id))
+                        return pending;
+        return NULL;
+}
+
+int client_pending_check(const struct client_request *request, struct cloche_err *e)
+{
+        const struct client *client = request->client;
+
+        if (client->daemon->request_bytes + request->bytes > REQUESTS_BYTES_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "the parameters of the requests under way have %llu bytes, at most %llu may be: try "
+                               "again when some have ended",
+                               (unsigned long long)client->daemon->request_bytes,
+                               (unsigned long long)REQUESTS_BYTES_MAX);
+        if (client->pending_count >= CLIENT_PENDING_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "this connection has %u requests under way, the maximum is %u: try again when one has "
+                               "ended",
+                               client->pending_count, CLIENT_PENDING_MAX);
+        if (find_pending(client, request->id))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the id of this request belongs to another one that has not ended: use a new id");
+        return daemon_check_work(client->daemon, e);
+}
+
+void client_pending_add(struct client_pending *pending, const struct client_pending_kind *kind,
+                        const struct client_request *request)
+{
+        *pending = (struct client_pending){.daemon = request->client->daemon,
+                                           .client = request->client,
+                                           .id = json_incref((json_t *)request->id),
+                                           .kind = kind};
+        TAILQ_INSERT_TAIL(&pending->client->pending, pending, link);
+        pending->client->pending_count++;
+}
+
+void client_pending_remove(struct client_pending *pending)
+{
+        if (!pending->client)
+                return;
+        TAILQ_REMOVE(&pending->client->pending, pending, link);
+        pending->client->pending_count--;
+        pending->client = NULL;
+        json_decref(pending->id);
+        pending->id = NULL;
+}
+
+int client_cancel(const struct client_request *request, json_t **ret, struct cloche_err *e)
+{
+        struct client_pending *pending = find_pending(request->client, json_object_get(request->params, "id"));
+
+        *ret = json_pack("{s:b}", "found", pending != NULL); /* one that has just ended is no error */
+        if (pending)
+                pending->kind->cancel(pending);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "cancel");
+}
+
+static int is_to_be_held(const struct client_pending *pending)
+{
+        return pending->is_held || pending->client->is_held;
+}
+
+/* The object may end and be freed. */
+static void send_hold(struct client_pending *pending)
+{
+        pending->is_hold_sent = is_to_be_held(pending);
+        if (pending->kind->hold)
+                pending->kind->hold(pending, pending->is_hold_sent);
+}
+
+void client_pending_begun(struct client_pending *pending)
+{
+        if (is_to_be_held(pending))
+                send_hold(pending);
+}
+
+static struct client_pending *first_to_send(const struct client *client)
+{
+        struct client_pending *pending;
+
+        TAILQ_FOREACH (pending, &client->pending, link)
+                if (is_to_be_held(pending) != pending->is_hold_sent)
+                        return pending;
+        return NULL;
+}
+
+void client_hold_all(struct client *client, int hold)
+{
+        struct client_pending *pending;
+
+        client->is_held = hold;
+        while ((pending = first_to_send(client)))
+                send_hold(pending);
+}
+
+int client_hold(const struct client_request *request, json_t **ret, struct cloche_err *e)
+{
+        struct client_pending *pending = find_pending(request->client, json_object_get(request->params, "id"));
+
+        *ret = json_pack("{s:b}", "found", pending && pending->kind->hold);
+        if (pending) {
+                pending->is_held = json_is_true(json_object_get(request->params, "hold"));
+                if (is_to_be_held(pending) != pending->is_hold_sent)
+                        send_hold(pending);
+        }
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold");
 }
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
@@ -76,9 +195,7 @@ static void look_at_queue(struct client *client)
         int stop = client->is_stopped ? size > OUT_READ_BYTES : size > OUT_STOP_BYTES;
 
         if (hold != client->is_held) {
-                client->is_held = hold;
-                run_client_hold(client, hold);
-                sandbox_jobs_hold(client);
+                client_hold_all(client, hold);
         }
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;

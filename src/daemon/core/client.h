@@ -7,8 +7,8 @@
 #include "wire/frame.h"
 
 struct bridge_request;
-struct sandbox_job;
 struct client;
+struct client_request;
 
 /* How answers are sent. id and results are borrowed. */
 struct face {
@@ -48,9 +48,8 @@ struct client {
         int is_greeted, needs_token, is_closed, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read from it */
-        unsigned jobs_count;
-        TAILQ_HEAD(client_jobs, job) jobs;
-        TAILQ_HEAD(client_sandbox_jobs, sandbox_job) sandbox_jobs;
+        unsigned pending_count;
+        TAILQ_HEAD(client_pendings, client_pending) pending;
         TAILQ_HEAD(bridge_requests, bridge_request) requests;
         json_int_t next_request;
         struct buf out; /* unwritten frames, from out_at on */
@@ -65,14 +64,45 @@ struct client_request {
         size_t bytes;         /* size of params as received */
 };
 
-#define CLIENT_JOBS_MAX 1024
+#define CLIENT_PENDING_MAX 1024
 #define REQUESTS_BYTES_MAX                                                                         \
         (UINT64_C(1) << 30) /* of all running requests: parameters are held until the box is ready \
                              */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
-/* Cancel its runs, release its prefixes, fail the calls of its host functions, free its memory. */
+/* Cancel its requests, release its prefixes, fail the calls of its host functions, free its memory. */
 void client_done(struct client *client);
+
+/* -- requests that are answered later: runs, set-ups of prefixes, syncs and requests about sandboxes */
+
+/* The first member of the object that does the work. */
+struct client_pending {
+        TAILQ_ENTRY(client_pending) link;
+        struct daemon *daemon;
+        struct client *client; /* NULL: the request is answered, or the client has disconnected */
+        json_t *id;
+        const struct client_pending_kind {
+                void (*cancel)(struct client_pending *pending);
+                /* Stop or continue its events, which may end and free it; NULL: it has none that can wait. */
+                void (*hold)(struct client_pending *pending, int hold);
+                void (*on_client_closed)(struct client_pending *pending);
+        } * kind;
+        int is_held;      /* by a hold request for this one */
+        int is_hold_sent; /* the last value passed on, for this one or its whole client */
+};
+
+/* Check that the daemon takes work, and one more from this client with this id and size. */
+int client_pending_check(const struct client_request *request, struct cloche_err *e);
+void client_pending_add(struct client_pending *pending, const struct client_pending_kind *kind,
+                        const struct client_request *request);
+/* After it was added and begun: hold it if its client is held. */
+void client_pending_begun(struct client_pending *pending);
+/* Before it is freed, and at its answer at the latest; a second call does nothing. */
+void client_pending_remove(struct client_pending *pending);
+int client_cancel(const struct client_request *request, json_t **ret, struct cloche_err *e);
+int client_hold(const struct client_request *request, json_t **ret, struct cloche_err *e);
+/* Hold or release all of a client, which does not read, or does again. */
+void client_hold_all(struct client *client, int hold);
 
 /* -- frames */
 extern const struct face client_frames;

@@ -16,13 +16,9 @@
 
 static void job_free(struct sandbox_job *job)
 {
-        struct daemon *d = job->client->daemon;
-
-        TAILQ_REMOVE(&d->sandbox_jobs, job, link);
-        TAILQ_REMOVE(&job->client->sandbox_jobs, job, client_link);
-        job->client->jobs_count--;
-        d->request_bytes -= job->bytes;
-        json_decref(job->id);
+        TAILQ_REMOVE(&job->pending.daemon->sandbox_jobs, job, link);
+        client_pending_remove(&job->pending);
+        job->pending.daemon->request_bytes -= job->bytes;
         free(job);
 }
 
@@ -30,23 +26,23 @@ static void log_end(const struct sandbox_job *job, const char *status)
 {
         if (log_has_level(LEVEL_DEBUG))
                 log_event(LEVEL_DEBUG, "sandbox", "{s:s, s:s, s:I}", "operation", job->operation->method, "status",
-                          status, "client", (json_int_t)job->client->number);
+                          status, "client", (json_int_t)job->pending.client->number);
 }
 
 static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
 {
         const struct sandbox_job *job = data;
 
-        job->client->face->event(job->client, job->id, event, about, attachments);
+        job->pending.client->face->event(job->pending.client, job->pending.id, event, about, attachments);
 }
 
 static void on_result(void *data, const json_t *result, const struct buf *attachments)
 {
         struct sandbox_job *job = data;
-        struct daemon *d = job->client->daemon;
+        struct daemon *d = job->pending.daemon;
 
         log_end(job, "success");
-        job->client->face->answer(job->client, job->operation, job->id, result, attachments);
+        job->pending.client->face->answer(job->pending.client, job->operation, job->pending.id, result, attachments);
         job_free(job);
         daemon_check_stop(d);
 }
@@ -54,50 +50,54 @@ static void on_result(void *data, const json_t *result, const struct buf *attach
 static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
 {
         struct sandbox_job *job = data;
-        struct daemon *d = job->client->daemon;
+        struct daemon *d = job->pending.daemon;
 
         log_end(job, cloche_code_name(e->code));
-        job->client->face->fail(job->client, job->id, e, about ? json_deep_copy(about) : NULL);
+        job->pending.client->face->fail(job->pending.client, job->pending.id, e, about ? json_deep_copy(about) : NULL);
         job_free(job);
         daemon_check_stop(d);
 }
 
 static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
 
-static int is_to_be_held(const struct sandbox_job *job);
-static void send_hold(struct sandbox_job *job);
-
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
-static int check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e)
+static void on_cancel(struct client_pending *pending)
 {
-        const struct sandbox_job *job;
-        int r = run_check_room(client, id, bytes, e);
+        struct sandbox_job *job = (struct sandbox_job *)pending;
+        struct cloche_err e = {0};
 
-        if (r < 0)
-                return r;
-        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
-                if (id && json_equal(job->id, id))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "the id of this request belongs to another one that has not ended: use a new "
-                                       "id");
-        return 0;
+        sandbox_request_cancel(job->sandbox_request);
+        err_set(&e, CLOCHE_E_CANCELLED, "%s was cancelled", job->operation->method);
+        on_fail(job, &e, NULL);
+}
+
+static void on_hold(struct client_pending *pending, int hold)
+{
+        sandbox_request_hold(((struct sandbox_job *)pending)->sandbox_request, hold);
+}
+
+static void on_client_closed(struct client_pending *pending)
+{
+        struct sandbox_job *job = (struct sandbox_job *)pending;
+
+        sandbox_request_cancel(job->sandbox_request);
+        job_free(job);
 }
 
 static struct sandbox_job *job_new(const struct client_request *request)
 {
+        static const struct client_pending_kind kind = {.cancel = on_cancel,
+                                                        .hold = on_hold,
+                                                        .on_client_closed = on_client_closed};
         struct sandbox_job *job = calloc(1, sizeof(*job));
 
         if (!job)
                 return NULL;
-        *job = (struct sandbox_job){.client = request->client,
-                                    .operation = request->operation,
-                                    .id = json_incref((json_t *)request->id),
-                                    .bytes = request->bytes};
-        TAILQ_INSERT_TAIL(&request->client->daemon->sandbox_jobs, job, link);
-        TAILQ_INSERT_TAIL(&request->client->sandbox_jobs, job, client_link);
-        request->client->jobs_count++;
-        request->client->daemon->request_bytes += job->bytes;
+        *job = (struct sandbox_job){.operation = request->operation, .bytes = request->bytes};
+        client_pending_add(&job->pending, &kind, request);
+        TAILQ_INSERT_TAIL(&job->pending.daemon->sandbox_jobs, job, link);
+        job->pending.daemon->request_bytes += job->bytes;
         return job;
 }
 
@@ -108,7 +108,7 @@ int sandbox_job_begin(const struct client_request *request, const struct buf *at
         int r = operation_check(request->operation, request->params, e);
 
         if (r == 0)
-                r = check_room(request->client, request->id, request->bytes, e);
+                r = client_pending_check(request, e);
         if (r < 0)
                 return r;
         job = job_new(request);
@@ -120,86 +120,8 @@ int sandbox_job_begin(const struct client_request *request, const struct buf *at
                 job_free(job);
                 return r;
         }
-        if (is_to_be_held(job))
-                send_hold(job);
+        client_pending_begun(&job->pending);
         return 1;
-}
-
-/* -- cancelling, holding -------------------------------------------------------------------------------------- */
-
-static struct sandbox_job *find(const struct client *client, const json_t *id)
-{
-        struct sandbox_job *job;
-
-        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
-                if (json_equal(job->id, id))
-                        return job;
-        return NULL;
-}
-
-int sandbox_job_cancel(struct client *client, const json_t *id)
-{
-        struct sandbox_job *job = find(client, id);
-        struct cloche_err e = {0};
-
-        if (!job)
-                return 0;
-        sandbox_request_cancel(job->sandbox_request);
-        err_set(&e, CLOCHE_E_CANCELLED, "%s was cancelled", job->operation->method);
-        on_fail(job, &e, NULL);
-        return 1;
-}
-
-static int is_to_be_held(const struct sandbox_job *job)
-{
-        return job->is_held || job->client->is_held;
-}
-
-/* This may deliver queued events at once, and the job may end and be freed by that. */
-static void send_hold(struct sandbox_job *job)
-{
-        job->is_hold_sent = is_to_be_held(job);
-        sandbox_request_hold(job->sandbox_request, job->is_hold_sent);
-}
-
-int sandbox_job_hold(struct client *client, const json_t *id, int hold)
-{
-        struct sandbox_job *job = find(client, id);
-
-        if (!job)
-                return 0;
-        job->is_held = hold;
-        if (is_to_be_held(job) != job->is_hold_sent)
-                send_hold(job);
-        return 1;
-}
-
-static struct sandbox_job *first_to_send(const struct client *client)
-{
-        struct sandbox_job *job;
-
-        TAILQ_FOREACH (job, &client->sandbox_jobs, client_link)
-                if (is_to_be_held(job) != job->is_hold_sent)
-                        return job;
-        return NULL;
-}
-
-void sandbox_jobs_hold(struct client *client)
-{
-        struct sandbox_job *job;
-
-        while ((job = first_to_send(client)))
-                send_hold(job);
-}
-
-void sandbox_jobs_on_client_closed(struct client *client)
-{
-        struct sandbox_job *job;
-
-        while ((job = TAILQ_FIRST(&client->sandbox_jobs))) {
-                sandbox_request_cancel(job->sandbox_request);
-                job_free(job);
-        }
 }
 
 int sandbox_jobs_are_busy(const struct daemon *d)

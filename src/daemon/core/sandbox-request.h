@@ -7,27 +7,16 @@
 struct sandbox_request;
 
 struct sandbox_job {
+        struct client_pending pending;
         TAILQ_ENTRY(sandbox_job) link; /* of the daemon */
-        TAILQ_ENTRY(sandbox_job) client_link;
-        struct client *client;
         const struct operation *operation;
-        json_t *id;
         struct sandbox_request *sandbox_request;
         uint64_t bytes;
-        int is_held;      /* by a hold request for this job */
-        int is_hold_sent; /* last value passed to the core, for this job or its whole client */
 };
 
 /* request->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */
 int sandbox_job_begin(const struct client_request *request, const struct buf *attachments, struct cloche_err *e);
 
-/* Cancel the job with this request id, which fails now. 1: there was one. */
-int sandbox_job_cancel(struct client *client, const json_t *id);
-/* Hold or release the events of a job. 1: there is one. */
-int sandbox_job_hold(struct client *client, const json_t *id, int hold);
-/* Apply a changed client->is_held. */
-void sandbox_jobs_hold(struct client *client);
-void sandbox_jobs_on_client_closed(struct client *client);
 /* True if a job is running that an orderly stop waits for; watching for events is not. */
 int sandbox_jobs_are_busy(const struct daemon *d);
 

@@ -69,8 +69,8 @@ static int describe(const struct job *job, cloche_bridge_call *call, struct buf 
 
         if (r == 0)
                 r = value_write(bridge_call_kwargs(call), VALUE_FRAME, attachments, &kwargs, e);
-        *ret = r == 0 ? json_pack("{s:O, s:O, s:O, s:O}", "run", job->id, "target", target, "args", args, "kwargs",
-                                  kwargs)
+        *ret = r == 0 ? json_pack("{s:O, s:O, s:O, s:O}", "run", job->pending.id, "target", target, "args", args,
+                                  "kwargs", kwargs)
                       : NULL;
         json_decref(target);
         json_decref(args);
@@ -82,7 +82,7 @@ void bridge_on_call(void *data, cloche_bridge_call *call)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct job *job = data;
-        struct client *client = job->client;
+        struct client *client = job->pending.client;
         struct bridge_request *request;
         struct cloche_err e = {0};
         json_t *params;

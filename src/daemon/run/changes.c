@@ -19,10 +19,8 @@
 #define IDLE_NS UINT64_C(600000000000)
 
 struct sync_job {
+        struct client_pending pending;
         TAILQ_ENTRY(sync_job) link;
-        struct daemon *daemon;
-        struct client *client; /* NULL: the client is gone */
-        json_t *id;
         cloche_sync *sync;
         struct kept_changeset *kept; /* the changes: this set, or */
         cloche_changeset *own;
@@ -97,7 +95,7 @@ void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, c
         struct job *job = data;
 
         (void)run;
-        happened(job->client, job->id, job, &job->requests_open, event, about, question);
+        happened(job->pending.client, job->pending.id, job, &job->requests_open, event, about, question);
 }
 
 static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
@@ -106,7 +104,7 @@ static void of_sync(void *data, cloche_run *run, enum cloche_file_event event, c
         struct sync_job *job = data;
 
         (void)run;
-        happened(job->client, job->id, job, &job->open, event, about, question);
+        happened(job->pending.client, job->pending.id, job, &job->open, event, about, question);
 }
 
 /* -- change sets ---------------------------------------------------------------------------------------------- */
@@ -187,33 +185,37 @@ int changes_drop(const struct client_request *request, json_t **ret, struct cloc
 
 static void sync_job_free(struct sync_job *job)
 {
-        bridge_on_owner_closed(job->client, job);
+        bridge_on_owner_closed(job->pending.client, job);
         cloche_sync_free(job->sync);
         cloche_changeset_free(job->own);
         if (job->kept) {
                 job->kept->syncs--;
                 job->kept->used_ns = clock_now_ns();
                 if (job->kept->is_dropped && job->kept->syncs == 0)
-                        kept_free(job->daemon, job->kept);
+                        kept_free(job->pending.daemon, job->kept);
         }
-        TAILQ_REMOVE(&job->daemon->syncs, job, link);
-        json_decref(job->id);
+        TAILQ_REMOVE(&job->pending.daemon->syncs, job, link);
+        client_pending_remove(&job->pending);
         free(job);
 }
 
 static void on_end(void *data, cloche_sync *sync)
 {
         struct sync_job *job = data;
+        struct client *client = job->pending.client;
+        json_t *id = json_incref(job->pending.id), *result = NULL;
         struct cloche_err e = {0};
-        json_t *result = NULL;
         int r = sync_result(sync, &result, &e);
 
         job->is_ended = 1; /* freed by changes_reap, when nothing on the stack uses it */
-        if (job->client && r == 0)
-                job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
-        else if (job->client)
-                job->client->face->fail(job->client, job->id, &e, NULL);
+        bridge_on_owner_closed(client, job);
+        client_pending_remove(&job->pending);
+        if (client && r == 0)
+                client->face->result(client, operation_at(OPERATION_SYNC), id, result);
+        else if (client)
+                client->face->fail(client, id, &e, NULL);
         json_decref(result);
+        json_decref(id);
 }
 
 /* Get the changes: a kept set, or the list in the request. */
@@ -239,7 +241,7 @@ static int read_changes(const struct client_request *request, struct sync_job *j
         changes_text = value_dump(changes, JSON_COMPACT);
         mount_text = value_dump(plain, JSON_COMPACT);
         r = changes_text && mount_text
-                    ? cloche_changeset_from_json(job->daemon->engine, changes_text, mount_text, &job->own, e)
+                    ? cloche_changeset_from_json(job->pending.daemon->engine, changes_text, mount_text, &job->own, e)
                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
         free(changes_text);
         free(mount_text);
@@ -259,7 +261,7 @@ static int sync_start(const struct client_request *request, struct sync_job *job
                 return r;
         if (job->kept)
                 job->kept->syncs++;
-        return cloche_sync_start(job->daemon->engine,
+        return cloche_sync_start(job->pending.daemon->engine,
                                  &(struct cloche_sync_options){
                                          .changes = job->kept ? job->kept->set : job->own,
                                          .on_error = json_string_value(json_object_get(request->params, "onError")),
@@ -277,10 +279,26 @@ static int sync_start(const struct client_request *request, struct sync_job *job
                                  &job->sync, e);
 }
 
+/* The changes of the sync are undone if possible. */
+static void on_cancel(struct client_pending *pending)
+{
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
+        pending->client->face->fail(pending->client, pending->id, &e, NULL);
+        sync_job_free((struct sync_job *)pending);
+}
+
+static void on_client_closed(struct client_pending *pending)
+{
+        sync_job_free((struct sync_job *)pending);
+}
+
 int changes_sync(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
+        static const struct client_pending_kind kind = {.cancel = on_cancel, .on_client_closed = on_client_closed};
         struct sync_job *job;
-        int r = daemon_check_work(request->client->daemon, e);
+        int r = client_pending_check(request, e);
 
         (void)ret;
         if (r < 0)
@@ -288,10 +306,8 @@ int changes_sync(const struct client_request *request, json_t **ret, struct cloc
         job = calloc(1, sizeof(*job));
         if (!job)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
-        *job = (struct sync_job){.daemon = request->client->daemon,
-                                 .client = request->client,
-                                 .id = json_incref((json_t *)request->id)};
-        TAILQ_INSERT_TAIL(&job->daemon->syncs, job, link);
+        client_pending_add(&job->pending, &kind, request);
+        TAILQ_INSERT_TAIL(&job->pending.daemon->syncs, job, link);
         r = sync_start(request, job, e);
         if (r < 0) {
                 if (job->kept && job->kept->syncs == 0)
@@ -303,21 +319,6 @@ int changes_sync(const struct client_request *request, json_t **ret, struct cloc
 }
 
 /* -- ends ----------------------------------------------------------------------------------------------------- */
-
-int changes_cancel(struct client *client, const json_t *id)
-{
-        struct cloche_err e = {0};
-        struct sync_job *job;
-
-        TAILQ_FOREACH (job, &client->daemon->syncs, link)
-                if (job->client == client && !job->is_ended && json_equal(job->id, id)) {
-                        err_set(&e, CLOCHE_E_STATE, "the sync was cancelled by the caller");
-                        client->face->fail(client, job->id, &e, NULL);
-                        sync_job_free(job);
-                        return 1;
-                }
-        return 0;
-}
 
 void changes_reap(struct daemon *d)
 {
@@ -343,14 +344,8 @@ void changes_tidy(struct daemon *d, uint64_t now_ns)
 
 void changes_on_client_closed(struct client *client)
 {
-        struct sync_job *job, *next_job;
         struct kept_changeset *k, *next;
 
-        for (job = TAILQ_FIRST(&client->daemon->syncs); job; job = next_job) {
-                next_job = TAILQ_NEXT(job, link);
-                if (job->client == client)
-                        sync_job_free(job);
-        }
         for (k = TAILQ_FIRST(&client->daemon->changesets); k; k = next) {
                 next = TAILQ_NEXT(k, link);
                 if (k->client == client)

@@ -32,8 +32,6 @@ int changes_keep(struct client *client, cloche_changeset *set, const char **ret_
 int changes_sync(const struct client_request *request, json_t **ret, struct cloche_err *e);
 int changes_drop(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
-/* Cancel the sync with this request id; its changes are undone if possible. 1: there was one. */
-int changes_cancel(struct client *client, const json_t *id);
 /* Free syncs that have ended. Called at the end of a loop iteration. */
 void changes_reap(struct daemon *d);
 void changes_tidy(struct daemon *d, uint64_t now_ns);

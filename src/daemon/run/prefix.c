@@ -21,11 +21,11 @@
 static void prefix_free(struct daemon *d, struct kept_prefix *p)
 {
         TAILQ_REMOVE(&d->prefixes, p, link);
-        if (p->starting.prefix)
+        if (p->starting)
                 d->prefixes_starting--;
-        cloche_prefix_free(p->starting.prefix);
+        client_pending_remove(&p->pending);
+        cloche_prefix_free(p->starting);
         cloche_prefix_free(p->prefix);
-        json_decref(p->starting.id);
         free(p->name);
         free(p->language);
         free(p);
@@ -61,8 +61,33 @@ static int check_name(const struct client *client, const char *name, struct cloc
                                       : 0;
 }
 
+static void send_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
+{
+        json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
+
+        p->pending.client->face->fail(p->pending.client, p->pending.id, e,
+                                      data ? json_pack("{s:o}", "failure", data) : NULL);
+}
+
+static void on_cancel(struct client_pending *pending)
+{
+        struct kept_prefix *p = (struct kept_prefix *)pending;
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_STATE, "the set-up was cancelled by the caller");
+        send_failed(p, &e, NULL);
+        prefix_free(pending->daemon, p);
+}
+
+/* A set-up without its client is cancelled, even if the prefix would stay: its id was never sent. */
+static void on_client_gone(struct client_pending *pending)
+{
+        prefix_free(pending->daemon, (struct kept_prefix *)pending);
+}
+
 static struct kept_prefix *prefix_new(const struct client_request *request, const char *name)
 {
+        static const struct client_pending_kind kind = {.cancel = on_cancel, .on_client_closed = on_client_gone};
         struct client *client = request->client;
         const json_t *idle = json_object_get(request->params, "idleMs");
         struct kept_prefix *p = calloc(1, sizeof(*p));
@@ -75,8 +100,7 @@ static struct kept_prefix *prefix_new(const struct client_request *request, cons
         p->idle_ms = idle ? (uint64_t)json_integer_value(idle) : IDLE_MS;
         p->name = name ? strdup(name) : NULL;
         p->language = strdup(json_string_value(json_object_get(request->params, "language")));
-        p->starting.client = client;
-        p->starting.id = json_incref((json_t *)request->id);
+        client_pending_add(&p->pending, &kind, request);
         snprintf(p->id, sizeof(p->id), "p%llu", (unsigned long long)++client->daemon->next_prefix);
         TAILQ_INSERT_TAIL(&client->daemon->prefixes, p, link);
         return p;
@@ -92,7 +116,7 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
 
         (void)ret;
         if (r == 0)
-                r = daemon_check_work(d, e);
+                r = client_pending_check(request, e);
         if (r == 0 && !json_object_get(request->params, "language"))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "prefix.create needs the field \"language\"");
         if (r == 0 && prefixes_count(d) >= PREFIXES_MAX)
@@ -107,7 +131,7 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
                 cloche_prefix_free(prefix);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a prefix");
         }
-        p->starting.prefix = prefix;
+        p->starting = prefix;
         d->prefixes_starting++;
         return 1;
 }
@@ -116,40 +140,32 @@ static void send_ready(struct kept_prefix *p)
 {
         json_t *result = json_pack("{s:s}", "prefix", p->id);
 
-        p->starting.client->face->result(p->starting.client, operation_at(OPERATION_PREFIX_CREATE), p->starting.id,
-                                         result);
+        p->pending.client->face->result(p->pending.client, operation_at(OPERATION_PREFIX_CREATE), p->pending.id,
+                                        result);
         json_decref(result);
-}
-
-static void send_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)
-{
-        json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
-
-        p->starting.client->face->fail(p->starting.client, p->starting.id, e,
-                                       data ? json_pack("{s:o}", "failure", data) : NULL);
 }
 
 static void look_at(struct daemon *d, struct kept_prefix *p)
 {
         struct cloche_err e = {0};
         char *failure;
-        int r = cloche_prefix_state(p->starting.prefix, &failure, &e);
+        int r = cloche_prefix_state(p->starting, &failure, &e);
 
         if (r > 0)
                 return;
         if (r == 0) {
-                p->prefix = p->starting.prefix;
-                p->starting.prefix = NULL;
+                p->prefix = p->starting;
+                p->starting = NULL;
                 d->prefixes_starting--;
                 p->used_ns = clock_now_ns();
-                if (p->starting.client)
+                if (p->pending.client)
                         send_ready(p);
-                p->starting.client = NULL;
+                client_pending_remove(&p->pending);
         } else {
                 /* The guest is at fault whichever way its template failed. */
                 if (e.code == CLOCHE_E_TEMPLATE && failure)
                         e.code = CLOCHE_E_PREFIX;
-                if (p->starting.client)
+                if (p->pending.client)
                         send_failed(p, &e, failure);
                 prefix_free(d, p);
         }
@@ -162,7 +178,7 @@ void prefix_reap(struct daemon *d)
 
         for (p = d->prefixes_starting ? TAILQ_FIRST(&d->prefixes) : NULL; p; p = next) {
                 next = TAILQ_NEXT(p, link);
-                if (p->starting.prefix)
+                if (p->starting)
                         look_at(d, p);
         }
 }
@@ -210,21 +226,6 @@ int prefix_dispose(const struct client_request *request, json_t **ret, struct cl
 
 /* -- ends ----------------------------------------------------------------------------------------------------- */
 
-int prefix_cancel(struct client *client, const json_t *id)
-{
-        struct cloche_err e = {0};
-        struct kept_prefix *p;
-
-        TAILQ_FOREACH (p, &client->daemon->prefixes, link)
-                if (p->starting.client == client && p->starting.prefix && json_equal(p->starting.id, id)) {
-                        err_set(&e, CLOCHE_E_STATE, "the set-up was cancelled by the caller");
-                        send_failed(p, &e, NULL);
-                        prefix_free(client->daemon, p);
-                        return 1;
-                }
-        return 0;
-}
-
 void prefix_tidy(struct daemon *d, uint64_t now_ns)
 {
         struct kept_prefix *p, *next;
@@ -244,9 +245,7 @@ void prefix_on_client_closed(struct client *client)
 
         for (p = TAILQ_FIRST(&client->daemon->prefixes); p; p = next) {
                 next = TAILQ_NEXT(p, link);
-                /* A set-up without its client is cancelled, even if the prefix would stay: its id
-                 * was never sent. */
-                if (p->client == client || p->starting.client == client)
+                if (p->client == client)
                         prefix_free(client->daemon, p);
         }
 }

@@ -6,17 +6,13 @@
 #include "daemon/core/client.h"
 
 struct kept_prefix {
+        struct client_pending pending; /* the request to make it, until it is ready */
         TAILQ_ENTRY(kept_prefix) link;
         struct client *client; /* its owner; NULL: it belongs to the user */
         int64_t principal;
         char id[24], *name, *language;
-        cloche_prefix *prefix; /* NULL until it is ready */
+        cloche_prefix *starting, *prefix; /* prefix: NULL until it is ready */
         uint64_t runs, used_ns, idle_ms;
-        struct {
-                struct client *client; /* waits for the answer; NULL: none any more */
-                json_t *id;
-                cloche_prefix *prefix;
-        } starting;
 };
 
 int prefix_create(const struct client_request *request, json_t **ret, struct cloche_err *e);
@@ -26,8 +22,6 @@ int prefix_dispose(const struct client_request *request, json_t **ret, struct cl
 /* Find a visible prefix by id or name. Fails with -CLOCHE_E_NOT_FOUND. */
 int prefix_find(const struct client *client, const char *id, struct kept_prefix **ret, struct cloche_err *e);
 
-/* Cancel the set-up with this request id, which fails now. 1: there was one. */
-int prefix_cancel(struct client *client, const json_t *id);
 /* Report set-ups that have ended. Called after each turn of the engine. */
 void prefix_reap(struct daemon *d);
 /* Free the user's prefixes that were idle for too long. */

@@ -20,23 +20,19 @@
 /* Its answer is on its way, or there is none. */
 static void job_leave(struct job *job)
 {
-        struct daemon *d = job->daemon;
+        struct daemon *d = job->pending.daemon;
 
         if (job->requests_open > 0)
-                bridge_on_owner_closed(job->client, job);
+                bridge_on_owner_closed(job->pending.client, job);
         TAILQ_REMOVE(&d->jobs, job, link);
         d->stats.runs_now--;
         d->request_bytes -= job->bytes;
-        if (job->client) {
-                TAILQ_REMOVE(&job->client->jobs, job, client_link);
-                job->client->jobs_count--;
-        }
+        client_pending_remove(&job->pending);
 }
 
 static void job_free(struct job *job)
 {
         cloche_run_free(job->run);
-        json_decref(job->id);
         free(job);
 }
 
@@ -56,43 +52,44 @@ static void send_result(struct job *job, cloche_result *result)
 {
         struct cloche_err e = {0};
         const char *id;
-        int r = changes_keep(job->client, cloche_result_take_changeset(result), &id, &e);
+        int r = changes_keep(job->pending.client, cloche_result_take_changeset(result), &id, &e);
 
         if (r == 0 && id && json_object_set_new(result_root(result), "changeset", json_string(id)) < 0)
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write a result");
         if (r == 0)
-                job->client->face->result(job->client, job->operation, job->id, result_root(result));
+                job->pending.client->face->result(job->pending.client, job->operation, job->pending.id,
+                                                  result_root(result));
         else
-                job->client->face->fail(job->client, job->id, &e, NULL);
+                job->pending.client->face->fail(job->pending.client, job->pending.id, &e, NULL);
 }
 
 static void send_outcome(struct job *job, cloche_result *result, const struct cloche_err *e)
 {
-        if (job->client && result)
+        if (job->pending.client && result)
                 send_result(job, result);
-        else if (job->client)
-                job->client->face->fail(job->client, job->id, e, NULL);
+        else if (job->pending.client)
+                job->pending.client->face->fail(job->pending.client, job->pending.id, e, NULL);
 }
 
 static void log_end(const struct job *job, const char *status, uint64_t duration_ns)
 {
         if (log_has_level(LEVEL_DEBUG))
                 log_event(LEVEL_DEBUG, "run", "{s:s, s:s, s:I, s:f}", "operation", job->operation->method, "status",
-                          status, "client", (json_int_t)(job->client ? job->client->number : 0), "ms",
+                          status, "client", (json_int_t)(job->pending.client ? job->pending.client->number : 0), "ms",
                           (double)duration_ns / 1e6);
 }
 
 static void on_end(void *data, cloche_run *run)
 {
         struct job *job = data;
-        struct daemon *d = job->daemon;
+        struct daemon *d = job->pending.daemon;
         uint64_t duration_ns = clock_now_ns() - job->started_ns;
         cloche_result *result = NULL;
         struct cloche_err e = {0};
         int r = cloche_run_wait(run, &result, &e);
 
         if (job->requests_open > 0)
-                bridge_on_owner_closed(job->client, job);
+                bridge_on_owner_closed(job->pending.client, job);
         if (r == 0)
                 stats_run(&d->stats, cloche_result_status(result), duration_ns);
         else
@@ -111,34 +108,11 @@ static void on_output(void *data, cloche_run *run, int stream, const void *bytes
         struct job *job = data;
 
         (void)run;
-        if (job->client)
-                job->client->face->output(job->client, job->id, stream, bytes, size);
+        if (job->pending.client)
+                job->pending.client->face->output(job->pending.client, job->pending.id, stream, bytes, size);
 }
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
-
-int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e)
-{
-        const struct job *job;
-
-        if (client->daemon->request_bytes + bytes > REQUESTS_BYTES_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "the parameters of the runs under way have %llu bytes, at most %llu may be: try again "
-                               "when some have ended",
-                               (unsigned long long)client->daemon->request_bytes,
-                               (unsigned long long)REQUESTS_BYTES_MAX);
-        if (daemon_check_work(client->daemon, e) < 0)
-                return -(int)e->code;
-        if (client->jobs_count >= CLIENT_JOBS_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "this connection has %u runs under way, the maximum is %u: try again when one has ended",
-                               client->jobs_count, CLIENT_JOBS_MAX);
-        TAILQ_FOREACH (job, &client->jobs, client_link)
-                if (id && json_equal(job->id, id))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "the id of this request belongs to a run that has not ended: use a new id");
-        return 0;
-}
 
 static enum cloche_run_kind kind_of(const struct operation *operation)
 {
@@ -168,25 +142,41 @@ static int find_prefix(const struct client_request *request, struct kept_prefix 
         return r;
 }
 
+static void cancel(struct job *job)
+{
+        if (!job->is_cancelled)
+                cloche_run_cancel(job->run);
+        job->is_cancelled = 1;
+}
+
+static void on_cancel(struct client_pending *pending)
+{
+        cancel((struct job *)pending);
+}
+
+static void on_hold(struct client_pending *pending, int hold)
+{
+        cloche_run_hold_output(((struct job *)pending)->run, hold);
+}
+
 static struct job *job_new(const struct client_request *request)
 {
+        static const struct client_pending_kind kind = {.cancel = on_cancel,
+                                                        .hold = on_hold,
+                                                        .on_client_closed = on_cancel};
         struct job *job = calloc(1, sizeof(*job));
 
         if (!job)
                 return NULL;
         *job = (struct job){
-                .daemon = request->client->daemon,
-                .client = request->client,
                 .operation = request->operation,
-                .id = json_incref((json_t *)request->id),
                 .started_ns = clock_now_ns(),
                 .bytes = request->bytes,
         };
-        job->daemon->request_bytes += job->bytes;
-        TAILQ_INSERT_TAIL(&job->daemon->jobs, job, link);
-        TAILQ_INSERT_TAIL(&job->client->jobs, job, client_link);
-        job->client->jobs_count++;
-        job->daemon->stats.runs_now++;
+        client_pending_add(&job->pending, &kind, request);
+        job->pending.daemon->request_bytes += job->bytes;
+        TAILQ_INSERT_TAIL(&job->pending.daemon->jobs, job, link);
+        job->pending.daemon->stats.runs_now++;
         return job;
 }
 
@@ -194,8 +184,8 @@ static int start(const struct client_request *request, struct kept_prefix *prefi
                  struct job *job, struct cloche_err *e)
 {
         struct request run;
-        int r = request_run(job->daemon, kind_of(request->operation), request->params, language, prefix != NULL, &run,
-                            e);
+        int r = request_run(job->pending.daemon, kind_of(request->operation), request->params, language, prefix != NULL,
+                            &run, e);
 
         run.run.prefix = prefix ? prefix->prefix : NULL;
         run.run.tenant = request->client->principal;
@@ -208,7 +198,7 @@ static int start(const struct client_request *request, struct kept_prefix *prefi
         run.run.on_end = on_end;
         run.run.on_output = json_is_true(json_object_get(request->params, "stream")) ? on_output : NULL;
         if (r == 0)
-                r = engine_run_start(job->daemon->engine, &run.run, &run.values, &job->run, e);
+                r = engine_run_start(job->pending.daemon->engine, &run.run, &run.values, &job->run, e);
         request_done(&run);
         return r;
 }
@@ -218,7 +208,7 @@ int run_begin(const struct client_request *request, json_t **ret, struct cloche_
         struct kept_prefix *prefix = NULL;
         const char *language = NULL;
         struct job *job;
-        int r = run_check_room(request->client, request->id, request->bytes, e);
+        int r = client_pending_check(request, e);
 
         (void)ret;
         if (r == 0)
@@ -230,7 +220,7 @@ int run_begin(const struct client_request *request, json_t **ret, struct cloche_
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         r = start(request, prefix, language, job, e);
         if (r < 0) {
-                job->daemon->stats.runs_refused++;
+                job->pending.daemon->stats.runs_refused++;
                 job_leave(job);
                 job_free(job);
                 return r;
@@ -239,72 +229,8 @@ int run_begin(const struct client_request *request, json_t **ret, struct cloche_
                 prefix->runs++;
                 prefix->used_ns = job->started_ns;
         }
-        if (request->client->is_held)
-                cloche_run_hold_output(job->run, 1);
+        client_pending_begun(&job->pending);
         return 1;
-}
-
-/* -- cancelling ----------------------------------------------------------------------------------------------- */
-
-static void cancel(struct job *job)
-{
-        if (!job->is_cancelled)
-                cloche_run_cancel(job->run);
-        job->is_cancelled = 1;
-}
-
-/* Cancelling a run that has just ended is no error. */
-int run_cancel(const struct client_request *request, json_t **ret, struct cloche_err *e)
-{
-        const json_t *id = json_object_get(request->params, "id");
-        int found = prefix_cancel(request->client, id) || changes_cancel(request->client, id) ||
-                    sandbox_job_cancel(request->client, id);
-        struct job *job;
-
-        TAILQ_FOREACH (job, &request->client->jobs, client_link)
-                if (json_equal(job->id, id)) {
-                        cancel(job);
-                        found = 1;
-                }
-        *ret = json_pack("{s:b}", "found", found);
-        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "cancel");
-}
-
-void run_on_client_closed(struct client *client)
-{
-        struct job *job;
-
-        while ((job = TAILQ_FIRST(&client->jobs))) {
-                TAILQ_REMOVE(&client->jobs, job, client_link);
-                job->client = NULL;
-                cancel(job);
-        }
-        client->jobs_count = 0;
-}
-
-void run_client_hold(struct client *client, int hold)
-{
-        struct job *job;
-
-        TAILQ_FOREACH (job, &client->jobs, client_link)
-                cloche_run_hold_output(job->run, hold || job->is_held);
-}
-
-int run_hold(const struct client_request *request, json_t **ret, struct cloche_err *e)
-{
-        const json_t *id = json_object_get(request->params, "id");
-        int hold = json_is_true(json_object_get(request->params, "hold")),
-            found = sandbox_job_hold(request->client, id, hold);
-        struct job *job;
-
-        TAILQ_FOREACH (job, &request->client->jobs, client_link)
-                if (json_equal(job->id, id)) {
-                        job->is_held = hold;
-                        cloche_run_hold_output(job->run, hold || request->client->is_held);
-                        found = 1;
-                }
-        *ret = json_pack("{s:b}", "found", found);
-        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold");
 }
 
 void run_cancel_all(struct daemon *d)

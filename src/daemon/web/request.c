@@ -85,9 +85,7 @@ static void hold(struct web_request *web)
 
         if (wanted == web->client.is_held)
                 return;
-        web->client.is_held = wanted;
-        run_client_hold(&web->client, wanted);
-        sandbox_jobs_hold(&web->client);
+        client_hold_all(&web->client, wanted);
 }
 
 static void web_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)

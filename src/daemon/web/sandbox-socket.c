@@ -85,8 +85,7 @@ static void hold(struct request_socket *s)
 
         if (wanted == s->client.is_held)
                 return;
-        s->client.is_held = wanted;
-        sandbox_jobs_hold(&s->client);
+        client_hold_all(&s->client, wanted);
 }
 
 static void socket_event(struct client *client, const json_t *id, const char *event, const json_t *about,
