@@ -39,18 +39,6 @@ static int find(struct fs_control *control, const json_t *params, struct node **
         return r < 0 ? not_found(e, r, given) : 0;
 }
 
-static int read_index(const json_t *params, const char *key, size_t *ret, struct cloche_err *e)
-{
-        const json_t *value = json_object_get(params, key);
-
-        if (!value || json_is_null(value))
-                return 0;
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected a whole number, not negative", key);
-        *ret = (size_t)json_integer_value(value);
-        return 0;
-}
-
 /* All pages show the list as of the first page's request. */
 static int prepare_list(struct fs_control *control, size_t after, struct cloche_err *e)
 {
@@ -111,15 +99,15 @@ static int handle_changes(void *argument, const json_t *params, struct server_re
 {
         struct fs_control *control = argument;
         size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
-        int r = read_index(params, "after", &after, e);
+        int r = fs_settings_number(params, "after", &after, e);
         json_t *rows;
 
         if (r == 0)
-                r = read_index(params, "limit", &limit, e);
+                r = fs_settings_number(params, "limit", &limit, e);
         if (r == 0)
-                r = read_index(params, "fileBytes", &file_max, e);
+                r = fs_settings_number(params, "fileBytes", &file_max, e);
         if (r == 0)
-                r = read_index(params, "allBytes", &all_max, e);
+                r = fs_settings_number(params, "allBytes", &all_max, e);
         if (r == 0 && limit == 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "limit: expected one at least");
         if (r == 0)

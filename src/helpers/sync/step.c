@@ -193,29 +193,6 @@ static int take_back(const struct steps_run *run, const struct step *step, const
         return keep_beside(run, slot, step->path);
 }
 
-static int do_take(const struct steps_run *run, const struct step *step)
-{
-        const char *name;
-        _cleanup_fd_ int parent_fd = step_open_parent(run->stage->root_fd, step->path, &name);
-        char slot[STAGE_SLOT_SIZE];
-        struct stat st;
-        int r;
-
-        if (parent_fd < 0)
-                return parent_fd;
-        r = stat_entry(parent_fd, name, &st);
-        if (r < 0 || !is_expected(step, &st))
-                return r < 0 && r != -ENOENT ? r : STEP_CONFLICT;
-        step_slot(step, slot);
-        if (renameat2(parent_fd, name, run->stage->dir_fd, slot, RENAME_NOREPLACE) < 0)
-                return errno == ENOENT ? STEP_CONFLICT : -errno;
-        crash_point();
-        if (is_slot_expected(run, step, slot))
-                return 0;
-        r = take_back(run, step, slot);
-        return r < 0 ? r : STEP_CONFLICT;
-}
-
 static int is_taken(const struct steps_run *run, const struct step *step)
 {
         char slot[STAGE_SLOT_SIZE], put[STAGE_SLOT_SIZE];
@@ -330,7 +307,8 @@ static int swap_back(const struct steps_run *run, const struct step *step, int p
         return has_inode(run->stage->dir_fd, slot, step->moved) ? 0 : keep_beside(run, slot, step->path);
 }
 
-static int do_swap(const struct steps_run *run, const struct step *step)
+/* Exchange the entry of the directory with the slot, or move it into the empty slot. */
+static int do_move(const struct steps_run *run, const struct step *step, unsigned flags)
 {
         const char *name;
         _cleanup_fd_ int parent_fd = step_open_parent(run->stage->root_fd, step->path, &name);
@@ -344,13 +322,23 @@ static int do_swap(const struct steps_run *run, const struct step *step)
         if (r < 0 || !is_expected(step, &st))
                 return r < 0 && r != -ENOENT ? r : STEP_CONFLICT;
         step_slot(step, slot);
-        if (renameat2(run->stage->dir_fd, slot, parent_fd, name, RENAME_EXCHANGE) < 0)
+        if (renameat2(parent_fd, name, run->stage->dir_fd, slot, flags) < 0)
                 return errno == ENOENT ? STEP_CONFLICT : -errno;
         crash_point();
         if (is_slot_expected(run, step, slot))
                 return 0;
-        r = swap_back(run, step, parent_fd, name, slot);
+        r = flags == RENAME_EXCHANGE ? swap_back(run, step, parent_fd, name, slot) : take_back(run, step, slot);
         return r < 0 ? r : STEP_CONFLICT;
+}
+
+static int do_take(const struct steps_run *run, const struct step *step)
+{
+        return do_move(run, step, RENAME_NOREPLACE);
+}
+
+static int do_swap(const struct steps_run *run, const struct step *step)
+{
+        return do_move(run, step, RENAME_EXCHANGE);
 }
 
 static int is_swapped(const struct steps_run *run, const struct step *step)

@@ -239,24 +239,30 @@ int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data,
                              data, e);
 }
 
+int sandbox_spawn_own(struct sandbox *s, const json_t *more, struct spawn *spawn, control_done done, void *data,
+                      struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        char **env = sandbox_env_list(s, more);
+        int r;
+
+        for (size_t i = 0; i < spawn->fd_count; i++)
+                spawn->fds[i] = spawn->fds[i] >= 0 ? spawn->fds[i] : null_fd;
+        spawn->cwd = "/";
+        spawn->env = (const char *const *)env;
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start %s", spawn->argv[0])
+                                : sandbox_send_spawn(spawn, done, data, e);
+        sandbox_env_free(env);
+        return r;
+}
+
 int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,
                         control_done done, void *data, struct cloche_err *e)
 {
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = sandbox_env_list(s, NULL);
-        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
-        struct spawn spawn = {.control = control,
-                              .cwd = "/",
-                              .argv = argv,
-                              .env = (const char *const *)env,
-                              .fds = fds,
-                              .fd_count = 4,
-                              .flags = INIT_SPAWN_PROGRAM};
+        int fds[4] = {in_fd, out_fd, -EBADF, s->all->files_fd};
+        struct spawn spawn = {.control = control, .argv = argv, .fds = fds, .fd_count = 4, .flags = INIT_SPAWN_PROGRAM};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : sandbox_send_spawn(&spawn, done, data, e);
-        sandbox_env_free(env);
-        return r;
+        return sandbox_spawn_own(s, NULL, &spawn, done, data, e);
 }
 
 int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,

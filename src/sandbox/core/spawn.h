@@ -11,11 +11,15 @@ struct spawn {
         const char *cwd;
         const char *const *argv; /* NULL-terminated */
         const char *const *env;  /* NULL-terminated, NAME=VALUE */
-        const int *fds;
+        int *fds;
         size_t fd_count;
         uint32_t flags, cols, rows;
 };
 int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
+/* Start one of our programs, in "/" and with the environment of sandbox_env_list(). Negative fds are
+ * /dev/null in the program; cwd and env are set. */
+int sandbox_spawn_own(struct sandbox *s, const json_t *more, struct spawn *spawn, control_done done, void *data,
+                      struct cloche_err *e);
 /* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
  * negative for none. */
 int sandbox_start_files(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd,

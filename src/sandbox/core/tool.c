@@ -218,21 +218,14 @@ static int spawn_tool(struct tool *tool, int their_fd, struct cloche_err *e)
 {
         static const char *const argv[] = {"cloche-files", NULL};
         struct sandbox *s = tool->sandbox;
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = sandbox_env_list(s, NULL);
-        int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->files_fd}, r;
+        int fds[5] = {-EBADF, -EBADF, -EBADF, their_fd, s->all->files_fd};
         struct spawn spawn = {.control = &s->control,
-                              .cwd = "/",
                               .argv = argv,
-                              .env = (const char *const *)env,
                               .fds = fds,
                               .fd_count = 5,
                               .flags = INIT_SPAWN_REAPS | INIT_SPAWN_PROGRAM};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program")
-                                : sandbox_send_spawn(&spawn, on_spawned, tool, e);
-        sandbox_env_free(env);
-        return r;
+        return sandbox_spawn_own(s, NULL, &spawn, on_spawned, tool, e);
 }
 
 static struct tool *tool_new(struct sandbox *s, struct cloche_err *e)

@@ -287,21 +287,14 @@ static int spawn_shell(struct session *session, int their_fd, struct cloche_err 
                 "set --; enable -f /proc/self/fd/4 cloche_session && cloche_session";
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", script, "bash", session->start_cwd, NULL};
         struct sandbox *s = session->sandbox;
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = sandbox_env_list(s, session->env);
-        int fds[5] = {null_fd, null_fd, null_fd, their_fd, s->all->shell_fd}, r;
+        int fds[5] = {-EBADF, -EBADF, -EBADF, their_fd, s->all->shell_fd};
         struct spawn spawn = {.control = session->control,
-                              .cwd = "/",
                               .argv = argv,
-                              .env = (const char *const *)env,
                               .fds = fds,
                               .fd_count = 5,
                               .flags = INIT_SPAWN_REAPS};
 
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start a shell")
-                                : sandbox_send_spawn(&spawn, on_spawned, session, e);
-        sandbox_env_free(env);
-        return r;
+        return sandbox_spawn_own(s, session->env, &spawn, on_spawned, session, e);
 }
 
 static int open_shell(struct session *session, struct cloche_err *e)

@@ -53,7 +53,7 @@ static int read_links(const json_t *value, enum links_policy *ret, struct cloche
         return 0;
 }
 
-static int read_number(const json_t *object, const char *key, uint64_t *ret, struct cloche_err *e)
+int fs_settings_number(const json_t *object, const char *key, uint64_t *ret, struct cloche_err *e)
 {
         const json_t *value = json_object_get(object, key);
 
@@ -137,9 +137,9 @@ static int read_loading(const json_t *loading, struct settings *s, struct cloche
         if (r == 0)
                 r = read_choice(loading, "mode", loading_choices, &mode, e);
         if (r == 0)
-                r = read_number(loading, "maxFileSize", &s->max_file_bytes, e);
+                r = fs_settings_number(loading, "maxFileSize", &s->max_file_bytes, e);
         if (r == 0)
-                r = read_number(loading, "maxTotalSize", &s->max_total_bytes, e);
+                r = fs_settings_number(loading, "maxTotalSize", &s->max_total_bytes, e);
         if (r < 0)
                 return err_wrap(e, "loading");
         if (include && !json_is_array(include))
@@ -169,21 +169,21 @@ static int read_limits(const json_t *limits, struct settings *s, struct cloche_e
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 uint64_t value = rows[i].value;
 
-                if (read_number(limits, rows[i].key, &value, e) < 0)
+                if (fs_settings_number(limits, rows[i].key, &value, e) < 0)
                         return err_wrap(e, "limits");
                 *rows[i].ret = value;
         }
-        return read_number(limits, "bytes", &s->upper_bytes, e) < 0 ? err_wrap(e, "limits") : 0;
+        return fs_settings_number(limits, "bytes", &s->upper_bytes, e) < 0 ? err_wrap(e, "limits") : 0;
 }
 
 static int read_owner(const json_t *params, struct settings *s, struct cloche_err *e)
 {
         uint64_t uid = getuid(), gid = getgid();
         const json_t *cache = json_object_get(params, "cacheSeconds");
-        int r = read_number(params, "uid", &uid, e);
+        int r = fs_settings_number(params, "uid", &uid, e);
 
         if (r == 0)
-                r = read_number(params, "gid", &gid, e);
+                r = fs_settings_number(params, "gid", &gid, e);
         if (r == 0 && cache && (!json_is_number(cache) || json_number_value(cache) < 0))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cacheSeconds: expected a number, not negative");
         s->uid = (uid_t)uid;

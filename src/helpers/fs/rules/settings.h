@@ -35,5 +35,7 @@ struct settings {
 /* -CLOCHE_E_INVALID_ARGUMENT names the member. Call fs_settings_done() after a failure too. */
 int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
 void fs_settings_done(struct settings *settings);
+/* Read a whole number; an absent or null one leaves *ret as it is. */
+int fs_settings_number(const json_t *object, const char *key, uint64_t *ret, struct cloche_err *e);
 
 #endif

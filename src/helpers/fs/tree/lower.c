@@ -100,22 +100,26 @@ int lower_stat_in(int dir_fd, const char *name, struct stat *ret)
         return 0;
 }
 
-int lower_open_file_in(int dir_fd, const char *name, struct stat *ret)
+/* An opened file must be a regular one: it may have been exchanged meanwhile. */
+static int check_file(int opened_fd, struct stat *ret)
 {
-        _cleanup_fd_ int fd = -EBADF;
-        int r = lower_stat_in(dir_fd, name, ret);
+        _cleanup_fd_ int fd = opened_fd;
 
-        /* Check the type first: opening a device or pipe may have side effects. */
-        if (r < 0)
-                return r;
-        if (!S_ISREG(ret->st_mode))
-                return -ESTALE;
-        fd = lower_open_in(dir_fd, name, O_RDONLY);
         if (fd < 0)
                 return fd;
         if (fstat(fd, ret) < 0)
                 return -errno;
         return S_ISREG(ret->st_mode) ? TAKE_FD(fd) : -ESTALE;
+}
+
+/* Check the type first: opening a device or pipe may have side effects. */
+int lower_open_file_in(int dir_fd, const char *name, struct stat *ret)
+{
+        int r = lower_stat_in(dir_fd, name, ret);
+
+        if (r < 0)
+                return r;
+        return S_ISREG(ret->st_mode) ? check_file(lower_open_in(dir_fd, name, O_RDONLY), ret) : -ESTALE;
 }
 
 int lower_read_link_in(int dir_fd, const char *name, char *ret, int size)
@@ -127,20 +131,11 @@ int lower_read_link_in(int dir_fd, const char *name, char *ret, int size)
 
 int lower_open_file(const struct lower *lower, const char *path, struct stat *ret)
 {
-        _cleanup_fd_ int fd = -EBADF;
         int r = lower_stat(lower, path, ret);
 
-        /* Check the type first: opening a device or pipe may have side effects. */
         if (r < 0)
                 return r;
-        if (!S_ISREG(ret->st_mode))
-                return -ESTALE;
-        fd = lower_open(lower, path, O_RDONLY);
-        if (fd < 0)
-                return fd;
-        if (fstat(fd, ret) < 0)
-                return -errno;
-        return S_ISREG(ret->st_mode) ? TAKE_FD(fd) : -ESTALE;
+        return S_ISREG(ret->st_mode) ? check_file(lower_open(lower, path, O_RDONLY), ret) : -ESTALE;
 }
 
 struct entry { /* linux_dirent64 */
