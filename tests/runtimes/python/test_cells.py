@@ -4,10 +4,10 @@ import pathlib
 import tempfile
 import unittest
 
-from contexts import Context, ContextCase, SharedCase
+from contexts import Context, SharedCase
 
 
-class Namespace(ContextCase):
+class Namespace(SharedCase):
     def test_variables_stay(self):
         self.assertEqual(self.run_cell("x = 20\ndef f(a): return a + x"), [])
         self.assertEqual(self.text("f(1)"), "21")
@@ -19,17 +19,20 @@ class Namespace(ContextCase):
         self.assertEqual(self.text("_, __, Out[1], In[1], _i"), "('b', 42, 42, '40 + 2', \"'b'\")")
 
     def test_many_results_are_dropped_without_a_word(self):
+        self.own_context()
         for _ in range(1005):
             self.context.cell("1")
         self.assertEqual(self.text("len(Out) < 1000, Out[1000]"), "(True, 1)")
         self.assertEqual(self.context.end()[2], "")
 
     def test_what_breaks_the_library_is_an_error_of_the_cell(self):
+        self.own_context()
         self.run_cell("import builtins\nkept = builtins.isinstance\ndel builtins.isinstance")
         self.assertIn("status", self.context.cell("1"))
         self.assertIn("status", self.context.cell("builtins.isinstance = kept"))
 
     def test_futures_stay(self):
+        self.own_context()
         self.run_cell("from __future__ import annotations")
         self.assertEqual(self.text("def f(a: nowhere): pass\nf.__annotations__"), "{'a': 'nowhere'}")
 
@@ -39,6 +42,7 @@ class Namespace(ContextCase):
         self.assertEqual(self.text("inspect.getsource(f)"), repr("def f():\n    return 2\n"))
 
     def test_no_name_of_the_agent(self):
+        self.own_context()
         # Later IPythons have an `open` of their own there.
         self.assertEqual(self.text("sorted(n for n in globals() if n[0] != '_' and n != 'open')"), "['In', 'Out', 'exit', 'get_ipython', 'quit']")
         self.assertEqual(self.text("try:\n    cells\nexcept NameError:\n    pass\n'no'"), "'no'")
@@ -54,6 +58,7 @@ class Namespace(ContextCase):
             self.assertEqual(context.displays[0]["data"]["text/plain"], repr((where, "blue", 5)))
 
     def test_limits_and_traces_that_a_cell_sets_stay(self):
+        self.own_context()
         self.run_cell("import sys\nsys.setrecursionlimit(3000)\nsys.setprofile(len_of := (lambda *a: None))")
         self.assertEqual(self.text("sys.getrecursionlimit(), sys.getprofile() is len_of"), "(3000, True)")
         self.run_cell("sys.setprofile(None)")
@@ -131,8 +136,9 @@ class Syntax(SharedCase):
             self.assertEqual(self.context.printed("two\n"), "two\n")
 
 
-class Output(ContextCase):
+class Output(SharedCase):
     def test_a_print_is_seen_at_once(self):
+        self.own_context()
         self.context.begin("print('a', 'b', end='')\ninput()")
         message, _ = self.context.next()
         self.assertEqual(message["method"], "input")
@@ -141,6 +147,7 @@ class Output(ContextCase):
         self.context.finish()
 
     def test_order_of_streams(self):
+        self.own_context()
         code = "import os, subprocess, ctypes, sys\nprint('1')\nos.write(1, b'2\\n')\nsubprocess.run(['echo', '3'])\n" \
                "ctypes.CDLL(None).printf(b'4\\n')\nsys.stdout.write('5')\n"
         self.run_cell(code + "print('6', file=sys.stderr)\nos.write(1, b'<end>')")
