@@ -1,49 +1,7 @@
 """A directory as image: its files are the root, read-only, and nothing of the host's /usr shows."""
 import os
-import re
-import shutil
-import subprocess
-from cloche import call, call_words, cli, equal, guest_code, need_root
-
-
-def copy_program(image, path):
-    """The program and the libraries the loader names for it, at their own paths."""
-    listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
-    for name in [path, *re.findall(r"(/\S+) \(0x", listing)]:
-        target = image + "/usr" + name.removeprefix("/usr")
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        if not os.path.exists(target):
-            shutil.copy(os.path.realpath(name), target)
-
-
-def make_image():
-    """Debian's python3 and dash with their libraries, 40 MB."""
-    image = os.path.abspath("image")
-    for directory in ("usr/bin", "usr/lib", "usr/lib64", "etc"):
-        os.makedirs(f"{image}/{directory}")
-    for name in ("bin", "lib", "lib64"):
-        os.symlink("usr/" + name, f"{image}/{name}")
-    version = os.path.basename(os.path.realpath("/usr/bin/python3"))
-    copy_program(image, "/usr/bin/" + version)
-    copy_program(image, "/usr/bin/dash")
-    os.symlink(version, f"{image}/usr/bin/python3")
-    os.symlink("dash", f"{image}/usr/bin/sh")
-    shutil.copytree("/usr/lib/" + version, f"{image}/usr/lib/{version}", symlinks=True,
-                    ignore=shutil.ignore_patterns("dist-packages", "__pycache__", "test", "config-*", "idlelib"))
-    for library in copied_modules_libraries(f"{image}/usr/lib/{version}/lib-dynload"):
-        copy_program(image, library)
-    with open(f"{image}/etc/marker", "w") as file:
-        file.write("image")
-    return image
-
-
-def copied_modules_libraries(directory):
-    wanted = ("_ctypes", "_ssl", "_hashlib", "_bz2", "_lzma", "_json", "_asyncio")
-    modules = [os.path.join(directory, m) for m in os.listdir(directory) if m.startswith(wanted)]
-    found = set()
-    for module in modules:
-        found.update(re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", module], capture_output=True, text=True).stdout))
-    return found
+from cloche import ORDINARY_USER, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root
+from images import ETC, fill_etc, make_image
 
 
 def test_the_images_files_are_the_root():
@@ -83,3 +41,24 @@ def test_links_in_the_image_are_not_followed_on_the_host():
     equal(result.status, "success", result)
     assert "cloche" in result.value[0] and "root:" not in result.value[0], result
     equal(os.listdir(outside), [])
+
+
+def test_an_etc_of_ten_thousand_entries():
+    image = make_image()
+    expected = fill_etc(image)
+    equal(call("python", ETC, "f", image=image).value, expected)
+
+
+def test_an_etc_of_ten_thousand_entries_for_an_ordinary_user():
+    need_ordinary_user()
+    image = make_image()
+    expected = fill_etc(image)
+    equal(call("python", ETC, "f", image=image, under=ORDINARY_USER).value, expected)
+
+
+def test_an_image_without_an_etc():
+    image = make_image()
+    os.remove(f"{image}/etc/marker")
+    os.rmdir(f"{image}/etc")
+    equal(call("python", "import os\ndef f(): return [sorted(os.listdir('/etc')), open('/etc/hostname').read()]", "f", image=image).value,
+          [["group", "hostname", "hosts", "nsswitch.conf", "passwd", "resolv.conf"], "cloche\n"])

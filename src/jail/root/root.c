@@ -64,16 +64,19 @@ static const char *const masked_sysctl[] = {"dev",
                                             "kernel/usermodehelper",
                                             "kernel/hotplug"};
 
-#define RESOLV_CONF "etc/resolv.conf"
+#define RESOLV_CONF "resolv.conf"
 
+#define OWN_ETC "run/.etc" /* the upper directory of the overlay on an image's /etc */
+
+/* Files of /etc that are ours, even if the image has them. */
 static const struct {
         const char *name, *text;
 } etc_files[] = {
-        {"etc/passwd", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
-        {"etc/group", "cloche:x:1000:\nnogroup:x:65534:\n"},
-        {"etc/hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
-        {"etc/hostname", JAIL_HOST_NAME "\n"},
-        {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+        {"passwd", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+        {"group", "cloche:x:1000:\nnogroup:x:65534:\n"},
+        {"hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
+        {"hostname", JAIL_HOST_NAME "\n"},
+        {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
 /* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
@@ -83,14 +86,6 @@ static const char sandbox_resolver[] = "# Only names that the network policy all
                                        "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-int root_makes(const char *name)
-{
-        for (size_t i = 0; i < COUNT(etc_files); i++)
-                if (strcmp(name, etc_files[i].name) == 0)
-                        return 1;
-        return 0;
-}
 
 /* -- building; the current directory is the new root ---------------------------------------------------------- */
 
@@ -304,16 +299,49 @@ static int make_terminal_places(struct cloche_err *e)
         return make_directory("dev/pts", 0755, e);
 }
 
-static int make_own_files(const struct jail_plan *plan, struct cloche_err *e)
+/* An overlay costs 0.05 ms for any number of entries, a mount of each 0.9 ms for 120 of them; and a
+ * mount alone cannot add a file that the image lacks. The overlay covers the mount of its lower
+ * directory, which stays: umount(2) would wait for a grace period of the kernel. The relative names
+ * are all that mountinfo shows of the two. */
+static int lay_over_etc(struct cloche_err *e)
+{
+        static const char *const options[] = {"lowerdir", OWN_ETC ":etc", NULL};
+        _cleanup_fd_ int tree_fd =
+                mount_make("overlay", options, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+
+        if (tree_fd == -EINVAL)
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "the image's /etc cannot be the lower directory of an overlay: something is mounted in "
+                               "it, or it is on an overlay of an overlay; copy the image to another directory");
+        if (tree_fd == -ENODEV)
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "an image's /etc needs overlayfs, which this kernel lacks: root loads it with modprobe "
+                               "overlay");
+        return tree_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount an overlay on the image's /etc")
+                           : mount_attach(tree_fd, "etc", e);
+}
+
+static int make_etc(const struct jail_plan *plan, int has_image_etc, struct cloche_err *e)
+{
+        const char *directory = has_image_etc ? OWN_ETC : "etc";
+        int r = make_directory(directory, 0755, e);
+        char path[64];
+
+        for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++) {
+                snprintf(path, sizeof(path), "%s/%s", directory, etc_files[i].name);
+                r = write_file(path, etc_text(plan, i), strlen(etc_text(plan, i)), 0644, e);
+        }
+        return r == 0 && has_image_etc ? lay_over_etc(e) : r;
+}
+
+static int make_own_files(const struct jail_plan *plan, const struct root_sources *sources, struct cloche_err *e)
 {
         int r = plan->is_sandbox ? make_terminal_places(e) : 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(dev_links); i++)
                 if (symlink(dev_links[i].target, dev_links[i].name) < 0)
                         r = err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", dev_links[i].name);
-        for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++)
-                r = write_file(etc_files[i].name, etc_text(plan, i), strlen(etc_text(plan, i)), 0644, e);
-        return r;
+        return r < 0 ? r : make_etc(plan, sources->has_etc, e);
 }
 
 static int has_mount_at_top(const struct jail_plan *plan, size_t before, const char *top)
@@ -375,7 +403,7 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
         if (r == 0)
-                r = make_own_files(plan, e);
+                r = make_own_files(plan, sources, e);
         if (r == 0)
                 r = copy_runtime(sources, e);
         if (r == 0)

@@ -2,7 +2,8 @@
  *
  *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the
  *                        quota, in which all below is shown
- *   /usr, /etc/…         the image, read-only, nosuid, nodev
+ *   /usr, /etc/…         the image, read-only, nosuid, nodev; /etc of a directory is an overlay of
+ *                        our files and the image's
  *   /workspace /tmp /home/cloche /dev/shm
  *                        one tmpfs with a byte and an inode quota, nosuid, nodev
  *   /app /data /home /mnt /opt /root /src /srv /var
@@ -26,6 +27,7 @@ struct root_sources {
                 int tree_fd;
         } rows[128];
         unsigned count;
+        int has_etc;    /* the row "etc" is the image's directory, and our files go over it */
         int runtime_fd; /* directory, or -EBADF */
 };
 
@@ -33,8 +35,6 @@ struct root_sources {
  * namespace. */
 int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e);
 void root_sources_done(struct root_sources *sources);
-/* True if we always write this file ourselves. name: below the root. */
-int root_makes(const char *name);
 
 /* The next two run as the box's user with CAP_SYS_ADMIN in the box's user namespace, because files
  * on its tmpfs must belong to a mapped user. */

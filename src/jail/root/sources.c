@@ -29,9 +29,9 @@ static const char *const etc_names[] = {
 };
 
 /* The image never decides these: they are ours, even if the image has them (CVE-2021-30465,
- * CVE-2026-47766). */
-static const char *const own_names[] = {"proc",      "sys",  "dev",  "tmp",  "run",
-                                        "workspace", "home", "root", "boot", "lost+found"};
+ * CVE-2026-47766). add_etc has its /etc. */
+static const char *const own_names[] = {"proc", "sys",  "dev",  "tmp",        "run", "workspace",
+                                        "home", "root", "boot", "lost+found", "etc"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
@@ -109,46 +109,38 @@ static int open_host_image(struct root_sources *s, struct cloche_err *e)
         return r;
 }
 
-/* The image's /etc is bound entry by entry, so that some of its files can be ours (root_makes). */
-static int open_directory(struct root_sources *s, int image_fd, const char *below, struct cloche_err *e)
+/* The image's own files in it are below ours (root_build). A link or a file there is no /etc. */
+static int add_etc(struct root_sources *s, int image_fd, struct cloche_err *e)
 {
-        int fd = openat(image_fd, below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
-        char name[512];
-        DIR *dir;
+        struct stat st;
 
-        if (fd < 0)
-                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
-                               ? 0
-                               : err_os(e, CLOCHE_E_MOUNT, errno, "open /%s of the image", below);
-        dir = fdopendir(fd);
-        if (!dir) {
-                close(fd);
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "list /%s of the image", below);
-        }
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-                int top = below[0] == '.';
-
-                if (is_own(entry->d_name) && (top || entry->d_name[0] == '.'))
-                        continue;
-                if (top && strcmp(entry->d_name, "etc") == 0)
-                        continue;
-                snprintf(name, sizeof(name), "%s%s", top ? "" : "etc/", entry->d_name);
-                if (!root_makes(name))
-                        r = add_entry(s, image_fd, name, e);
-        }
-        closedir(dir);
-        return r;
+        if (fstatat(image_fd, "etc", &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /etc of the image");
+        if (!S_ISDIR(st.st_mode))
+                return 0;
+        s->has_etc = 1;
+        return add_entry(s, image_fd, "etc", e);
 }
 
 static int open_directory_image(struct root_sources *s, const char *path, struct cloche_err *e)
 {
-        _cleanup_fd_ int image_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        int r;
+        int image_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir;
 
         if (image_fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", path);
-        r = open_directory(s, image_fd, ".", e);
-        return r < 0 ? r : open_directory(s, image_fd, "etc", e);
+        dir = fdopendir(image_fd);
+        if (!dir) {
+                close(image_fd);
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "list the image");
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (!is_own(entry->d_name))
+                        r = add_entry(s, image_fd, entry->d_name, e);
+        if (r == 0)
+                r = add_etc(s, image_fd, e);
+        closedir(dir);
+        return r;
 }
 
 int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e)
@@ -156,6 +148,7 @@ int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, st
         int r;
 
         ret->count = 0;
+        ret->has_etc = 0;
         ret->runtime_fd = -EBADF;
         /* Our mounts must not propagate to the host, nor its unmounts to us. */
         if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)

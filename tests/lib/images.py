@@ -1,0 +1,69 @@
+"""Directories that are images of boxes. Standard library only."""
+import os
+import re
+import shutil
+import subprocess
+
+
+def copy_program(image, path, only_libraries=False):
+    """The program and the libraries the loader names for it, at their own paths."""
+    listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    for name in [*([] if only_libraries else [path]), *re.findall(r"(/\S+) \(0x", listing)]:
+        target = image + "/usr" + name.removeprefix("/usr")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target):
+            shutil.copy(os.path.realpath(name), target)
+
+
+def make_image(name="image"):
+    """Debian's python3, bash and dash with their libraries, 40 MB; /etc/marker has the name."""
+    image = os.path.abspath(name)
+    for directory in ("usr/bin", "usr/lib", "usr/lib64", "etc"):
+        os.makedirs(f"{image}/{directory}")
+    for name in ("bin", "lib", "lib64"):
+        os.symlink("usr/" + name, f"{image}/{name}")
+    version = os.path.basename(os.path.realpath("/usr/bin/python3"))
+    copy_program(image, "/usr/bin/" + version)
+    copy_program(image, "/usr/bin/dash")
+    copy_program(image, "/usr/bin/bash")
+    copy_program(image, os.path.join(os.environ["CLOCHE_BUILD"], "cloche-session.so"), only_libraries=True)
+    os.symlink(version, f"{image}/usr/bin/python3")
+    os.symlink("dash", f"{image}/usr/bin/sh")
+    shutil.copytree("/usr/lib/" + version, f"{image}/usr/lib/{version}", symlinks=True,
+                    ignore=shutil.ignore_patterns("dist-packages", "__pycache__", "test", "config-*", "idlelib"))
+    for library in copied_modules_libraries(f"{image}/usr/lib/{version}/lib-dynload"):
+        copy_program(image, library)
+    with open(f"{image}/etc/marker", "w") as file:
+        file.write(os.path.basename(image))
+    return image
+
+
+def copied_modules_libraries(directory):
+    wanted = ("_ctypes", "_ssl", "_hashlib", "_bz2", "_lzma", "_json", "_asyncio")
+    modules = [os.path.join(directory, m) for m in os.listdir(directory) if m.startswith(wanted)]
+    found = set()
+    for module in modules:
+        found.update(re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", module], capture_output=True, text=True).stdout))
+    return found
+
+
+ETC = """import os
+def f():
+    return [len(os.listdir('/etc')), open('/etc/file-9999').read(), open('/etc/marker').read(), os.readlink('/etc/link'),
+            os.listdir('/etc/directory'), *(open('/etc/' + name).read().split()[0] for name in ('hosts', 'hostname', 'passwd'))]"""
+OWN = ["127.0.0.1", "cloche", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh"]
+
+
+def fill_etc(image):
+    """More entries than a box may have mounts of, and two that it replaces."""
+    for i in range(10000):
+        with open(f"{image}/etc/file-{i}", "w") as file:
+            file.write(str(i))
+    os.mkdir(f"{image}/etc/directory")
+    open(f"{image}/etc/directory/inner", "w").close()
+    os.symlink("directory/inner", f"{image}/etc/link")
+    os.mkdir(f"{image}/etc/hosts")  # a directory where ours is a file
+    with open(f"{image}/etc/passwd", "w") as file:
+        file.write("root:x:0:0::/root:/bin/sh\n")
+    # those, the marker, the directory, the link; and hosts, passwd, group, hostname, nsswitch.conf, resolv.conf
+    return [10009, "9999", os.path.basename(image), "directory/inner", ["inner"], *OWN]
