@@ -47,6 +47,7 @@ struct making {
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
 {
         struct jail_plan plan = {
+                .trees = keeper_is_tree(spec->image) ? keeper->trees : NULL,
                 .image = spec->image,
                 .runtime_dir = spec->runtime_dir,
                 .disk_bytes = spec->limits.disk_bytes,
@@ -494,28 +495,6 @@ static struct making *new_making(uint32_t serial, const struct keeper_box_spec *
         return m;
 }
 
-/* True if path is a plain name in the directory of runtimes. */
-static int is_runtime(const struct keeper_state *keeper, const char *path)
-{
-        size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
-
-        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] &&
-               path[size + 1] != '.' && !strchr(path + size + 1, '/');
-}
-
-/* The engine parses hostile bytes, and the keeper may open more files than the engine may read. */
-static int check_sources(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
-{
-        int has_root = spec->parent == KEEPER_NO_BOX && spec->shared_with == KEEPER_NO_BOX;
-
-        if (has_root && strcmp(spec->image, keeper->image) != 0)
-                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not the image that boxes are made of", spec->image);
-        if (spec->runtime_dir[0] && !is_runtime(keeper, spec->runtime_dir))
-                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes",
-                               spec->runtime_dir);
-        return 0;
-}
-
 static int no_fuse(int code, struct cloche_err *e)
 {
         const char *way_out = code == ENOENT ? "root loads it with modprobe fuse, or "
@@ -533,7 +512,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
         int r = check_guards(keeper, spec->optional_guards, e);
 
         if (r == 0)
-                r = check_sources(keeper, spec, e);
+                r = sources_check(keeper, spec, e);
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
         if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
@@ -555,6 +534,7 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .root_fd = -EBADF,
                 .network_fd = -EBADF,
                 .next_network_fd = -EBADF,
+                .tree_fd = -EBADF,
                 .parent = spec->parent,
                 .is_sandbox = (int)spec->is_sandbox,
                 .shared_with = spec->shared_with,
@@ -618,8 +598,11 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
 {
         struct making *m = NULL;
         uint32_t box = 0;
+        _cleanup_fd_ int tree_fd = -EBADF;
         int r = check(keeper, spec, e);
 
+        if (r == 0)
+                r = sources_open_tree(keeper, spec, &tree_fd, e);
         if (r == 0 && !(m = new_making(serial, spec)))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         if (r == 0)
@@ -630,6 +613,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         }
         m->p.box = box;
         keeper->boxes[box] = new_row(keeper, spec, box);
+        keeper->boxes[box].tree_fd = TAKE_FD(tree_fd);
         box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
         r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
         if (r == 0) {

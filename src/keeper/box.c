@@ -106,8 +106,8 @@ int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char 
 
 static void close_box(struct keeper_state *keeper, struct box *box)
 {
-        int *const all[] = {&box->init_pidfd, &box->fork_fd, &box->user_fd,
-                            &box->pid_fd,     &box->root_fd, &box->network_fd};
+        int *const all[] = {&box->init_pidfd, &box->fork_fd,    &box->user_fd, &box->pid_fd,
+                            &box->root_fd,    &box->network_fd, &box->tree_fd};
 
         if (box->next_network_fd >= 0)
                 box_nested_keep_network(keeper, box);

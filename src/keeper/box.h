@@ -36,6 +36,7 @@ struct box {
         uint32_t drop_serial;           /* of the drop request; 0: answered, or none */
         struct keeper_usage last_usage; /* when it was reaped */
         struct keeper_box_limits limits;
+        int tree_fd; /* its image from the store, locked against removal (flock(2)); -EBADF: another */
         /* For a template only. */
         int is_template;
         int fork_fd;         /* for sending struct fork_request */
@@ -64,8 +65,9 @@ struct keeper_state {
         int own_pid_fd; /* our pid namespace */
         int is_root;    /* can give each box its own host user */
         int wants_core_scheduling;
-        const char *image,
-                *runtimes; /* the only image of boxes: a directory or ""; the directory of runtimes or NULL */
+        const char *image, *runtimes; /* the only image of boxes that is no tree: a directory or ""; the directory of
+                                         runtimes or NULL */
+        const char *trees;            /* the directory of unpacked images, or NULL */
         int fs_program_fd, sync_program_fd, egress_program_fd; /* cloche-fs, cloche-sync, cloche-egress, or -errno */
         int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none
                              */
@@ -127,6 +129,14 @@ void box_reap(struct keeper_state *keeper, uint32_t box);
  * free; 0: a process is still in them, try again. A template may have kept their descriptors and
  * may send its own processes in: these are killed each time, and delay only that box. */
 int box_leave(struct keeper_state *keeper, uint32_t box);
+
+/* sources.c */
+/* Check that the box may be made of the image and the runtime that it names. */
+int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
+/* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
+ * images. */
+int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
+                      struct cloche_err *e);
 
 /* serve.c */
 /* Open another program in path's directory: the descriptor, or -errno. */

@@ -1,11 +1,11 @@
-/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--runtimes=DIRECTORY]
- * [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
+/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY]
+ * [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
  * its own, single thread, started by the engine with a SOCK_SEQPACKET socket on descriptor 3.
  * It answers requests, those that wait for other processes later (pending.h), takes a few numbers
  * from servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it
  * kills every box and exits.
  * Only these directories, and directories beneath them, may be mounted; boxes are made only of that
- * image and these runtimes. */
+ * image, these trees and these runtimes. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -430,6 +430,8 @@ static int take_word(struct keeper_state *keeper, const char *word)
                 keeper->wants_core_scheduling = 1;
         else if (strncmp(word, KEEPER_IMAGE, strlen(KEEPER_IMAGE)) == 0)
                 keeper->image = word + strlen(KEEPER_IMAGE);
+        else if (strncmp(word, KEEPER_TREES, strlen(KEEPER_TREES)) == 0)
+                keeper->trees = word + strlen(KEEPER_TREES);
         else if (strncmp(word, KEEPER_RUNTIMES, strlen(KEEPER_RUNTIMES)) == 0)
                 keeper->runtimes = word + strlen(KEEPER_RUNTIMES);
         else

@@ -20,10 +20,28 @@ static const struct {
 #undef CLOCHE_LIMIT
 };
 
+static int check_text(const char *text, const char *name, struct cloche_err *e)
+{
+        return memchr(text, '\0', KEEPER_PATH_MAX) ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "%s is not terminated", name);
+}
+
+static int check_image(const char *image, struct cloche_err *e)
+{
+        int r = check_text(image, "image", e);
+
+        if (r == 0 && image[0] && image[0] != '/' && !keeper_is_tree(image))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "image must be an absolute path or %s with %d digits, not '%.100s'", KEEPER_TREE_PREFIX,
+                               KEEPER_TREE_DIGITS, image);
+        return r;
+}
+
 static int check_path(const char *path, const char *name, struct cloche_err *e)
 {
-        if (!memchr(path, '\0', KEEPER_PATH_MAX))
-                return err_set(e, CLOCHE_E_PROTOCOL, "%s is not terminated", name);
+        int r = check_text(path, name, e);
+
+        if (r < 0)
+                return r;
         if (path[0] && path[0] != '/')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s must be an absolute path, not '%.100s'", name, path);
         return 0;
@@ -176,7 +194,7 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", spec->is_template);
         if (spec->is_sandbox > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_sandbox is %u", spec->is_sandbox);
-        r = check_path(spec->image, "image", e);
+        r = check_image(spec->image, e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);
         if (r == 0 && spec->parent != KEEPER_NO_BOX && (spec->image[0] || spec->runtime_dir[0]))

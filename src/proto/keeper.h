@@ -10,13 +10,17 @@
 
 #include <cloche/guards.h>
 #include <stddef.h>
+#include <string.h>
 
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
 /* Arguments after box-init's path. */
 #define KEEPER_CORE_SCHEDULING "--core-scheduling" /* each box shall have its own cookie */
 #define KEEPER_IMAGE "--image="                    /* the directory that boxes are made of; default: the host's /usr */
-#define KEEPER_RUNTIMES "--runtimes="              /* the directory of the runtimes of boxes; default: no runtimes */
+#define KEEPER_TREES "--trees="                    /* the directory of unpacked images; default: none */
+#define KEEPER_TREE_PREFIX "sha256-"
+#define KEEPER_TREE_DIGITS 64
+#define KEEPER_RUNTIMES "--runtimes=" /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
 #define KEEPER_TARGET_MAX 256
@@ -55,7 +59,8 @@ struct keeper_box_spec {
         uint32_t file_mounts;     /* a bit for each mount that is one file, by its number */
         char mounts[KEEPER_MOUNTS_MAX]
                    [KEEPER_TARGET_MAX];    /* mount points in the box, each to be served by a KEEPER_SERVE */
-        char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; with a parent: "" */
+        char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; or a name in its directory of
+                                              trees (keeper_is_tree); with a parent: "" */
         char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to
                                               /run/cloche in the box; "": none, or the parent's */
 };
@@ -90,6 +95,15 @@ struct keeper_request {
                 struct keeper_service_spec service; /* KEEPER_SERVE */
         };
 };
+
+/* True for sha256- and 64 digits in lower case: names of unpacked images have no other form. */
+static inline int keeper_is_tree(const char *name)
+{
+        const char *digits = name + sizeof(KEEPER_TREE_PREFIX) - 1;
+
+        return strncmp(name, KEEPER_TREE_PREFIX, sizeof(KEEPER_TREE_PREFIX) - 1) == 0 &&
+               strspn(digits, "0123456789abcdef") == KEEPER_TREE_DIGITS && digits[KEEPER_TREE_DIGITS] == '\0';
+}
 
 static inline size_t keeper_request_size(uint32_t op)
 {

@@ -702,11 +702,11 @@ int main(int argc, char **argv)
         char *line = NULL;
         size_t room = 0;
 
-        if (argc != 3)
+        if (argc != 3 && argc != 4)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
         fd_raise_limit(); /* like the programs that it stands for */
-        if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2]}, &keeper, &e) < 0) {
+        if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2], .trees = argv[3]}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;
         }

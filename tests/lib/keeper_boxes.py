@@ -75,9 +75,9 @@ def refusal(act, *arguments, **named):
 
 
 class Keeper:
-    def __init__(self, *before):
+    def __init__(self, *before, trees=None):
         """before: a command that starts the driver, to drop privilege, for example."""
-        self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES, *([trees] if trees else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.names = 0
 
     def ask(self, **what):

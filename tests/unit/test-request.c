@@ -65,6 +65,56 @@ static void test_paths(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated path is refused: %s", e.msg);
 }
 
+#define TREE "sha256-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void test_trees(void)
+{
+        static const char *const bad[] = {
+                "sha256-",
+                "sha256",
+                "sha512-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                "sha256-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde",
+                TREE "0",
+                TREE "/",
+                TREE "/..",
+                TREE "\t",
+                "./" TREE,
+                "../trees/" TREE,
+                " " TREE,
+                TREE " ",
+                "..",
+                ".",
+                "image",
+                "python:3.11",
+                "sha256-0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF",
+                "sha256-../../../../../../../../../../../../../../../../../../../../../etc",
+                "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                "SHA256-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        };
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        strcpy(request.spec.image, TREE);
+        CHECK(check(&request, &e) == 0, "an image from the store is requested: %s", e.msg);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                strcpy(request.spec.image, bad[i]);
+                CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "'%s' is refused: %s", bad[i], e.msg);
+        }
+        strcpy(request.spec.image, TREE);
+        request.spec.parent = 7;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "beneath a template too: %s", e.msg);
+        request = make_request();
+        strcpy(request.spec.image, TREE);
+        request.spec.shared_with = 3;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "beside a sandbox's box too: %s", e.msg);
+        request = make_request();
+        memset(request.spec.image, 'a', sizeof(request.spec.image));
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one is refused: %s", e.msg);
+        request = make_request();
+        strcpy(request.spec.runtime_dir, TREE);
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a runtime has none of these names: %s", e.msg);
+}
+
 /* files: a bit for each mount that is a file. */
 static int check_places(const char *first, const char *second, uint32_t parent, uint32_t files, struct cloche_err *e)
 {
@@ -230,6 +280,7 @@ int main(void)
         test_sizes();
         test_parents();
         test_paths();
+        test_trees();
         test_mounts();
         test_services();
         test_limits();

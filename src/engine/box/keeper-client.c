@@ -475,7 +475,8 @@ static int name_directory(const char *word, const char *path, char *text, size_t
                           struct cloche_err *e)
 {
         if ((size_t)snprintf(text, size, "%s%s", word, path) >= size)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtimes is too long");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the path of the image, of the images or of the runtimes is too long");
         argv[(*argc)++] = text;
         return 0;
 }
@@ -483,8 +484,8 @@ static int name_directory(const char *word, const char *path, char *text, size_t
 int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)],
-                runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
-        char *argv[5 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+                trees[KEEPER_PATH_MAX + sizeof(KEEPER_TREES)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
+        char *argv[6 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct keeper_wait hello = {0};
@@ -501,6 +502,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
                 argv[argc++] = (char *)KEEPER_CORE_SCHEDULING;
         if ((opt->image && opt->image[0] &&
              name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
+            (opt->trees && name_directory(KEEPER_TREES, opt->trees, trees, sizeof(trees), argv, &argc, e) < 0) ||
             (opt->runtimes &&
              name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
                 return -(int)e->code;

@@ -41,9 +41,9 @@ struct keeper_box {
 struct keeper_options {
         const char *const *roots; /* directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed */
         size_t root_count;
-        const char *image, *runtimes; /* the only image of boxes, and the directory of their runtimes: absolute, NULL
-                                         for none; borrowed */
-        int core_scheduling;          /* enable the guard of this name */
+        const char *image, *trees, *runtimes; /* the image of boxes that name none; the directories of images they may
+                                                 name and of their runtimes: absolute, NULL for none; borrowed */
+        int core_scheduling;                  /* enable the guard of this name */
 };
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init, and exchange the greeting. If

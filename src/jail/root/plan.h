@@ -15,6 +15,7 @@
 #define JAIL_GROUPS_FD 6     /* descriptors of the control groups in box-init of a sharing box, from here on */
 
 struct jail_plan {
+        const char *trees;                   /* directory in which image is a name; NULL: image is a path */
         const char *image;                   /* directory, or "" for the host's /usr */
         const char *runtime_dir;             /* plain files copied to /run/cloche, or "" */
         const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */

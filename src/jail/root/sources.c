@@ -9,9 +9,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
@@ -122,13 +124,26 @@ static int add_etc(struct root_sources *s, int image_fd, struct cloche_err *e)
         return add_entry(s, image_fd, "etc", e);
 }
 
-static int open_directory_image(struct root_sources *s, const char *path, struct cloche_err *e)
+/* Opened here and not by the keeper: mounts can be taken only of the mount namespace in which the
+ * descriptor was opened. */
+static int open_tree_image(const char *trees, const char *name)
 {
-        int image_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+                                     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        _cleanup_fd_ int trees_fd = open(trees, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return trees_fd < 0 ? -1 : (int)syscall(SYS_openat2, trees_fd, name, &how, sizeof(how));
+}
+
+static int open_directory_image(struct root_sources *s, const struct jail_plan *plan, struct cloche_err *e)
+{
+        int image_fd = plan->trees ? open_tree_image(plan->trees, plan->image)
+                                   : open(plan->image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = 0;
         DIR *dir;
 
         if (image_fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", path);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", plan->image);
         dir = fdopendir(image_fd);
         if (!dir) {
                 close(image_fd);
@@ -156,7 +171,7 @@ int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, st
                               errno == EACCES
                                       ? " (AppArmor refuses it where kernel.apparmor_restrict_unprivileged_userns is 1)"
                                       : "");
-        r = plan->image[0] ? open_directory_image(ret, plan->image, e) : open_host_image(ret, e);
+        r = plan->image[0] ? open_directory_image(ret, plan, e) : open_host_image(ret, e);
         for (size_t i = 0; r == 0 && i < COUNT(devices); i++) {
                 char name[32];
                 struct root_source *row;

@@ -1,0 +1,74 @@
+/* The directories that a box may be made of: its image and its runtime. The engine, which names them,
+ * parses hostile bytes, and the keeper may open more files than the engine may read. Runs in: the
+ * keeper. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "box.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* True if path is a plain name in the directory of runtimes. */
+static int is_runtime(const struct keeper_state *keeper, const char *path)
+{
+        size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
+
+        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] &&
+               path[size + 1] != '.' && !strchr(path + size + 1, '/');
+}
+
+int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int has_root = spec->parent == KEEPER_NO_BOX && spec->shared_with == KEEPER_NO_BOX;
+
+        if (has_root && !keeper_is_tree(spec->image) && strcmp(spec->image, keeper->image) != 0)
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not the image that boxes are made of", spec->image);
+        if (has_root && keeper_is_tree(spec->image) && !keeper->trees)
+                return err_set(e, CLOCHE_E_FORBIDDEN, "boxes are made of no image from a store: none is named");
+        if (spec->runtime_dir[0] && !is_runtime(keeper, spec->runtime_dir))
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes",
+                               spec->runtime_dir);
+        return 0;
+}
+
+/* True if nobody but root and the keeper's user may change what is in it. */
+static int is_ours(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && (st.st_mode & 022) == 0;
+}
+
+int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
+                      struct cloche_err *e)
+{
+        const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+                                     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        _cleanup_fd_ int trees_fd = -EBADF, tree_fd = -EBADF;
+
+        if (!keeper_is_tree(spec->image))
+                return 0;
+        trees_fd = open(keeper->trees, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (trees_fd < 0)
+                return err_os(e, errno == ENOENT ? CLOCHE_E_NOT_FOUND : CLOCHE_E_UNREADABLE_FILE, errno,
+                              "open the images in %s", keeper->trees);
+        tree_fd = (int)syscall(SYS_openat2, trees_fd, spec->image, &how, sizeof(how));
+        if (tree_fd < 0 && errno == ENOENT)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no image %s in %s", spec->image, keeper->trees);
+        if (tree_fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", spec->image);
+        if (!is_ours(trees_fd) || !is_ours(tree_fd))
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "others may change the image %s or the directory it is in: its owner must be root or "
+                               "the user of the daemon, without write permission of group and others",
+                               spec->image);
+        if (flock(tree_fd, LOCK_SH | LOCK_NB) < 0)
+                return err_set(e, CLOCHE_E_STATE, "the image %s is being removed", spec->image);
+        *ret_fd = TAKE_FD(tree_fd);
+        return 0;
+}

@@ -1,0 +1,120 @@
+"""An engine that was taken over has boxes made of what lies in, beside or behind the store of images. The driver plays
+the engine. Trees are named by their digest, and by nothing else."""
+import fcntl
+import os
+import shutil
+
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
+from images import make_image
+from keeper_boxes import Keeper, Refused
+
+USER = 12345  # of ORDINARY_USER
+GOOD, OTHER, LINK, DANGLING, FILE, OPEN, GROUP, MISSING = (f"sha256-{digit * 64}" for digit in "0123456f")
+
+
+def outcome(keeper, image):
+    """ "made", or the kind of error."""
+    try:
+        keeper.box(image=image)
+    except Refused as refused:
+        return refused.code
+    return "made"
+
+
+def make_store(owner):
+    """A store with two good trees, and with entries that nobody's import makes."""
+    image = make_image()
+    trees = os.path.abspath("store/trees")
+    os.makedirs(trees)
+    for name in (GOOD, OTHER, OPEN, GROUP, "image", GOOD.upper(), GOOD[:-1], GOOD + "0"):
+        shutil.copytree(image, f"{trees}/{name}", symlinks=True, copy_function=os.link)
+        os.remove(f"{trees}/{name}/etc/marker")
+        with open(f"{trees}/{name}/etc/marker", "w") as file:
+            file.write(name)
+    os.symlink(GOOD, f"{trees}/{LINK}")
+    os.symlink("/nowhere", f"{trees}/{DANGLING}")
+    with open(f"{trees}/{FILE}", "w"):
+        pass
+    os.rename(image, os.path.abspath("store/outside"))
+    for here, directories, files in os.walk("store"):
+        for name in (".", *directories, *files):
+            os.chown(f"{here}/{name}", owner, owner, follow_symlinks=False)
+    os.chmod(f"{trees}/{OPEN}", 0o757)
+    os.chmod(f"{trees}/{GROUP}", 0o775)
+    return trees
+
+
+def refusals(trees):
+    for name in ("sha256-", "image", GOOD.upper(), GOOD[:-1], GOOD + "0", GOOD + "/", GOOD + "/.", GOOD + "/../" + OTHER, "../outside", "..", ".", "./" + GOOD, GOOD + "\n",
+                 "sha256-" + "../" * 21 + "a", "a" * 4095):
+        yield name, "invalid_argument"
+    for name in (f"{trees}/{GOOD}", trees, f"{trees}/../outside", "/", "//"):
+        yield name, "forbidden"
+    for name in (LINK, DANGLING, FILE):
+        yield name, "unreadable_file"
+    yield MISSING, "not_found"
+    yield OPEN, "forbidden"
+    yield GROUP, "forbidden"
+
+
+def check(owner, *before):
+    trees = make_store(owner)
+    with Keeper(*before, trees=trees) as keeper:
+        for name, code in refusals(trees):
+            equal((name, outcome(keeper, name)), (name, code))
+        for name in (GOOD, OTHER):  # the twins, two images of one keeper
+            equal(keeper.box(image=name).said("read -r a < /etc/marker; echo $a; (: > /etc/marker; : > /usr/x) 2> /dev/null"), name + "\n")
+        assert "cloche" in keeper.box().said("hostname; ls /usr/bin/env"), "and boxes of the host"
+        template = keeper.box(template=True, image=GOOD)
+        equal(keeper.box(parent=template.name).said("read -r a < /etc/marker; echo $a"), GOOD + "\n")
+        try:
+            keeper.box(parent=template.name, image=OTHER)
+            raise AssertionError("a box beneath a template got another image")
+        except Refused as refused:
+            equal(refused.code, "invalid_argument")
+        os.chmod(trees, 0o777)
+        equal(outcome(keeper, GOOD), "forbidden")
+        os.chmod(trees, 0o755)
+        equal(outcome(keeper, GOOD), "made")
+    with Keeper(*before) as keeper:
+        equal(outcome(keeper, GOOD), "forbidden")
+        equal(outcome(keeper, ""), "made")
+    with Keeper(*before, trees=trees + "/nowhere") as keeper:
+        equal(outcome(keeper, GOOD), "not_found")
+        equal(outcome(keeper, ""), "made")
+
+
+def test_roots_keeper():
+    need_root()
+    check(0)
+
+
+def test_an_ordinary_users_keeper():
+    need_ordinary_user()
+    check(USER, *ORDINARY_USER)
+
+
+def test_a_tree_in_use_is_locked():
+    """Its remover takes the lock first, and a box is made of no tree that is being removed."""
+    trees = make_store(os.geteuid())
+    fd = os.open(f"{trees}/{GOOD}", os.O_RDONLY)
+
+    def remover_locks():
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    with Keeper(trees=trees) as keeper:
+        box, second = keeper.box(image=GOOD), keeper.box(image=GOOD)
+        assert not remover_locks()
+        box.drop()
+        assert not remover_locks()
+        second.drop()
+        assert remover_locks()
+        equal(outcome(keeper, GOOD), "invalid_state")
+        equal(outcome(keeper, OTHER), "made")
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        equal(outcome(keeper, GOOD), "made")
+    os.close(fd)
