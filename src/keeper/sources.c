@@ -36,12 +36,17 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
         return 0;
 }
 
-/* True if nobody but root and the keeper's user may change what is in it. */
-static int is_ours(int fd)
+/* A tree has the owners and modes of its image, whatever they are: nobody else may reach into it. */
+static int check_trees(int fd, const char *path, struct cloche_err *e)
 {
         struct stat st;
 
-        return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && (st.st_mode & 022) == 0;
+        if (fstat(fd, &st) < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %s", path);
+        if (st.st_uid != geteuid() || st.st_mode & 077)
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "the directory of images %s must be its user's alone: chown and chmod 0700 it", path);
+        return 0;
 }
 
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
@@ -57,16 +62,13 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
         if (trees_fd < 0)
                 return err_os(e, errno == ENOENT ? CLOCHE_E_NOT_FOUND : CLOCHE_E_UNREADABLE_FILE, errno,
                               "open the images in %s", keeper->trees);
+        if (check_trees(trees_fd, keeper->trees, e) < 0)
+                return -(int)e->code;
         tree_fd = (int)syscall(SYS_openat2, trees_fd, spec->image, &how, sizeof(how));
         if (tree_fd < 0 && errno == ENOENT)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no image %s in %s", spec->image, keeper->trees);
         if (tree_fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", spec->image);
-        if (!is_ours(trees_fd) || !is_ours(tree_fd))
-                return err_set(e, CLOCHE_E_FORBIDDEN,
-                               "others may change the image %s or the directory it is in: its owner must be root or "
-                               "the user of the daemon, without write permission of group and others",
-                               spec->image);
         if (flock(tree_fd, LOCK_SH | LOCK_NB) < 0)
                 return err_set(e, CLOCHE_E_STATE, "the image %s is being removed", spec->image);
         *ret_fd = TAKE_FD(tree_fd);

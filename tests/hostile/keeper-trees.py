@@ -9,7 +9,7 @@ from images import make_image
 from keeper_boxes import Keeper, Refused
 
 USER = 12345  # of ORDINARY_USER
-GOOD, OTHER, LINK, DANGLING, FILE, OPEN, GROUP, MISSING = (f"sha256-{digit * 64}" for digit in "0123456f")
+GOOD, OTHER, LINK, DANGLING, FILE, MISSING = (f"sha256-{digit * 64}" for digit in "01234f")
 
 
 def outcome(keeper, image):
@@ -26,7 +26,7 @@ def make_store(owner):
     image = make_image()
     trees = os.path.abspath("store/trees")
     os.makedirs(trees)
-    for name in (GOOD, OTHER, OPEN, GROUP, "image", GOOD.upper(), GOOD[:-1], GOOD + "0"):
+    for name in (GOOD, OTHER, "image", GOOD.upper(), GOOD[:-1], GOOD + "0"):
         shutil.copytree(image, f"{trees}/{name}", symlinks=True, copy_function=os.link)
         os.remove(f"{trees}/{name}/etc/marker")
         with open(f"{trees}/{name}/etc/marker", "w") as file:
@@ -39,8 +39,8 @@ def make_store(owner):
     for here, directories, files in os.walk("store"):
         for name in (".", *directories, *files):
             os.chown(f"{here}/{name}", owner, owner, follow_symlinks=False)
-    os.chmod(f"{trees}/{OPEN}", 0o757)
-    os.chmod(f"{trees}/{GROUP}", 0o775)
+    os.chmod(f"{trees}/{OTHER}", 0o757)  # as in its image
+    os.chmod(trees, 0o700)
     return trees
 
 
@@ -53,8 +53,6 @@ def refusals(trees):
     for name in (LINK, DANGLING, FILE):
         yield name, "unreadable_file"
     yield MISSING, "not_found"
-    yield OPEN, "forbidden"
-    yield GROUP, "forbidden"
 
 
 def check(owner, *before):
@@ -72,9 +70,14 @@ def check(owner, *before):
             raise AssertionError("a box beneath a template got another image")
         except Refused as refused:
             equal(refused.code, "invalid_argument")
-        os.chmod(trees, 0o777)
-        equal(outcome(keeper, GOOD), "forbidden")
-        os.chmod(trees, 0o755)
+        for mode in (0o777, 0o755, 0o710):
+            os.chmod(trees, mode)
+            equal((mode, outcome(keeper, GOOD)), (mode, "forbidden"))
+        os.chmod(trees, 0o700)
+        if owner == 0:
+            os.chown(trees, USER, USER)
+            equal(outcome(keeper, GOOD), "forbidden")
+            os.chown(trees, 0, 0)
         equal(outcome(keeper, GOOD), "made")
     with Keeper(*before) as keeper:
         equal(outcome(keeper, GOOD), "forbidden")
