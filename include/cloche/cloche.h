@@ -58,6 +58,7 @@ struct cloche_run_options {
         const char *schema;
         const char *build;   /* JSON object: standard, flags, sources; compiled languages only */
         int64_t tenant;      /* owner of the run: two tenants share no template and no build */
+        const char *image;   /* of the store, sha256-DIGITS or sha256:DIGITS; NULL: the engine's, or the prefix's */
         const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
@@ -119,7 +120,7 @@ struct cloche_prefix_options {
         const char *code;
         size_t code_size;                /* 0: strlen(code) */
         const char *filename;            /* NULL: prefix.<extension> */
-        const char *build;               /* as in runs */
+        const char *build, *image;       /* as in runs */
         int64_t tenant;                  /* as in runs; a run with this prefix belongs to this tenant */
         const char *globals, *imports;   /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */

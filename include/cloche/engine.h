@@ -35,7 +35,12 @@ typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_fil
 struct cloche_engine_options {
         const char *libexec_dir;  /* has cloche-keeper and cloche-box-init; NULL: found automatically */
         const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
-        const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
+        /* The image of boxes that name none: a directory, or one of the store, sha256- and 64
+         * digits. NULL: the host's /usr, read-only. */
+        const char *image;
+        /* The image store, which `cloche image` fills: runs may name the images in it. It need not
+         * exist yet. NULL: none. */
+        const char *images_dir;
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
         /* For runs that are forked from templates. 0: the default in brackets. */
         unsigned runs_max;        /* runs at the same time (twice the processors) */

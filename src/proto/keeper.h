@@ -20,6 +20,7 @@
 #define KEEPER_TREES "--trees="                    /* the directory of unpacked images; default: none */
 #define KEEPER_TREE_PREFIX "sha256-"
 #define KEEPER_TREE_DIGITS 64
+#define KEEPER_TREE_SIZE (sizeof(KEEPER_TREE_PREFIX) + KEEPER_TREE_DIGITS) /* with its 0 */
 #define KEEPER_RUNTIMES "--runtimes=" /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */

@@ -4,7 +4,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
-from images import ETC, fill_etc, make_image
+from images import ETC, fill_etc, make_image, make_store
 from cloche import equal
 
 ETC_RUN = {"language": "python", "code": ETC, "function": "f"}
@@ -19,3 +19,64 @@ def test_an_etc_of_ten_thousand_entries_in_forked_runs_and_sandboxes():
         frames.call("sandbox.create", sandbox="s")
         said = frames.call("exec", sandbox="s", command="set -- /etc/*; echo $#; read a < /etc/hostname; echo $a; read a < /etc/file-77; echo $a")
         equal(said["stdout"].split(), ["10009", "cloche", "77"])
+
+
+MARKER = {"language": "python", "code": "def f(): return open('/etc/marker').read()", "function": "f"}
+
+
+def test_several_images_of_one_daemon():
+    """Runs are forked from templates of their own image, also when they are alike."""
+    store, digests = make_store(3)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for _ in range(2):
+            asked = [(digest, frames.ask("call", image=digest, **MARKER)) for digest in digests * 2]
+            for digest, number in asked:
+                equal(frames.wait(number)["result"], digest)
+        for digest in digests:
+            equal(frames.call("call", image=digest, warm=False, **MARKER)["result"], digest)
+            equal(frames.call("script", image=digest, language="bash", code="read -r a < /etc/marker; echo $a")["stdout"], digest + "\n")
+        assert frames.call("call", **MARKER)["status"] == "error", "the host has no marker"
+
+
+def test_set_up_code_belongs_to_its_image():
+    store, (one, other) = make_store(2)
+    setup = {"language": "python", "code": "marker = open('/etc/marker').read()"}
+    run = {"language": "python", "code": "def f(): return marker", "function": "f"}
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        prefixes = {digest: frames.call("prefix.create", image=digest, **setup)["prefix"] for digest in (one, other)}
+        for digest, prefix in prefixes.items():
+            equal(frames.call("call", prefix=prefix, **run)["result"], digest)
+            equal(frames.call("call", prefix=prefix, image=digest, **run)["result"], digest)
+        equal(frames.refused("call", prefix=prefixes[one], image=other, **run).name, "invalid_argument")
+
+
+def test_what_an_image_lacks_is_reported_and_breaks_nothing_else():
+    store, (one,) = make_store(1)
+    code = {"language": "javascript", "code": "function f() { return 1 }", "function": "f"}
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for warm in (True, False):
+            refused = frames.refused("call", image=one, warm=warm, **code)
+            assert refused.name == "missing_runtime" and "javascript" in refused.message and "node" in refused.message, refused
+        equal(frames.call("call", image=one, **MARKER)["result"], one)
+        equal(frames.call("call", **code)["result"], 1)
+
+
+def test_images_that_are_refused():
+    store, (one,) = make_store(1)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for name in ("python", "sha256-", one + "0", one.upper(), "/", store, f"{store}/trees/{one}", "../" + one, one + "/"):
+            refused = frames.refused("call", image=name, **MARKER)
+            assert refused.name == "invalid_argument" and "image" in refused.message, (name, refused)
+        for warm in (True, False):
+            refused = frames.refused("call", image="sha256-" + "f" * 64, warm=warm, **MARKER)
+            assert refused.name == "not_found" and "sha256-fff" in refused.message, refused
+        equal(frames.call("call", image=one, **MARKER)["result"], one)
+    with Daemon("--images", "") as daemon, daemon.frames() as frames:
+        assert "no image store" in frames.refused("call", image=one, **MARKER).message
+
+
+def test_a_daemon_whose_own_image_is_of_the_store():
+    store, (one, other) = make_store(2)
+    with Daemon("--images", store, "--image", one) as daemon, daemon.frames() as frames:
+        equal(frames.call("call", **MARKER)["result"], one)
+        equal(frames.call("call", image=other, **MARKER)["result"], other)

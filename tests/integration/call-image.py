@@ -1,7 +1,8 @@
 """A directory as image: its files are the root, read-only, and nothing of the host's /usr shows."""
+import json
 import os
-from cloche import ORDINARY_USER, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root
-from images import ETC, fill_etc, make_image
+from cloche import ORDINARY_USER, bad_input, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root
+from images import ETC, fill_etc, make_image, make_store
 
 
 def test_the_images_files_are_the_root():
@@ -62,3 +63,34 @@ def test_an_image_without_an_etc():
     os.rmdir(f"{image}/etc")
     equal(call("python", "import os\ndef f(): return [sorted(os.listdir('/etc')), open('/etc/hostname').read()]", "f", image=image).value,
           [["group", "hostname", "hosts", "nsswitch.conf", "passwd", "resolv.conf"], "cloche\n"])
+
+
+MARKER = "def f(): return open('/etc/marker').read()"
+
+
+def test_an_image_of_the_store():
+    store, (one, other) = make_store(2)
+    for digest in (one, other, other.replace("-", ":")):
+        equal(call("python", MARKER, "f", image=digest, images=store).value, digest.replace(":", "-"))
+    assert call("python", MARKER, "f", images=store).error["type"] == "FileNotFoundError"
+
+
+def test_an_image_that_is_not_there():
+    store, _ = make_store(0)
+    missing = "sha256-" + "a" * 64
+    for where in (store, store + "/none"):
+        finished = cli(*call_words("python", MARKER, "f", image=missing, images=where))
+        equal((finished.code, finished.stdout), (2, b""), finished)
+        assert (missing if where == store else where).encode() in finished.stderr, finished
+    for name in ("sha256-" + "a" * 63, "sha256-" + "A" * 64, "python", "sha512-" + "a" * 64, ""):
+        bad_input("call", "python", "-c", MARKER, "f", "--image", name, says="neither a directory nor the digest")
+
+
+def test_set_up_code_in_an_image():
+    store, (one, other) = make_store(2)
+    equal(cli("prefix", "create", "of-image", "python", "-c", "marker = open('/etc/marker').read()", "--image", one, "--images", store,
+              env={"XDG_DATA_HOME": os.getcwd()}).code, 0)
+    for digest in (one, other):
+        finished = cli("call", "python", "-c", "def f(): return marker", "f", "--prefix", "of-image", "--image", digest, "--images", store,
+                       env={"XDG_DATA_HOME": os.getcwd()})
+        equal((finished.code, json.loads(finished.stdout)), (0, digest), finished)

@@ -38,6 +38,23 @@ def make_image(name="image"):
     return image
 
 
+def make_store(count, directory="images"):
+    """A store with that many images, alike but for /etc/marker, which has the digest. Returns it and the digests."""
+    image = make_image()
+    store = os.path.abspath(directory)
+    digests = [f"sha256-{i:064x}" for i in range(count)]
+    os.makedirs(f"{store}/trees")
+    for path in (store, f"{store}/trees"):
+        os.chmod(path, 0o700)
+    for digest in digests:
+        tree = f"{store}/trees/{digest}"
+        shutil.copytree(image, tree, symlinks=True, copy_function=os.link)
+        os.remove(f"{tree}/etc/marker")
+        with open(f"{tree}/etc/marker", "w") as file:
+            file.write(digest)
+    return store, digests
+
+
 def copied_modules_libraries(directory):
     wanted = ("_ctypes", "_ssl", "_hashlib", "_bz2", "_lzma", "_json", "_asyncio")
     modules = [os.path.join(directory, m) for m in os.listdir(directory) if m.startswith(wanted)]

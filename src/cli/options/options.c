@@ -3,6 +3,8 @@
 #include "options.h"
 #include "suggest.h"
 
+#include "engine/box/image.h"
+
 #include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -35,10 +37,12 @@ int options_set_spares(struct cli_request *r, const char *v)
 
 int options_set_image(struct cli_request *r, const char *v)
 {
+        struct image image;
         struct stat st;
 
-        if (stat(v, &st) < 0 || !S_ISDIR(st.st_mode))
-                return cli_bad("--image: '%s' is not a directory", v);
+        if (!image_read(v, &image) && (stat(v, &st) < 0 || !S_ISDIR(st.st_mode)))
+                return cli_bad(
+                        "--image: '%s' is neither a directory nor the digest of an image (sha256- and 64 digits)", v);
         r->engine.image = v;
         return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/privilege.h"
+#include "user/images-dir.h"
 #include "user/notice.h"
 
 #include <jansson.h>
@@ -78,11 +79,14 @@ int session_drop_privilege(struct cloche_err *e)
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
         struct cloche_engine_options own = *opt;
+        char images_dir[4096];
         int r;
 
         catch_signals();
         if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
+        if (!own.images_dir)
+                own.images_dir = images_dir_find(images_dir, sizeof(images_dir));
         progress_start("starting the engine");
         r = cloche_engine_new(&own, ret, e);
         progress_end();

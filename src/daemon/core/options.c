@@ -3,6 +3,8 @@
 #include "options.h"
 #include "caller.h"
 
+#include "user/images-dir.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -244,7 +246,14 @@ static const struct option_row {
         {"--max-request", "MIB", "size of one request (128)", NUMBER(body_bytes_max, 1, 1024, 1u << 20)},
         {"--grace", "SECONDS", "time that runs may continue after SIGTERM (10)", NUMBER(grace_ms, 0, 86400, 1000)},
         {"--log-level", "LEVEL", "error, warning, info or debug (info)", set_level},
-        {"--image", "DIR", "use this directory as root file system of boxes (the host's /usr)", TEXT(engine.image)},
+        {"--image", "IMAGE",
+         "use this directory, or this image of the store (sha256- and 64 digits), as root file system of boxes that "
+         "name no image (the host's /usr)",
+         TEXT(engine.image)},
+        {"--images", "DIR",
+         "the image store, whose images requests may name; '': none (/var/lib/cloche/images for root, else below "
+         "~/.local/share/cloche)",
+         TEXT(engine.images_dir)},
         {"--mount-root", "DIR[:UID]",
          "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
          "token have this user's rights",
@@ -367,6 +376,8 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
                 .hang_ms = 60000,
                 .on_demand = {.ready_fd = -1, .lock_fd = -1},
         };
+        static char images_dir[4096];
+
         *ret_code = 0;
         while (at < argc && *ret_code == 0) {
                 if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
@@ -377,6 +388,10 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         }
         if (*ret_code == 0)
                 *ret_code = check(ret);
+        if (!ret->engine.images_dir)
+                ret->engine.images_dir = images_dir_find(images_dir, sizeof(images_dir));
+        else if (!ret->engine.images_dir[0])
+                ret->engine.images_dir = NULL;
         if (*ret_code == 0 && ret->is_on_demand && !ret->exit_when_idle_ms)
                 ret->exit_when_idle_ms = ON_DEMAND_IDLE_MS;
         if (*ret_code == 0 && (ret->connect_fd >= 0 || ret->is_on_demand) && ret->engine.mount_root_count == 0)

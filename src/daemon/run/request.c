@@ -266,6 +266,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .code_size = ret->code.size - 1,
                 .filename = text_of(params, "filename"),
                 .function = text_of(params, "function"),
+                .image = text_of(params, "image"),
                 .workdir = text_of(params, "workdir"),
                 .warm = is_warm(d, kind, params, language, has_prefix),
         };
@@ -326,6 +327,7 @@ int request_prefix(const struct daemon *d, int64_t principal, const json_t *para
                 .code = request.run.code,
                 .code_size = request.run.code_size,
                 .filename = request.run.filename,
+                .image = request.run.image,
                 .files = request.run.files,
                 .file_count = request.run.file_count,
                 .bare = json_is_true(json_object_get(params, "bare")),

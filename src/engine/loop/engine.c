@@ -82,6 +82,32 @@ static int absolute(const char *path, char **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
+/* A directory, or an image of the store. */
+static int find_image(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e)
+{
+        struct image image;
+
+        if (!opt->image || !image_read(opt->image, &image))
+                return absolute(opt->image, ret, e);
+        if (!opt->images_dir)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: there is no image store", opt->image);
+        *ret = strdup(image.name);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+}
+
+/* The directory of trees in the store, which may not exist yet; "": there is no store. */
+static int find_trees(const char *images_dir, char **ret, struct cloche_err *e)
+{
+        char here[4096] = "";
+        int size;
+
+        if (images_dir && images_dir[0] != '/' && !getcwd(here, sizeof(here)))
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the working directory");
+        size = images_dir ? asprintf(ret, "%s%s%s/trees", here, here[0] ? "/" : "", images_dir)
+                          : asprintf(ret, "%s", "");
+        return size < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "name the image store") : 0;
+}
+
 /* Format "UID,GID[,GID…]:PATH" for the keeper's command line. */
 static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_err *e)
 {
@@ -159,15 +185,18 @@ static int open_libexec(cloche_engine *engine, struct cloche_err *e)
 static int start(cloche_engine *engine, const struct cloche_engine_options *opt, struct cloche_err *e)
 {
         char libexec[4096], runtimes[4096];
-        char *runtimes_path = NULL;
+        char *runtimes_path = NULL, *trees = NULL;
         struct keeper_options keeper = {.core_scheduling = opt->core_scheduling};
         int r;
 
         find_libexec(opt, libexec, sizeof(libexec));
         find_runtimes(opt, runtimes, sizeof(runtimes));
-        r = absolute(opt->image, &engine->image, e);
+        r = find_image(opt, &engine->image, e);
         if (r < 0)
                 return err_wrap(e, "image");
+        r = find_trees(opt->images_dir, &trees, e);
+        if (r < 0)
+                return err_wrap(e, "images_dir");
         r = absolute(runtimes, &runtimes_path, e);
         if (r < 0)
                 r = err_wrap(e, "runtimes");
@@ -179,13 +208,16 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
                 r = take_mount_roots(engine, opt, e);
         if (r == 0)
                 r = open_libexec(engine, e);
+        engine->has_images = trees[0] != '\0';
         keeper.image = engine->image;
+        keeper.trees = engine->has_images ? trees : NULL;
         keeper.runtimes = runtimes_path;
         keeper.roots = (const char *const *)engine->mount_roots.arguments;
         keeper.root_count = engine->mount_roots.count;
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &keeper, &engine->keeper, e);
         free(runtimes_path);
+        free(trees);
         engine->artifacts_fd =
                 artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid
                                                                 : geteuid()); /* if it fails, builds are not cached */

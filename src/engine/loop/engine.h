@@ -3,6 +3,7 @@
 #define CLOCHE_ENGINE_LOOP_ENGINE_H
 
 #include "engine/box/files.h"
+#include "engine/box/image.h"
 #include "engine/box/limits.h"
 #include "engine/box/seed.h"
 #include "engine/mounts/changeset.h"
@@ -30,6 +31,7 @@ struct cloche_engine {
         struct keeper *keeper;
         struct runtimes runtimes;
         char *image, *libexec_dir;
+        int has_images; /* a store */
         /* Opened at start-up: the user that the caller becomes may not reach the tree, below /root
          * for example. */
         int probe_fd; /* cloche-probe, for the selftest */
@@ -86,8 +88,8 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
 int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret);
 
 /* Fill in the image, runtime and guards of this engine's boxes. */
-int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
-                    struct cloche_err *e);
+int engine_box_spec(const struct cloche_engine *engine, const struct image *image, const struct runtime *runtime,
+                    struct keeper_box_spec *ret, struct cloche_err *e);
 
 /* The reason why the engine ended a run. */
 enum run_end {
@@ -144,6 +146,7 @@ struct cloche_run {
         /* Start (run-start.c). */
         enum { COLD_NOT, COLD_WAITING, COLD_REQUESTED } cold; /* the engine's list that holds it */
         int64_t tenant;
+        struct image image;
         uint64_t requested_ns; /* when its box was requested */
         struct seeding seeding;
         struct buf strings; /* of its program, if the run has a box of its own */

@@ -58,11 +58,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         if (!e && run->has_terminal && streams_take_terminal(run, TAKE_FD(fd), &missing) < 0)
                 e = &missing;
         fd_close(&fd);
-        if (e && e->code == CLOCHE_E_SPAWN && e->os_errno == ENOENT) {
-                err_set(&missing, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)",
-                        run->runtime->name, e->msg);
-                e = &missing;
-        }
+        e = runtime_explain(run->runtime, e, &missing);
         if (e) {
                 run_failed(run, e);
                 return;
@@ -197,7 +193,7 @@ static int request_box(struct cloche_run *run, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
         spec->is_sandbox = run->has_terminal || run->network.policy;
-        r = engine_box_spec(run->engine,
+        r = engine_box_spec(run->engine, &run->image,
                             run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec,
                             e);
         if (r == 0 && run->mounts)

@@ -352,17 +352,17 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
                        "guards missing: %s (cloche selftest shows why; --optional permits runs without them)", names);
 }
 
-int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
-                    struct cloche_err *e)
+int engine_box_spec(const struct cloche_engine *engine, const struct image *image, const struct runtime *runtime,
+                    struct keeper_box_spec *ret, struct cloche_err *e)
 {
-        const char *directory = runtime ? runtime->directory : "";
+        const char *root = image->name[0] ? image->name : engine->image, *directory = runtime ? runtime->directory : "";
 
         ret->parent = KEEPER_NO_BOX;
         ret->shared_with = KEEPER_NO_BOX;
         ret->optional_guards = engine->optional_guards;
-        if (strlen(engine->image) >= sizeof(ret->image) || strlen(directory) >= sizeof(ret->runtime_dir))
+        if (strlen(root) >= sizeof(ret->image) || strlen(directory) >= sizeof(ret->runtime_dir))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");
-        strcpy(ret->image, engine->image);
+        strcpy(ret->image, root);
         strcpy(ret->runtime_dir, directory);
         return 0;
 }
@@ -502,7 +502,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
                 r = prefix_of_code(engine, run->runtime, opt, run->values, &run->template, e);
         else
-                r = template_base(engine, run->runtime, opt->tenant, &run->template, e);
+                r = template_base(engine, run->runtime, &run->image, opt->tenant, &run->template, e);
         if (r == 0)
                 r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
         if (r < 0) {
@@ -554,7 +554,7 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         return run;
 }
 
-static int check_origin(const struct cloche_run_options *opt, const struct values *values,
+static int check_origin(const struct cloche_run_options *opt, const struct values *values, const struct image *image,
                         const struct runtime *runtime, struct cloche_err *e)
 {
         if (opt->kind == CLOCHE_EVALUATE &&
@@ -576,6 +576,9 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
         if (opt->prefix && opt->prefix->template->runtime != runtime)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s",
                                opt->prefix->template->runtime->name, runtime->name);
+        if (opt->prefix && image->name[0] && !image_equals(image, &opt->prefix->template->image))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the prefix has another image: leave the image out of the run");
         if (opt->prefix && (values->globals || values->imports))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "globals and imports are declared by the prefix: leave them out of the run");
@@ -646,10 +649,13 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         const struct runtime *runtime;
         struct cloche_limits limits;
         struct cloche_run *run;
+        struct image image;
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
-                r = check_origin(opt, values, runtime, e);
+                r = image_take(engine, opt->image, &image, e);
+        if (r == 0)
+                r = check_origin(opt, values, &image, runtime, e);
         if (r == 0)
                 r = request_check(opt, values, runtime, e);
         if (r == 0)
@@ -661,6 +667,7 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         run = run_new(engine, opt, runtime, &limits);
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
+        run->image = opt->prefix ? opt->prefix->template->image : image;
         run->is_forked = opt->prefix || opt->warm;
         run->has_texts = has_texts;
         run->values = values;

@@ -13,12 +13,15 @@
 #include <string.h>
 
 static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
-                    struct build *build)
+                    const struct image *image, struct build *build)
 {
+        const char *root = image->name[0] ? image->name : engine->image;
         char *text = json_dumps(build->params, JSON_COMPACT | JSON_SORT_KEYS);
         const struct artifact_part parts[] = {
-                {CLOCHE_VERSION, strlen(CLOCHE_VERSION)}, {runtime->name, strlen(runtime->name)},
-                {engine->image, strlen(engine->image)},   {&tenant, sizeof(tenant)},
+                {CLOCHE_VERSION, strlen(CLOCHE_VERSION)},
+                {runtime->name, strlen(runtime->name)},
+                {root, strlen(root)},
+                {&tenant, sizeof(tenant)},
                 {text, text ? strlen(text) : 0},
         };
 
@@ -35,8 +38,11 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
         struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
         json_t *text = options ? NULL : json_null(); /* part of the key; of no use with bytes in it */
+        struct image image;
         char name[256];
 
+        if (image_take(engine, opt->image, &image, e) < 0)
+                return -(int)e->code;
         if (options && value_write(options, VALUE_TEXT, NULL, &text, e) < 0)
                 return err_wrap(e, "build");
         build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(source.text, source.size), "filename",
@@ -45,7 +51,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
         if (!build.params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the code, or the file's or function's name is not UTF-8 text");
-        if (make_key(engine, runtime, opt->tenant, &build) < 0) {
+        if (make_key(engine, runtime, opt->tenant, &image, &build) < 0) {
                 build_done(&build);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make the key of the build");
         }

@@ -84,6 +84,7 @@ static struct cloche_run_options as_run(const struct cloche_prefix_options *opt,
                 .build = opt->build,
                 .globals = opt->globals,
                 .imports = opt->imports,
+                .image = opt->image,
                 .tenant = opt->tenant,
         };
 }
@@ -156,9 +157,12 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         const struct cloche_run_options same = as_run(opt, NULL);
         const struct runtime *runtime;
         struct setup *setup;
+        struct image image;
         cloche_prefix *prefix;
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
+        if (r == 0)
+                r = image_take(engine, opt->image, &image, e);
         if (r == 0)
                 r = request_check(&same, values, runtime, e);
         if (r == 0 && runtime->is_cold_only)
@@ -181,7 +185,7 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         prefix->bare = opt->bare;
         prefix->on_bridge = opt->on_bridge;
         prefix->bridge_data = opt->bridge_data;
-        r = template_prefix(engine, runtime, opt->tenant, setup, &prefix->template, e);
+        r = template_prefix(engine, runtime, &image, opt->tenant, setup, &prefix->template, e);
         if (r < 0) {
                 free(prefix);
                 return r;
@@ -229,10 +233,15 @@ int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, 
                 .code = opt->code,
                 .code_size = opt->code_size,
                 .filename = request_filename(opt, runtime, name, sizeof(name)),
+                .image = opt->image,
                 .tenant = opt->tenant,
         };
         struct setup *setup;
-        int r = setup_new(engine, &program, values, 1, opt->function, runtime, &setup, e);
+        struct image image;
+        int r = image_take(engine, opt->image, &image, e);
 
-        return r < 0 ? r : template_prefix(engine, runtime, opt->tenant, setup, ret, e);
+        if (r == 0)
+                r = setup_new(engine, &program, values, 1, opt->function, runtime, &setup, e);
+
+        return r < 0 ? r : template_prefix(engine, runtime, &image, opt->tenant, setup, ret, e);
 }

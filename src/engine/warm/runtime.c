@@ -170,6 +170,15 @@ const char *runtime_argument_error(const struct runtime *runtime, int is_value)
         return name ? name : is_value ? "ValueError" : "TypeError";
 }
 
+const struct cloche_err *runtime_explain(const struct runtime *runtime, const struct cloche_err *e,
+                                         struct cloche_err *ret)
+{
+        if (!e || e->code != CLOCHE_E_SPAWN || e->os_errno != ENOENT)
+                return e;
+        err_set(ret, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", runtime->name, e->msg);
+        return ret;
+}
+
 int runtime_is(const struct runtime *runtime, const char *language)
 {
         const json_t *aliases = json_object_get(runtime->manifest, "aliases");

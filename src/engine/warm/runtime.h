@@ -35,6 +35,9 @@ void runtimes_done(struct runtimes *runtimes);
 json_t *runtimes_describe(const struct runtimes *runtimes);
 /* Return the language's class of error for arguments of a wrong type, or of a wrong value. */
 const char *runtime_argument_error(const struct runtime *runtime, int is_value);
+/* Return the error of a program that could not be started: *ret if the image lacks it, else e. */
+const struct cloche_err *runtime_explain(const struct runtime *runtime, const struct cloche_err *e,
+                                         struct cloche_err *ret);
 /* True if language is its name or an alias. */
 int runtime_is(const struct runtime *runtime, const char *language);
 /* Find it by name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists the known ones. */

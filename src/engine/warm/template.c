@@ -34,20 +34,20 @@ void setup_free(struct setup *setup)
         free(setup);
 }
 
-static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
-                             const struct setup *setup)
+static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
+                             int64_t tenant, const struct setup *setup)
 {
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->runtime == runtime && t->tenant == tenant && !t->is_retired && !t->setup == !setup &&
-                    (!setup || strcmp(t->setup->key, setup->key) == 0))
+                if (t->runtime == runtime && t->tenant == tenant && image_equals(&t->image, image) && !t->is_retired &&
+                    !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
                         return t;
         return NULL;
 }
 
-static int add(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
-               struct cloche_err *e)
+static int add(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image, int64_t tenant,
+               struct template **ret, struct cloche_err *e)
 {
         struct template *t = calloc(1, sizeof(*t));
 
@@ -55,6 +55,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, int6
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         t->engine = engine;
         t->runtime = runtime;
+        t->image = *image;
         t->tenant = tenant;
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
@@ -69,11 +70,11 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, int6
         return 0;
 }
 
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
-                  struct cloche_err *e)
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
+                  int64_t tenant, struct template **ret, struct cloche_err *e)
 {
-        *ret = find(engine, runtime, tenant, NULL);
-        return *ret ? 0 : add(engine, runtime, tenant, ret, e);
+        *ret = find(engine, runtime, image, tenant, NULL);
+        return *ret ? 0 : add(engine, runtime, image, tenant, ret, e);
 }
 
 /* Until it is retired, lookups find the old base, which is first in the list. */
@@ -81,9 +82,10 @@ void template_replace(struct template *base)
 {
         struct template *next = TAILQ_NEXT(base, link);
 
-        while (next && (next->runtime != base->runtime || next->tenant != base->tenant || next->setup))
+        while (next && (next->runtime != base->runtime || !image_equals(&next->image, &base->image) ||
+                        next->tenant != base->tenant || next->setup))
                 next = TAILQ_NEXT(next, link);
-        if (!next && add(base->engine, base->runtime, base->tenant, &next, NULL) == 0)
+        if (!next && add(base->engine, base->runtime, &base->image, base->tenant, &next, NULL) == 0)
                 template_start(next);
         if (!next || next->state != TEMPLATE_READY)
                 return; /* the old one stays in use if the new one cannot be started */
@@ -94,20 +96,20 @@ void template_replace(struct template *base)
         engine_schedule_refill(base->engine);
 }
 
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
-                    struct template **ret, struct cloche_err *e)
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
+                    int64_t tenant, struct setup *setup, struct template **ret, struct cloche_err *e)
 {
         struct template *base;
         int r;
 
-        *ret = find(engine, runtime, tenant, setup);
+        *ret = find(engine, runtime, image, tenant, setup);
         if (*ret) {
                 setup_free(setup);
                 return 0;
         }
-        r = template_base(engine, runtime, tenant, &base, e);
+        r = template_base(engine, runtime, image, tenant, &base, e);
         if (r == 0)
-                r = add(engine, runtime, tenant, ret, e);
+                r = add(engine, runtime, image, tenant, ret, e);
         if (r < 0) {
                 setup_free(setup);
                 return r;
@@ -584,12 +586,12 @@ static int watch(struct template *t, struct cloche_err *e)
 static void on_agent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
 {
         struct template *t = data;
-        struct cloche_err e = {0};
+        struct cloche_err e = {0}, missing;
         int r;
 
         fd_close(&fd);
         if (error) {
-                break_down(t, error);
+                break_down(t, runtime_explain(t->runtime, error, &missing));
                 return;
         }
         t->parent_box->box.pid = answer->pid;
@@ -655,7 +657,7 @@ static void on_box_made(void *data, struct keeper_reply *reply)
 static int start_base(struct template *t, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r = spec ? engine_box_spec(t->engine, t->runtime, spec, e)
+        int r = spec ? engine_box_spec(t->engine, &t->image, t->runtime, spec, e)
                      : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
 
         if (r == 0) {

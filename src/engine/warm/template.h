@@ -7,6 +7,7 @@
 #include "build.h"
 #include "engine/box/box.h"
 #include "engine/box/files.h"
+#include "engine/box/image.h"
 #include "engine/loop/channel.h"
 #include "instance.h"
 #include "runtime.h"
@@ -42,6 +43,7 @@ struct template
         TAILQ_ENTRY(template) link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
+        struct image image;
         int64_t tenant;          /* a template serves one tenant: its forks share addresses, canaries and hash seeds */
         struct template *parent; /* the base of a prefix */
         struct setup *setup;     /* of a prefix */
@@ -73,12 +75,12 @@ struct template
         TAILQ_HEAD(template_children, template_child) children;
 };
 
-/* Find or add a tenant's base of a runtime, or the prefix with that setup (takes its reference,
+/* Find or add a tenant's base of a runtime in an image, or the prefix with that setup (takes its reference,
  * also on failure). Does not start it. */
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret,
-                  struct cloche_err *e);
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup,
-                    struct template **ret, struct cloche_err *e);
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
+                  int64_t tenant, struct template **ret, struct cloche_err *e);
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
+                    int64_t tenant, struct setup *setup, struct template **ret, struct cloche_err *e);
 void setup_free(struct setup *setup);
 
 /* Start it if it is idle. Failures end in TEMPLATE_BROKEN. */

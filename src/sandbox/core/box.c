@@ -17,7 +17,7 @@ static int make(const struct sandboxes *all, const struct cloche_limits *limits,
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
         spec->limits = limits_of_box(limits);
         spec->is_sandbox = (uint32_t)is_own;
-        r = engine_box_spec(all->engine, NULL, spec, e);
+        r = engine_box_spec(all->engine, &(struct image){""}, NULL, spec, e);
         if (!is_own) {
                 spec->shared_with = beside;
                 spec->image[0] = '\0'; /* it uses that of the other box */
