@@ -80,3 +80,47 @@ def test_a_daemon_whose_own_image_is_of_the_store():
     with Daemon("--images", store, "--image", one) as daemon, daemon.frames() as frames:
         equal(frames.call("call", **MARKER)["result"], one)
         equal(frames.call("call", image=other, **MARKER)["result"], other)
+
+
+def test_sandboxes_of_several_images():
+    store, (one, other) = make_store(2)
+    read = {"command": "read -r a < /etc/marker; echo $a; : > /workspace/kept; cat /etc/marker /workspace/kept"}
+    context = "print(open('/etc/marker').read(), 1)"
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for name, image in (("a", one), ("b", other.replace("-", ":"))):
+            made = frames.call("sandbox.create", sandbox=name, image=image)
+            equal((made["image"], made["created"]), (image.replace(":", "-"), True))
+            equal(frames.call("exec", sandbox=name, **read)["stdout"].split()[0], made["image"])
+            for number in range(2):  # the second is prewarmed
+                frames.call("context.create", sandbox=name, context=f"c{number}", language="python")
+                equal(frames.call("context.run", sandbox=name, context=f"c{number}", code=context)["stdout"], made["image"] + " 1\n")
+        assert "image" not in frames.call("sandbox.create", sandbox="host")
+        assert "No such file" in frames.call("exec", sandbox="host", **read)["stderr"]
+        equal(frames.call("sandbox.create", sandbox="a", image=other)["image"], one, "a found one keeps its image")
+        for name in ("python", one + "0", "/"):
+            equal(frames.refused("sandbox.create", sandbox="c", image=name).name, "invalid_argument")
+        equal(frames.refused("sandbox.create", sandbox="c", image="sha256-" + "f" * 64).name, "not_found")
+        equal(sorted(row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]), ["a", "b", "host"])
+
+
+def test_a_saved_sandbox_keeps_its_image():
+    store, (one, other) = make_store(2)
+    state = os.path.abspath("state")
+    os.mkdir(state)
+    options = ("--images", store, "--state-dir", state)
+    read = {"sandbox": "a", "command": "read -r a < /etc/marker; echo $a; read -r b < /workspace/b; echo $b"}
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="a", image=one)
+        frames.call("exec", sandbox="a", command="echo saved > /workspace/b")
+        frames.call("sandbox.stop", sandbox="a")
+        equal(frames.call("exec", **read)["stdout"].split(), [one, "saved"])
+        daemon.stop()
+    with Daemon(*options, "--image", other) as daemon, daemon.frames() as frames:
+        equal(frames.call("sandbox.get", sandbox="a")["image"], one)
+        equal(frames.call("exec", **read)["stdout"].split(), [one, "saved"])
+        daemon.stop()
+    os.rename(f"{store}/trees/{one}", f"{store}/trees/{one}.away")
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        equal(frames.refused("exec", **read).name, "not_found")
+        os.rename(f"{store}/trees/{one}.away", f"{store}/trees/{one}")
+        equal(frames.call("exec", **read)["stdout"].split(), [one, "saved"])

@@ -54,14 +54,15 @@ static struct reply *queue_reply(keeper_done done, void *data)
         return &replies[reply_count++];
 }
 
-static int make(const struct sandboxes *of, const struct cloche_limits *limits, uint32_t beside, keeper_done done,
-                void *data, struct cloche_err *error)
+static int make(const struct sandboxes *of, const struct image *image, const struct cloche_limits *limits,
+                uint32_t beside, keeper_done done, void *data, struct cloche_err *error)
 {
         struct fake_box *b = &boxes[box_count];
         struct reply *reply = queue_reply(done, data);
         int pair[2];
 
         (void)of;
+        (void)image;
         (void)limits;
         (void)beside;
         (void)error;
@@ -606,6 +607,10 @@ static void test_stop(void)
         makes_fail = 1;
         call(&o, "exec", with("one", "command", "say"));
         CHECK(o.error.code == CLOCHE_E_RESOURCE, "without a box a command fails: %s", o.error.msg);
+        call(&o, "sandbox.create", json_pack("{s:s, s:{s:s}}", "sandbox", "never", "env", "NOT", "pooled"));
+        CHECK(o.error.code == CLOCHE_E_RESOURCE, "nor is a sandbox made: %s", o.error.msg);
+        call(&o, "sandbox.get", in("never"));
+        CHECK(o.error.code == CLOCHE_E_NOT_FOUND, "and none is left: %s", o.error.msg);
         makes_fail = 0;
         call(&o, "exec", with("one", "command", "say"));
         CHECK(o.result != NULL, "and is tried again: %s", o.error.msg);

@@ -86,6 +86,8 @@ static json_t *given_params(const struct cli_request *request)
                                    sandbox_limits(request), "env", sandbox_env(request), "network",
                                    sandbox_network(request), "labels", words->labels);
 
+        if (params && words->image)
+                json_object_set_new(params, "image", json_string(words->image));
         if (params && words->idle_ms != UINT64_MAX)
                 json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
         return params;

@@ -114,7 +114,7 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         struct template *template;
 
         if (context_name_check(name, e) < 0 ||
-            context_notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
+            context_notebook_find(s->all, s->principal, &s->image, language, &runtime, &template, e) < 0)
                 return NULL;
         return make(s, name, runtime, cwd, env, e);
 }
@@ -581,8 +581,8 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
         if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e || context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template,
-                                       &error) < 0)
+        if (e || context_notebook_find(c->sandbox->all, c->sandbox->principal, &c->sandbox->image, c->runtime->name,
+                                       &runtime, &template, &error) < 0)
                 context_end(c, &error);
         else
                 make_instance(c, template);
@@ -599,8 +599,8 @@ void context_start(struct context *c)
         context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
         c->wait.on_ready = on_template;
-        if (context_notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) <
-            0)
+        if (context_notebook_find(c->sandbox->all, c->sandbox->principal, &c->sandbox->image, c->runtime->name,
+                                  &runtime, &template, &e) < 0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_instance(c, template);

@@ -20,6 +20,7 @@
 struct notebook {
         SLIST_ENTRY(notebook) link;
         const struct runtime *runtime;
+        struct image image;
         int64_t principal;
         cloche_prefix *prefix;
 };
@@ -57,12 +58,13 @@ static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_siz
         return 0;
 }
 
-static int make(struct sandboxes *all, int64_t principal, const struct runtime *runtime, struct notebook **ret,
-                struct cloche_err *e)
+static int make(struct sandboxes *all, int64_t principal, const struct image *image, const struct runtime *runtime,
+                struct notebook **ret, struct cloche_err *e)
 {
         struct cloche_prefix_options opt = {
                 .language = runtime->name,
                 .filename = runtime->notebook,
+                .image = image->name,
                 .tenant = principal,
                 .limits = {.wall_ms = SETUP_WALL_MS, .cpu_ms = SETUP_WALL_MS, .memory_bytes = SETUP_MEMORY_BYTES},
         };
@@ -80,6 +82,7 @@ static int make(struct sandboxes *all, int64_t principal, const struct runtime *
                 return r;
         }
         n->runtime = runtime;
+        n->image = *image;
         n->principal = principal;
         SLIST_INSERT_HEAD(&all->notebooks, n, link);
         *ret = n;
@@ -109,7 +112,7 @@ int context_runtime_find(const struct sandboxes *all, const char *language, cons
         return 0;
 }
 
-int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,
+int context_notebook_find(struct sandboxes *all, int64_t principal, const struct image *image, const char *language,
                           const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
@@ -119,9 +122,9 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const char *
         if (r < 0)
                 return r;
         SLIST_FOREACH (n, &all->notebooks, link)
-                if (n->runtime == runtime && n->principal == principal)
+                if (n->runtime == runtime && n->principal == principal && image_equals(&n->image, image))
                         break;
-        r = n ? 0 : make(all, principal, runtime, &n, e);
+        r = n ? 0 : make(all, principal, image, runtime, &n, e);
         if (r < 0)
                 return r;
         *ret_runtime = runtime;
@@ -131,6 +134,7 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const char *
 
 int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e)
 {
+        const struct image own = {""};
         const struct runtime *runtime;
         struct template *template;
         char language[64];
@@ -141,7 +145,7 @@ int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languag
 
                 snprintf(language, sizeof(language), "%.*s",
                          (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
-                r = context_notebook_find(all, principal, language, &runtime, &template, e);
+                r = context_notebook_find(all, principal, &own, language, &runtime, &template, e);
                 languages += size + (languages[size] == ',');
         }
         return r;

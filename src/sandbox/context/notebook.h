@@ -1,4 +1,4 @@
-/* Prefixes from which contexts are forked, one per language and principal. The set-up is the
+/* Prefixes from which contexts are forked, one per language, image and principal. The set-up is the
  * notebook of the runtime. A prefix is made on first use, and kept. */
 #ifndef CLOCHE_SANDBOX_CONTEXT_NOTEBOOK_H
 #define CLOCHE_SANDBOX_CONTEXT_NOTEBOOK_H
@@ -12,7 +12,7 @@ int context_runtime_find(const struct sandboxes *all, const char *language, cons
                          struct cloche_err *e);
 /* Find or make one; it may not be ready yet. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that
  * have contexts. */
-int context_notebook_find(struct sandboxes *all, int64_t principal, const char *language,
+int context_notebook_find(struct sandboxes *all, int64_t principal, const struct image *image, const char *language,
                           const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e);
 void context_notebooks_free(struct sandboxes *all);
 

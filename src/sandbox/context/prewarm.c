@@ -63,7 +63,8 @@ static void make(struct prewarm *prewarm)
         struct cloche_err e;
 
         if (prewarm->instance || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            context_notebook_find(s->all, s->principal, prewarm->runtime->name, &runtime, &template, &e) < 0 ||
+            context_notebook_find(s->all, s->principal, &s->image, prewarm->runtime->name, &runtime, &template, &e) <
+                    0 ||
             template->state != TEMPLATE_READY ||
             instance_new(template, &limits, NULL, s->box, 0, &prewarm->instance, &e) < 0)
                 return;

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-static int make(const struct sandboxes *all, const struct cloche_limits *limits, uint32_t beside, keeper_done done,
-                void *data, struct cloche_err *e)
+static int make(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
+                uint32_t beside, keeper_done done, void *data, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int is_own = beside == KEEPER_NO_BOX, r;
@@ -17,7 +17,7 @@ static int make(const struct sandboxes *all, const struct cloche_limits *limits,
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
         spec->limits = limits_of_box(limits);
         spec->is_sandbox = (uint32_t)is_own;
-        r = engine_box_spec(all->engine, &(struct image){""}, NULL, spec, e);
+        r = engine_box_spec(all->engine, image, NULL, spec, e);
         if (!is_own) {
                 spec->shared_with = beside;
                 spec->image[0] = '\0'; /* it uses that of the other box */

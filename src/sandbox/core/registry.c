@@ -232,7 +232,7 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 /* -- the methods ---------------------------------------------------------------------------------------------- */
 
-/* True if a pooled sandbox fits: its variables and network are fixed, and so are most limits of its
+/* True if a pooled sandbox fits: its image, variables and network are fixed, and so are most limits of its
  * box; the limits named here can be changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
 {
@@ -243,8 +243,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 &&
-               (!network || json_equal(network, all->network));
+        return count == json_object_size(limits) && !json_object_get(params, "image") &&
+               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -292,6 +292,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
         char made_up[20];
+        struct image image;
         struct sandbox *s;
         int r;
 
@@ -304,12 +305,18 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
+        if (r == 0)
+                r = image_take(request->all->engine, sandbox_request_text(request, "image"), &image, e);
         if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
                 s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
                                                             : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
+                if (s) {
+                        s->image = image;
+                        s->is_untried = s->state == SANDBOX_STOPPED;
+                }
                 r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;
                 if (s && r < 0)
                         sandbox_delete(s);

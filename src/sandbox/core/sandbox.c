@@ -513,7 +513,11 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        s->is_dirty = 0; /* it has only saved files */
+        s->is_dirty = 0;     /* it has only saved files */
+        if (s->is_untried) { /* else its creator would find it with these options the next time */
+                s->is_deleted = 1;
+                sandbox_store_remove(s);
+        }
         sandbox_requests_refuse(s, &copy);
         drop(s, &copy);
 }
@@ -530,6 +534,7 @@ static void on_restored(void *data, const struct cloche_err *e)
         }
         s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */
         s->kept_ns = clock_now_ns();
+        s->is_untried = 0;
         set_state(s, SANDBOX_RUNNING);
         define_state(s);
         if (s->wants_stop || s->is_deleted)
@@ -597,7 +602,7 @@ void sandbox_start(struct sandbox *s)
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
-                    : s->all->boxes->make(s->all, &s->limits, KEEPER_NO_BOX, on_made, s, &e);
+                    : s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, on_made, s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_schedule_turn(s);
@@ -696,6 +701,8 @@ json_t *sandbox_json(struct sandbox *s)
         if (object) /* NULL: no memory */
                 for (const char *const *name = limits_of_runs; *name; name++)
                         json_object_del(json_object_get(object, "limits"), *name);
+        if (object && s->image.name[0])
+                json_object_set_new(object, "image", json_string(s->image.name));
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)

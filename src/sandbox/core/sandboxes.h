@@ -55,12 +55,14 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_pooled;
+        int is_untried;                         /* sandbox.create made it, and it has not run yet */
         int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                  /* monotonic */
         /* The options it was made with. */
         struct cloche_limits limits, requested_limits;
+        struct image image;
         json_t *env, *network_policy, *labels;
         uint64_t idle_ms;
         /* While it runs. */

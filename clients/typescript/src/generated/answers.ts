@@ -561,6 +561,8 @@ export interface Sandbox {
   savedAt?: string
   /** Its limits. */
   limits: Limits
+  /** The image of the store that it was made with. */
+  image?: string
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -597,6 +599,8 @@ export interface SandboxCreated {
   savedAt?: string
   /** Its limits. */
   limits: Limits
+  /** The image of the store that it was made with. */
+  image?: string
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */

@@ -7,6 +7,8 @@ import type { Limits } from './limits.js'
 export interface SandboxCreateParams {
   /** Limits of the whole sandbox, by name; 0: none. */
   limits?: Limits | undefined
+  /** Its root file system: an image of the daemon's store, as sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays. */
+  image?: string | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
   /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */
