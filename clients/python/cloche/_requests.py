@@ -280,8 +280,8 @@ class _RunWriter:
 
 def call(language: str, code: Code, function: str | None = None, args: Sequence[Any] | Mapping[str, Any] = (),
          kwargs: Mapping[str, Any] | None = None, *, schema: Mapping[str, Any] | None = None, build: Mapping[str, Any] | None = None,
-         filename: str | None = None, workdir: str | None = None, env: Mapping[str, str] | None = None, files: Files | None = None,
-         mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
+         filename: str | None = None, image: str | None = None, workdir: str | None = None, env: Mapping[str, str] | None = None,
+         files: Files | None = None, mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
          globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
          collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, references: bool = False,
          on_output: OnOutput | None = None, on_permission_denied: OnDenied | None = None, before_sync: BeforeSync | None = None,
@@ -291,6 +291,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
     function    its name; by default the one public function of the code, else the code is the body
     globals     the host's globals in the code: name to function (sync or async), constant, or mapping of these
+    image       the root file system: an image of the daemon's store, as sha256-DIGITS; by default the daemon's own
     network     permitted connections; by default none. Such a call is started cold
     collect     paths to read back after the end: `result.collected`
     references  True: preserve shared and cyclic containers; by default shared ones are copied, cyclic ones refused
@@ -305,6 +306,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
     w.value("schema", schema and dict(schema))
     w.value("build", build and dict(build))
     w.text("filename", filename)
+    w.text("image", image)
     w.text("workdir", workdir)
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
@@ -317,7 +319,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
 
 def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None,
-           filename: str | None = None, workdir: str | None = None, files: Files | None = None,
+           filename: str | None = None, image: str | None = None, workdir: str | None = None, files: Files | None = None,
            mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
            globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
            collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, on_output: OnOutput | None = None,
@@ -332,6 +334,7 @@ def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | 
         raise InvalidArgumentError(f"stdin must be text or bytes, not a {type(stdin).__name__}")
     w.value("stdin", stdin)
     w.text("filename", filename)
+    w.text("image", image)
     w.text("workdir", workdir)
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
@@ -343,7 +346,7 @@ def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | 
     return w.request("script", handlers, timeout, False)
 
 
-def evaluate(code: Code, *, language: str = "javascript", filename: str | None = None, limits: Limits | Mapping[str, int] | None = None,
+def evaluate(code: Code, *, language: str = "javascript", filename: str | None = None, image: str | None = None, limits: Limits | Mapping[str, int] | None = None,
              globals: Declarations | None = None, imports: Declarations | None = None, references: bool = True,
              on_output: OnOutput | None = None, timeout: float | None = None) -> Request[Result]:
     """Evaluate an ECMAScript module in a realm of its own, without Node: `result.exports`, `result.console`."""
@@ -351,6 +354,7 @@ def evaluate(code: Code, *, language: str = "javascript", filename: str | None =
     w.text("language", language)
     w.code(code)
     w.text("filename", filename)
+    w.text("image", image)
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output)
     w.surroundings(files=None, mount=None, limits=limits, env=None, handlers=handlers)
@@ -360,12 +364,13 @@ def evaluate(code: Code, *, language: str = "javascript", filename: str | None =
 # ---- prefixes ----
 
 def prefix(language: str, code: Code = "", *, bare: bool = False, name: str | None = None, idle_ms: int | None = None,
-           filename: str | None = None, build: Mapping[str, Any] | None = None, files: Files | None = None,
+           filename: str | None = None, image: str | None = None, build: Mapping[str, Any] | None = None, files: Files | None = None,
            limits: Limits | Mapping[str, int] | None = None, globals: Declarations | None = None, imports: Declarations | None = None,
            timeout: float | None = None) -> Request[PrefixData]:
     """Run set-up code once; every run of the prefix begins where it ended.
 
     bare     set up the bare realm, for modules (prefix.evaluate)
+    image    as in call: runs of the prefix have the same
     name     it outlives the connection, until it is disposed of, or unused for idle_ms (600,000; 0: for ever)
     globals  the host's globals in runs of the prefix; each run may replace the functions
     """
@@ -376,6 +381,7 @@ def prefix(language: str, code: Code = "", *, bare: bool = False, name: str | No
     w.text("name", name)
     w.add("idleMs", idle_ms)
     w.text("filename", filename)
+    w.text("image", image)
     w.value("build", build and dict(build))
     w.declarations(globals, imports)
     w.surroundings(files=files, mount=None, limits=limits, env=None, handlers=Handlers())

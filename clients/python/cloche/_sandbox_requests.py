@@ -140,17 +140,18 @@ def _output_item(event: Event) -> Output | None:
 
 def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
             network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
-            timeout: float | None = None) -> Request[Place]:
+            image: str | None = None, timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
-    limits   of the whole sandbox; an existing one keeps its limits, env, network, idle_ms and labels
+    limits   of the whole sandbox; an existing one keeps its limits, env, network, idle_ms, labels and image
     env      added to the environment of everything started in it
     network  permitted connections; None: none
     idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
+    image    the root file system: an image of the daemon's store, as sha256-DIGITS; None: the daemon's own
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels))
+    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels), image=image)
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 

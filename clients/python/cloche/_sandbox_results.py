@@ -74,6 +74,8 @@ class SandboxInfo:
     """For a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
     lost: Mapping[str, str] | None = None
     """from and to: changes between these times are lost, because the sandbox or the daemon crashed. None: no loss."""
+    image: str | None = None
+    """The image of the store that it was made with. None: the daemon's own."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -82,7 +84,8 @@ class SandboxInfo:
         network = None if rules is None else Network(_get(rules, "allow", list, []), _get(rules, "deny", list, []))
         return cls(_get(raw, "sandbox", str, ""), _get(raw, "state", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "lastUsedAt", str, ""),
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
-                   _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None), raw)
+                   _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
+                   _get(raw, "image", str, None), raw)
 
 
 @dataclass(frozen=True)

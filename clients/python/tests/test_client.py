@@ -65,6 +65,17 @@ class Calls(DaemonCase):
         with self.assertRaisesRegex(cloche.InvalidArgumentError, r"network\.allow\[0\]"):
             self.client.script("python", "", network={"allow": ["10.0.0.1/8"]})
 
+    def test_an_image(self):
+        missing = "sha256-" + "f" * 64
+        for act in (lambda **image: self.client.call("python", "1", **image), lambda **image: self.client.script("python", "", **image),
+                    lambda **image: self.client.evaluate("export const a = 1", **image), lambda **image: self.client.prefix("python", **image),
+                    lambda **image: self.client.sandbox("of-an-image", **image)):
+            with self.assertRaisesRegex(cloche.NotFoundError, "images"):
+                act(image=missing)
+            with self.assertRaisesRegex(cloche.InvalidArgumentError, "image must be sha256-"):
+                act(image="python")
+        self.assertEqual(self.client.call("python", "def f(): return 1").unwrap(), 1)
+
     def test_an_error_is_a_result(self):
         result = self.client.call("python", "def f():\n    return 1 / 0")
         self.assertEqual((result.status, result.exit_code, result.error.type, result.value), ("error", 1, "ZeroDivisionError", None))

@@ -117,6 +117,8 @@ export interface RunRequest {
   code: string
   filename?: string
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
+  /** The root file system: an image of the daemon's store, as sha256-DIGITS; absent: the daemon's own, or the prefix's. */
+  image?: string
   workdir?: string
   env?: Record<string, string>
   stdin?: string | Uint8Array
@@ -223,7 +225,7 @@ export function present (value: unknown): unknown {
 }
 
 const PLAIN = [
-  'language', 'code', 'filename', 'build', 'workdir', 'env', 'stdin', 'network', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
+  'language', 'code', 'filename', 'build', 'image', 'workdir', 'env', 'stdin', 'network', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
 ] as const
 
 interface WireParts {

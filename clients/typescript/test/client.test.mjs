@@ -43,6 +43,19 @@ describe('client', real, () => {
     assert.deepEqual([result, meta.network.denied.map(({ kind, host }) => [kind, host])], ['refused', [['dns', 'denied.test']]])
     await assert.rejects(client.script({ language: 'javascript', code: '', network: { allow: ['10.0.0.1/8'] } }), /network\.allow\[0\]/)
   })
+  test('an image of the store', async () => {
+    const image = `sha256-${'f'.repeat(64)}`
+    const acts = [
+      async (of) => await client.call({ language: 'python', code: '1', ...of }), async (of) => await client.script({ language: 'python', code: '', ...of }),
+      async (of) => await client.evaluate({ language: 'javascript', code: '', ...of }), async (of) => await client.prefix({ language: 'python', code: '', ...of }),
+      async (of) => await client.sandboxes.create({ name: 'of-an-image', ...of })
+    ]
+    for (const act of acts) {
+      await assert.rejects(act({ image }), { name: 'NotFoundError' })
+      await assert.rejects(act({ image: 'python' }), /image must be sha256-/)
+    }
+    assert.equal((await client.call({ language: 'python', code: 'def f(): return 1' })).result, 1)
+  })
   test('output that is no text is there as bytes too', async () => {
     const { stdout, stdoutBytes } = await client.script({ language: 'python', code: 'import sys\nsys.stdout.buffer.write(b"a\\xffb")' })
     assert.deepEqual([stdout, stdoutBytes], ['a\ufffdb', Uint8Array.of(97, 255, 98)])

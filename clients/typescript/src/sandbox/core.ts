@@ -1,7 +1,7 @@
 // Shared by all methods of the façade: the sandbox, created with its options on first use, and the public errors.
 import type { Cloche } from '../client.js'
 import { NotFoundError } from '../generated/errors.js'
-import type { SandboxCreateParams } from '../generated/sandbox.js'
+import type { SandboxCreateParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { SandboxInfo } from './answers.js'
 import type { Place } from './namespace.js'
@@ -43,12 +43,14 @@ export class Box {
   private async make (client: Cloche): Promise<void> {
     if (Object.keys(this.wanted).length === 0) return
     const handle = client.sandbox(this.name)
+    const { image: _, ...changeable } = this.wanted
+    const hasChanges = Object.keys(changeable).length > 0
     try {
-      await handle.update(this.wanted) // unlike create, it leaves a stopped sandbox stopped
+      await (hasChanges ? handle.update(changeable) : handle.get()) // unlike create, they leave a stopped sandbox stopped
     } catch (thrown) {
       if (!(thrown instanceof NotFoundError)) throw thrown
       const { created } = await handle.create(this.wanted)
-      if (!created) await handle.update(this.wanted)
+      if (!created && hasChanges) await handle.update(changeable)
     }
   }
 
@@ -64,7 +66,7 @@ export class Box {
   }
 
   /** Applies to this sandbox, and to its successor if it is created again. */
-  async update (change: SandboxCreateParams): Promise<void> {
+  async update (change: SandboxUpdateParams): Promise<void> {
     const handle = await this.ready()
     await handle.update(change)
     this.wanted = { ...this.wanted, ...change }

@@ -1,4 +1,4 @@
-import type { SandboxUpdateParams } from '../generated/sandbox.js'
+import type { SandboxCreateParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
 import { Box } from './core.js'
@@ -35,9 +35,9 @@ function durationMs (duration: string | number): number {
   return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
 }
 
-function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network }: SandboxOptions): SandboxUpdateParams {
+function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network, image }: SandboxOptions): SandboxCreateParams {
   const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
-  const wanted = { idleMs, labels, limits, env, network }
+  const wanted = { idleMs, labels, limits, env, network, image }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
 }
 

@@ -61,6 +61,8 @@ export interface SandboxOptions {
   env?: Record<string, string>
   /** Permitted connections; default: none. */
   network?: NetworkPolicy
+  /** Its root file system: an image of the daemon's store, as sha256-DIGITS. An existing sandbox keeps its own. */
+  image?: string
   /** Accepted without effect: there is one transport, and no container to wait for. */
   containerTimeouts?: Record<string, number>
   transport?: string
