@@ -1,40 +1,17 @@
 #!/usr/bin/python3
 """The real time jumps by years, to and fro, under a daemon at work: nothing ends early, hangs, or is never saved. Only the daemon's time is another; the machine's stays."""
 import os
-import struct
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import BUILD, equal, need_root
+from clocks import Clock
+from cloche import equal, need_root
 from http_client import Http
 from rpc import Daemon, Failed
 from sandbox_client import read_raw, serve_in, wait_for
 
 YEAR_S = 365 * 86400
-
-
-class Clock:
-    """The daemon's time, in seconds beside the machine's."""
-
-    def __init__(self):
-        descriptor, self.path = tempfile.mkstemp(prefix="cloche-clock-", dir="/tmp")
-        os.chmod(self.path, 0o644)
-        self.file = os.fdopen(descriptor, "r+b", buffering=0)
-        self.env = {"LD_PRELOAD": os.path.join(BUILD, "tests/shift-clock.so"), "SHIFT_CLOCK": self.path}
-        self.jump(0)
-
-    def jump(self, seconds):
-        self.file.seek(0)
-        self.file.write(struct.pack("q", int(seconds)))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        os.unlink(self.path)
 
 
 BEGINNING = 1 - time.time()  # of 1970, where a machine without a battery begins

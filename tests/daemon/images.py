@@ -1,10 +1,13 @@
 """Images of a daemon's boxes."""
+import fcntl
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
-from images import ETC, fill_etc, make_image, make_store
+from clocks import Clock
+from sandbox_client import wait_for
+from image_trees import ETC, fill_etc, make_image, make_store
 from cloche import equal
 
 ETC_RUN = {"language": "python", "code": ETC, "function": "f"}
@@ -124,3 +127,35 @@ def test_a_saved_sandbox_keeps_its_image():
         equal(frames.refused("exec", **read).name, "not_found")
         os.rename(f"{store}/trees/{one}.away", f"{store}/trees/{one}")
         equal(frames.call("exec", **read)["stdout"].split(), [one, "saved"])
+
+
+def can_be_removed(tree):
+    """What a remover of images asks."""
+    fd = os.open(tree, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def test_unused_interpreters_let_go_of_their_image():
+    store, (one, other) = make_store(2)
+    tree = f"{store}/trees/{one}"
+    with Clock() as clock, Daemon("--images", store, env=clock.env) as daemon, daemon.frames() as frames:
+        equal(frames.call("call", image=one, **MARKER)["result"], one)
+        frames.call("sandbox.create", sandbox="a", image=one)
+        frames.call("context.create", sandbox="a", context="c", language="python")
+        frames.call("context.run", sandbox="a", context="c", code="1")
+        frames.call("sandbox.update", sandbox="a", idleMs=0)
+        clock.jump(0, monotonic=601)
+        equal(frames.call("call", image=other, **MARKER)["result"], other)
+        assert not can_be_removed(tree), "a sandbox uses it"
+        equal(frames.call("context.run", sandbox="a", context="c", code="print(open('/etc/marker').read())")["stdout"], one + "\n")
+        frames.call("sandbox.delete", sandbox="a")
+        clock.jump(0, monotonic=1300)
+        wait_for(lambda: can_be_removed(tree))
+        equal(frames.call("call", image=one, **MARKER)["result"], one)
+        assert not can_be_removed(tree)

@@ -2,7 +2,7 @@
 import os
 
 from cloche import ORDINARY_USER, equal, guest_value, need_ordinary_user, need_root
-from images import make_image
+from image_trees import make_image
 
 # open_tree(2), move_mount(2), fsopen(2), umount2(2)
 UNCOVER = """

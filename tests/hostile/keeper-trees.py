@@ -5,7 +5,7 @@ import os
 import shutil
 
 from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
-from images import make_image
+from image_trees import make_image
 from keeper_boxes import Keeper, Refused
 
 USER = 12345  # of ORDINARY_USER

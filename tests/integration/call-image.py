@@ -2,7 +2,7 @@
 import json
 import os
 from cloche import ORDINARY_USER, bad_input, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root
-from images import ETC, fill_etc, make_image, make_store
+from image_trees import ETC, fill_etc, make_image, make_store
 
 
 def test_the_images_files_are_the_root():

@@ -1,4 +1,5 @@
-/* Preloaded into cloched: adds to its real time the seconds in the first eight bytes of the file in SHIFT_CLOCK. */
+/* Preloaded into cloched: adds to its real time the seconds in the first eight bytes of the file in SHIFT_CLOCK, and to
+ * its monotonic time those in the next eight. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ __attribute__((constructor)) static void map_shift(void)
 {
         const char *path = getenv("SHIFT_CLOCK");
         int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-        void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*shift_s), PROT_READ, MAP_SHARED, fd, 0);
+        void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, 2 * sizeof(*shift_s), PROT_READ, MAP_SHARED, fd, 0);
 
         if (fd >= 0)
                 close(fd);
@@ -24,9 +25,12 @@ __attribute__((constructor)) static void map_shift(void)
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ret)
 {
         int r = (int)syscall(SYS_clock_gettime, clock, ret);
+        volatile const int64_t *shifts = shift_s;
 
-        if (r == 0 && shift_s && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI))
-                ret->tv_sec += *(volatile const int64_t *)shift_s;
+        if (r == 0 && shifts && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI))
+                ret->tv_sec += shifts[0];
+        if (r == 0 && shifts && (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE))
+                ret->tv_sec += shifts[1];
         return r;
 }
 

@@ -5,6 +5,10 @@
 #include "proto/keeper.h"
 
 #include <cloche/engine.h>
+#include <stdint.h>
+
+/* Interpreters in an image of the store are kept for this time without use. */
+#define IMAGE_IDLE_NS (UINT64_C(600) * 1000000000)
 
 /* A tree of the store; "": the engine's own image. */
 struct image {

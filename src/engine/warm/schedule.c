@@ -189,15 +189,25 @@ void templates_evict(struct cloche_engine *engine)
                 template_free(t);
 }
 
-/* Free the templates that have been broken for a while; until then their program is not compiled
- * again. */
-static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
+/* A broken template is kept for a while, so that its program is not compiled again at once. One in
+ * an image of the store keeps the image from being removed, so it is not kept for ever. */
+static int has_expired(const struct template *t, uint64_t now_ns)
+{
+        uint64_t unused_ns = now_ns - t->used_ns;
+
+        if (t->users > 0)
+                return 0;
+        return (t->state == TEMPLATE_BROKEN && unused_ns > POOL_IDLE_NS) ||
+               (t->state == TEMPLATE_READY && t->image.name[0] && unused_ns > IMAGE_IDLE_NS);
+}
+
+static void drop_expired(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;
 
         for (; t; t = next) {
                 next = TAILQ_NEXT(t, link);
-                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > POOL_IDLE_NS)
+                if (has_expired(t, now_ns))
                         template_free(t);
         }
 }
@@ -232,7 +242,7 @@ void templates_tidy(struct cloche_engine *engine)
                         t->has_pool_limits = 0;
                 }
         templates_evict(engine);
-        drop_broken(engine, now_ns);
+        drop_expired(engine, now_ns);
         replace_bases(engine, now_ns);
 }
 

@@ -2,6 +2,7 @@
  * of the daemon's user. */
 #include "notebook.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/warm/prefix.h"
@@ -22,18 +23,34 @@ struct notebook {
         const struct runtime *runtime;
         struct image image;
         int64_t principal;
+        uint64_t used_ns;
         cloche_prefix *prefix;
 };
+
+static void notebook_free(struct sandboxes *all, struct notebook *n)
+{
+        SLIST_REMOVE(&all->notebooks, n, notebook, link);
+        cloche_prefix_free(n->prefix);
+        free(n);
+}
+
+void context_notebooks_tidy(struct sandboxes *all, uint64_t now_ns)
+{
+        struct notebook *n = SLIST_FIRST(&all->notebooks), *next;
+
+        for (; n; n = next) {
+                next = SLIST_NEXT(n, link);
+                if (n->image.name[0] && now_ns - n->used_ns > IMAGE_IDLE_NS)
+                        notebook_free(all, n);
+        }
+}
 
 void context_notebooks_free(struct sandboxes *all)
 {
         struct notebook *n;
 
-        while ((n = SLIST_FIRST(&all->notebooks))) {
-                SLIST_REMOVE_HEAD(&all->notebooks, link);
-                cloche_prefix_free(n->prefix);
-                free(n);
-        }
+        while ((n = SLIST_FIRST(&all->notebooks)))
+                notebook_free(all, n);
 }
 
 static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_size, struct cloche_err *e)
@@ -127,6 +144,7 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const struct
         r = n ? 0 : make(all, principal, image, runtime, &n, e);
         if (r < 0)
                 return r;
+        n->used_ns = clock_now_ns();
         *ret_runtime = runtime;
         *ret = n->prefix->template;
         return 0;

@@ -1,5 +1,6 @@
 /* Prefixes from which contexts are forked, one per language, image and principal. The set-up is the
- * notebook of the runtime. A prefix is made on first use, and kept. */
+ * notebook of the runtime. A prefix is made on first use, and kept
+ * unless it is in an image of the store. */
 #ifndef CLOCHE_SANDBOX_CONTEXT_NOTEBOOK_H
 #define CLOCHE_SANDBOX_CONTEXT_NOTEBOOK_H
 
@@ -14,6 +15,9 @@ int context_runtime_find(const struct sandboxes *all, const char *language, cons
  * have contexts. */
 int context_notebook_find(struct sandboxes *all, int64_t principal, const struct image *image, const char *language,
                           const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e);
+/* Drop those in images of the store that no context was made from for a while: the images could not
+ * be removed else. Call it now and then. */
+void context_notebooks_tidy(struct sandboxes *all, uint64_t now_ns);
 void context_notebooks_free(struct sandboxes *all);
 
 #endif
