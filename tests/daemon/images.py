@@ -130,7 +130,7 @@ def test_a_saved_sandbox_keeps_its_image():
 
 
 def can_be_removed(tree):
-    """What a remover of images asks."""
+    """A remover of images takes this lock."""
     fd = os.open(tree, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
