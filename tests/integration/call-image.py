@@ -94,3 +94,13 @@ def test_set_up_code_in_an_image():
         finished = cli("call", "python", "-c", "def f(): return marker", "f", "--prefix", "of-image", "--image", digest, "--images", store,
                        env={"XDG_DATA_HOME": os.getcwd()})
         equal((finished.code, json.loads(finished.stdout)), (0, digest), finished)
+
+
+def test_an_etc_with_a_mount_in_it_is_refused_by_name():
+    need_root()
+    image = make_image()
+    os.mkdir(f"{image}/etc/mounted")
+    under = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0/etc/mounted" && exec "$@"', image)
+    finished = cli(*call_words("python", "def f(): return 1", "f", image=image), under=under)
+    assert finished.code not in (0, 124, 143) and b"something is mounted in it" in finished.stdout + finished.stderr, finished
+    equal(call("python", "import os\ndef f(): return os.listdir('/etc/mounted')", "f", image=image).value, [])
