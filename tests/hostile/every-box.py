@@ -6,6 +6,7 @@ import sys
 
 import attempts
 from cloche import ORDINARY_USER, SOURCE, descendants, equal, need_ordinary_user, need_root
+from image_trees import make_store
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import DAEMON, Daemon, Frames  # noqa: E402
@@ -108,6 +109,14 @@ def climb(daemon, frames, *kinds):
 def test_boxes_of_root():
     need_root()
     with Daemon("--mount-root", os.getcwd()) as daemon, daemon.frames() as frames:
+        equal(climb(daemon.process.pid, frames, runs, mounted, sandboxes, contexts), 14)
+
+
+def test_boxes_of_an_image():
+    """Trees of a store, which root owns as the host's own files."""
+    need_root()
+    store, (one,) = make_store(1)
+    with Daemon("--images", store, "--image", one, "--mount-root", os.getcwd()) as daemon, daemon.frames() as frames:
         equal(climb(daemon.process.pid, frames, runs, mounted, sandboxes, contexts), 14)
 
 

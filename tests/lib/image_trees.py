@@ -16,7 +16,7 @@ def copy_program(image, path, only_libraries=False):
 
 
 def make_image(name="image"):
-    """Debian's python3, bash and dash with their libraries, 40 MB; /etc/marker has the name."""
+    """Debian's python3, bash, dash and env with their libraries, 40 MB; /etc/marker has the name."""
     image = os.path.abspath(name)
     for directory in ("usr/bin", "usr/lib", "usr/lib64", "etc"):
         os.makedirs(f"{image}/{directory}")
@@ -26,6 +26,7 @@ def make_image(name="image"):
     copy_program(image, "/usr/bin/" + version)
     copy_program(image, "/usr/bin/dash")
     copy_program(image, "/usr/bin/bash")
+    copy_program(image, "/usr/bin/env")
     copy_program(image, os.path.join(os.environ["CLOCHE_BUILD"], "cloche-session.so"), only_libraries=True)
     os.symlink(version, f"{image}/usr/bin/python3")
     os.symlink("dash", f"{image}/usr/bin/sh")
