@@ -104,6 +104,17 @@ describe('executor', real, () => {
       assert.match((await call(open, { network: { allow: ['10.0.0.1/8'] } }))[0].message, /network\.allow\[0\]/)
       await open.dispose()
     })
+    test('image: of a call or the executor', async () => {
+      const [one, other] = ['e', 'f'].map((digit) => `sha256-${digit.repeat(64)}`)
+      const reason = async (from, more) => (await from.execute({ language: 'python', code: 'def f(): return 1', ...more })).error?.message
+      const placed = createExecutor({ client, image: one })
+      assert.equal(await reason(executor, {}), undefined)
+      assert.match(await reason(executor, { image: other }), /images/)
+      assert.match(await reason(executor, { image: 'python' }), /image must be sha256-.*'python'/)
+      assert.match(await reason(placed, {}), /images/)
+      assert.match(await reason(placed, { image: 'other' }), /image must be sha256-.*'other'/)
+      await placed.dispose()
+    })
     test('files, relative ones under workdir; text and bytes', async () => {
       const files = { 'a.txt': 'text', '/workspace/sub/b.bin': Uint8Array.of(0, 255) }
       const { result, error } = await python('def f(): return [open("a.txt").read(), open("sub/b.bin", "rb").read()]', { files })

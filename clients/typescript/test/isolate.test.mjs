@@ -29,6 +29,12 @@ describe('isolate', real, () => {
       await run('globalThis.leak = 1; Array.prototype.evil = 1')
       assert.deepEqual(await value('export default [typeof leak, [].evil]'), ['undefined', undefined])
     })
+    test('image: of all runs and prefixes of a sandbox', async () => {
+      const placed = await createSandbox({ client, image: 'python' })
+      await assert.rejects(placed.run({ code: 'export default 1' }), /image must be sha256-.*'python'/)
+      await assert.rejects(placed.prepare({ code: '1' }), /image must be sha256-.*'python'/)
+      await placed.dispose()
+    })
     test('filename shows in stacks', async () => {
       assert.match((await failure('\nthrow new Error("x")', { filename: 'mine.mjs' })).stack, /mine\.mjs:2/)
       for (const filename of ['dir/user code.js', 'file:///x.js']) assert.ok((await failure('\nthrow new Error("x")', { filename })).stack.includes(`${filename}:2`), filename)

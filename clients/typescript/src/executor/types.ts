@@ -164,6 +164,8 @@ export interface FunctionCallRequest {
   limits?: Limits
   /** Permitted connections: `{allow: ['example.org:443']}`; absent: the executor's, else none. */
   network?: NetworkPolicy
+  /** The root file system: an image of the daemon's store, as sha256-DIGITS; absent: the executor's, else the daemon's own. */
+  image?: string
   /** Compiled languages: the standard, the compiler's flags, further source files. */
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
   /** Functions and constants of the host. */
@@ -286,5 +288,7 @@ export interface ExecutorOptions extends ClientOptions {
   rich?: boolean
   /** Permitted connections for calls without their own. */
   network?: NetworkPolicy
+  /** The image of calls that name none. */
+  image?: string
   syncEventConfig?: SyncEventConfig
 }

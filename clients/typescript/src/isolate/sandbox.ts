@@ -104,7 +104,10 @@ class Runner {
   /** Runs with unfinished bodies after their exports were returned. */
   private followed = 0
 
-  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number) {
+  constructor (
+    readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number,
+    readonly image: { image?: string }
+  ) {
     this.queue = new Queue(most, mostQueued)
   }
 
@@ -234,7 +237,7 @@ class OpenSandbox implements Sandbox {
 
   private starter (surface: RunHooks): Job['start'] {
     return async (request, signal, hooks) => {
-      const module = { language: 'javascript', warm: true, ...request }
+      const module = { language: 'javascript', warm: true, ...this.runner.image, ...request }
       return await this.runner.client.run('evaluate', module, signal === undefined ? {} : { signal }, { ...surface, ...hooks, views: true })
     }
   }
@@ -262,6 +265,7 @@ class OpenSandbox implements Sandbox {
       code: importing(filename),
       filename: OWN_FILE,
       bare: true,
+      ...this.runner.image,
       limits: forDaemon(arm({ wallTimeMs, cpuTimeMs, memoryMb }))
     }
     try {
@@ -414,18 +418,18 @@ const countOf = (name: string, value: number | undefined): number => {
 }
 
 const sandboxNames: Names<SandboxOptions> = {
-  ...clientNames, maxIsolates: true, maxConcurrentRuns: true, maxQueuedRuns: true, memoryMb: true, memoryBudgetMb: true, binaryPath: true
+  ...clientNames, maxIsolates: true, maxConcurrentRuns: true, maxQueuedRuns: true, memoryMb: true, memoryBudgetMb: true, binaryPath: true, image: true
 }
 
 /** A place for runs: each in a box of its own, forked warm, with clean state. */
 export async function createSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
   checkKnown('createSandbox', options, sandboxNames)
-  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, ...client } = options
+  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, image, ...client } = options
   if (!Number.isSafeInteger(memoryBudgetMb) || memoryBudgetMb < 0) {
     throw new InvalidArgumentError(`memoryBudgetMb is ${String(memoryBudgetMb)}; a whole number of MiB is expected, 0 for none`)
   }
   const most = Math.min(countOf('maxIsolates', maxIsolates), countOf('maxConcurrentRuns', maxConcurrentRuns))
   arm({ memoryMb })
   const held = await lease({ ...client, ...binaryPath === undefined ? {} : { daemon: binaryPath } })
-  return new OpenSandbox(new Runner(held, memoryMb, memoryBudgetMb, most, maxQueuedRuns))
+  return new OpenSandbox(new Runner(held, memoryMb, memoryBudgetMb, most, maxQueuedRuns, image === undefined ? {} : { image }))
 }

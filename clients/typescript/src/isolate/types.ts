@@ -304,6 +304,8 @@ export interface SandboxOptions extends ClientOptions {
   memoryBudgetMb?: number
   /** Another cloched. */
   binaryPath?: string
+  /** The image with the Node of all runs, of the daemon's store, as sha256-DIGITS; by default the daemon's own. */
+  image?: string
 }
 
 /** Set-up code that has run once. Each run is a fork of it: it sees its state, and no other run's. */
