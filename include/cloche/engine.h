@@ -65,6 +65,9 @@ struct cloche_engine_options {
         unsigned spares; /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* a named set of further optional guards */
         int core_scheduling;         /* enable the guard of this name */
+        /* Prewarmed boxes without a child, for runs beyond the spares (2; with CLOCHE_NO_SPARES
+         * above, 0); CLOCHE_NO_SPARES: none. */
+        unsigned boxes_ahead;
 };
 
 #define CLOCHE_NO_SPARES (~0u)

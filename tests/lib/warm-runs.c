@@ -174,6 +174,7 @@ int main(int argc, char **argv)
         setup.code = argv[2];
         options.spares = argc > 3 ? (atoi(argv[3]) ? (unsigned)atoi(argv[3]) : CLOCHE_NO_SPARES) : 0;
         options.runs_max = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+        options.boxes_ahead = argc > 5 && *argv[5] ? (atoi(argv[5]) ? (unsigned)atoi(argv[5]) : CLOCHE_NO_SPARES) : 0;
         if (cloche_engine_new(&options, &engine, &e) < 0)
                 return fail("engine", &e);
         if (cloche_prefix_new(engine, &setup, &prefix, &failure, &e) < 0) {

@@ -20,8 +20,8 @@ class Failed(Exception):
 class Warm:
     """with Warm("python", "x = 5") as warm: warm.run("x + 1").value == 6"""
 
-    def __init__(self, language="python", setup="", spares=0, runs_max=0, env=None):
-        command = [PROGRAM, language, textwrap.dedent(setup), str(spares), str(runs_max)]
+    def __init__(self, language="python", setup="", spares=0, runs_max=0, ahead="", env=None):
+        command = [PROGRAM, language, textwrap.dedent(setup), str(spares), str(runs_max), str(ahead)]
         print("+", command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
             **os.environ, "CLOCHE_LIBEXEC": BUILD, "CLOCHE_RUNTIMES": os.path.join(BUILD, "runtimes"), **(env or {})})

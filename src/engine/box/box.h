@@ -7,6 +7,8 @@
 #include "engine/loop/control.h"
 #include "keeper-client.h"
 
+enum box_check { BOX_UNCHECKED, BOX_CLEAN, BOX_CHANGED };
+
 struct box {
         struct keeper *keeper;
         uint32_t id;
@@ -17,6 +19,7 @@ struct box {
         int pidfd;
         int fork_fd;                        /* of a template, until its program has it */
         int is_recorded;                    /* init has recorded its state, with which INIT_CHECK_CLEAN compares */
+        enum box_check check;               /* the last clean-check, since which nothing runs in it */
         int files_fd;                       /* a list of its files in that state; -EBADF: there were none */
         struct cgroup_usage_files counters; /* of engine_measure_box */
         /* The program started last; exit is valid if exited is set. */

@@ -19,6 +19,7 @@
 
 #define QUEUE_MAX 10000
 #define POOL_SIZE 2
+#define BOXES_AHEAD 2
 #define TIDY_EVERY_MS 10000
 #define SILENT_TURNS_MAX 3 /* ticks of the tidy timer without an answer */
 #define BASE_FORKS 10000
@@ -464,6 +465,10 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
         engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : POOL_SIZE;
+        engine->options.boxes_ahead = opt->boxes_ahead == CLOCHE_NO_SPARES ? 0
+                                      : opt->boxes_ahead                   ? opt->boxes_ahead
+                                      : engine->options.spares             ? BOXES_AHEAD
+                                                                           : 0;
         engine->optional_guards = opt->optional_guards;
 }
 

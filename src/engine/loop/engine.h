@@ -45,7 +45,7 @@ struct cloche_engine {
         uv_check_t ended_check; /* finishes and reports ended runs, with nothing else on the stack */
         unsigned runs;          /* not yet freed */
         struct {
-                unsigned runs_max, queue_max, base_forks, spares;
+                unsigned runs_max, queue_max, base_forks, spares, boxes_ahead;
                 uint64_t templates_bytes;
         } options;
         TAILQ_HEAD(templates, template) templates;

@@ -836,10 +836,12 @@ static void on_checked(void *data, const struct init_answer *answer, int fd, con
         struct cloche_run *run = data;
 
         fd_close(&fd);
+        if (!e)
+                run->box.check = answer->is_clean == 1 ? BOX_CLEAN : BOX_CHANGED;
         if (e) {
                 run->aside_error = *e;
                 on_looked(run);
-        } else if (answer->is_clean != 1) {
+        } else if (run->box.check == BOX_CHANGED) {
                 compare_aside(run);
         } else {
                 run->quiet = *answer;
@@ -895,14 +897,14 @@ static int give_up(struct cloche_run *run, struct cloche_err *e)
         return -(int)run->problem.code;
 }
 
-/* Only the box of a run that ended well is worth a clean-check. */
+/* Only the box of a run that ended well is worth a clean-check, unless one has found changes. */
 static void give_box_back(struct cloche_run *run)
 {
         struct keeper_box_limits limits = limits_of_box(&run->limits);
         const struct keeper_usage *usage = &run->usage;
 
         if (run->usage_error.code || run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 ||
-            usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
+            usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer || run->box.check == BOX_CHANGED) {
                 (void)box_drop(&run->box, NULL, NULL);
                 return;
         }

@@ -74,7 +74,7 @@ void parent_box_unref(struct parent_box *parent_box)
 /* -- states ----------------------------------------------------------------------------------------------------- */
 
 static const unsigned transitions[INSTANCE_STATES] = {
-        [INSTANCE_MAKING] = STATE_TO(INSTANCE_SEEDING) | STATE_TO(INSTANCE_READY),
+        [INSTANCE_MAKING] = STATE_TO(INSTANCE_SEEDING) | STATE_TO(INSTANCE_MADE) | STATE_TO(INSTANCE_READY),
         [INSTANCE_SEEDING] = STATE_TO(INSTANCE_SEEDING) | STATE_TO(INSTANCE_MADE) | STATE_TO(INSTANCE_MAKING) |
                              STATE_TO(INSTANCE_READY),
         [INSTANCE_MADE] = STATE_TO(INSTANCE_MAKING),
@@ -247,6 +247,7 @@ static int request_fork(struct instance *instance, struct cloche_err *e)
         if (r == 0)
                 r = keeper_box_fork_async(instance->box.keeper, instance->box.id, fds, instance->is_template ? 5 : 4,
                                           on_forked, instance, &instance->fork, e);
+        instance->is_forked = r == 0;
         if (r == 0 && instance->of && is_of_context(instance))
                 follow(instance);
         fd_close(&agent_fd);
@@ -257,11 +258,13 @@ static int request_fork(struct instance *instance, struct cloche_err *e)
 
 static void fork_or_hold(struct instance *instance)
 {
+        int is_pooled = !instance->is_template && !is_of_context(instance);
         struct cloche_err e = {0};
 
-        if (instance->holds_fork) {
+        if (is_pooled ? !template_wants_fork(instance->of, instance) : instance->holds_fork) {
                 set_state(instance, INSTANCE_MADE);
-                instance->on_ready(instance, NULL);
+                if (!is_pooled)
+                        instance->on_ready(instance, NULL);
                 return;
         }
         set_state(instance, INSTANCE_MAKING);
@@ -427,8 +430,11 @@ int instance_reuse(struct template *of, const struct keeper_box_limits *limits, 
         instance->box = box_move(box);
         instance->is_used = 1;
         r = box_return_control(&instance->box, &of->engine->loop, e);
-        if (r == 0)
+        if (r == 0 && instance->box.check == BOX_CLEAN)
+                set_state(instance, INSTANCE_MADE); /* nothing runs in it since */
+        else if (r == 0)
                 r = request_init(instance, &check, e);
+        instance->box.check = BOX_UNCHECKED;
         if (r < 0) {
                 discard(instance);
                 return r;

@@ -1,5 +1,6 @@
 /* An instance is a box on a template's, with a child of the template forked into it. A pooled one
- * waits for one run; the instance of a context stays, and can be a template itself. */
+ * waits for one run, with its child or half-made, without one; the instance of a context stays, and can be a template
+ * itself. */
 #ifndef CLOCHE_ENGINE_WARM_INSTANCE_H
 #define CLOCHE_ENGINE_WARM_INSTANCE_H
 
@@ -43,7 +44,7 @@ void parent_box_unref(struct parent_box *parent_box); /* accepts NULL */
 enum instance_state {
         INSTANCE_MAKING,  /* the keeper makes the box, or forks the child */
         INSTANCE_SEEDING, /* the answer of the box's init, or of a mount's server, is missing */
-        INSTANCE_MADE,    /* the box is there; instance_fork_resume() forks the child */
+        INSTANCE_MADE,    /* the box is there, without a child; instance_fork_resume() forks it */
         INSTANCE_READY,   /* or failed */
         INSTANCE_STATES
 };
@@ -74,6 +75,7 @@ struct instance {
         /* While its files are written. */
         struct setup *seed;
         struct seeding seeding;
+        int is_forked;              /* the child was requested */
         int has_files;              /* of the set-up, in its box */
         int is_used;                /* a run was in this box before */
         struct keeper_usage before; /* the box's usage at the fork, to subtract from the run's */
@@ -91,7 +93,8 @@ struct instance {
 int instance_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts,
                  uint32_t shared_with, int is_template, struct instance **ret, struct cloche_err *e);
 /* Make an instance in the box of a run that has ended, if the box turns out clean; else the
- * instance fails. Takes box and parent_box, also on failure. */
+ * instance fails. One that was found clean already is INSTANCE_MADE at once. Takes box and parent_box, also on failure.
+ */
 int instance_reuse(struct template *of, const struct keeper_box_limits *limits, struct box *box,
                    struct parent_box *parent_box, struct instance **ret, struct cloche_err *e);
 /* Drop the instance and the members that were not moved out; later, if it is still being made. If
@@ -124,7 +127,7 @@ struct parent_box *instance_as_parent(struct instance *instance, struct cloche_e
  * frees the instance. */
 int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, const struct instance_fork_order *order,
                   struct instance **ret, struct cloche_err *e);
-/* Go on from INSTANCE_MADE. A failure is only returned; on_ready is not called. */
+/* Go on from INSTANCE_MADE. A failure is only returned; no callback reports it. */
 int instance_fork_resume(struct instance *instance, struct cloche_err *e);
 /* Call it when the context sends `failed` {fork, message} with instance->fork: on_ready is called
  * with that error, at once or at the keeper's answer. (`exited` {fork, ...} of a context reports

@@ -13,15 +13,30 @@
 
 /* -- instances -------------------------------------------------------------------------------------------------- */
 
+static void add(struct template *t, struct instance *instance)
+{
+        TAILQ_INSERT_TAIL(&t->instances, instance, link);
+        t->instance_count++;
+}
+
+void template_take_instance(struct template *t, struct instance *instance)
+{
+        TAILQ_REMOVE(&t->instances, instance, link);
+        t->instance_count--;
+}
+
+void template_drop_instance(struct template *t, struct instance *instance)
+{
+        template_take_instance(t, instance);
+        instance_free(instance);
+}
+
 void template_drop_instances(struct template *t)
 {
         struct instance *instance;
 
-        while ((instance = TAILQ_FIRST(&t->instances))) {
-                TAILQ_REMOVE(&t->instances, instance, link);
-                t->instance_count--;
-                instance_free(instance);
-        }
+        while ((instance = TAILQ_FIRST(&t->instances)))
+                template_drop_instance(t, instance);
 }
 
 static int same_limits(const struct keeper_box_limits *a, const struct keeper_box_limits *b)
@@ -35,14 +50,25 @@ static int fits(const struct instance *instance, const struct keeper_box_limits 
         return instance->mounts == mounts && same_limits(&instance->limits, limits);
 }
 
-static struct instance *find_instance(struct template *t, const struct keeper_box_limits *limits,
-                                      const struct mounts *mounts)
+static struct instance *find_ready(struct template *t, const struct keeper_box_limits *limits,
+                                   const struct mounts *mounts)
 {
         struct instance *instance;
 
         TAILQ_FOREACH (instance, &t->instances, link)
                 if (instance->state == INSTANCE_READY && fits(instance, limits, mounts))
                         return instance;
+        return NULL;
+}
+
+/* The last one: what it needs is still in the processors' caches. */
+static struct instance *find_made(struct template *t, const struct keeper_box_limits *limits)
+{
+        struct instance *instance;
+
+        TAILQ_FOREACH_REVERSE(instance, &t->instances, instances, link)
+        if (instance->state == INSTANCE_MADE && fits(instance, limits, NULL))
+                return instance;
         return NULL;
 }
 
@@ -57,6 +83,38 @@ static unsigned count_instances(const struct template *t, const struct keeper_bo
         return count;
 }
 
+static unsigned count_forked(const struct template *t, const struct keeper_box_limits *limits)
+{
+        const struct instance *instance;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (instance, &t->instances, link)
+                count += instance->is_forked && fits(instance, limits, NULL);
+        return count;
+}
+
+/* Boxes of active runs usually come back, so they count as spares; one that came back does not
+ * count twice. */
+static unsigned forks_wanted(const struct template *t, int is_used)
+{
+        unsigned spares = t->engine->options.spares, active = is_used ? 0 : t->active_count;
+
+        return active < spares ? spares - active : 0;
+}
+
+int template_wants_fork(const struct template *t, const struct instance *instance)
+{
+        unsigned forked = count_forked(t, &instance->limits);
+
+        return instance->mounts || forked < t->waiting_count || forked < forks_wanted(t, instance->is_used);
+}
+
+/* Spares, boxes without a child, and an instance for each waiting run. */
+static unsigned room_of(const struct template *t)
+{
+        return t->engine->options.spares + t->engine->options.boxes_ahead + t->waiting_count;
+}
+
 /* Drop an instance with other limits to make room. */
 static void drop_other_instance(struct template *t, const struct keeper_box_limits *limits)
 {
@@ -64,9 +122,7 @@ static void drop_other_instance(struct template *t, const struct keeper_box_limi
 
         TAILQ_FOREACH (instance, &t->instances, link)
                 if (!instance->mounts && !same_limits(&instance->limits, limits)) {
-                        TAILQ_REMOVE(&t->instances, instance, link);
-                        t->instance_count--;
-                        instance_free(instance);
+                        template_drop_instance(t, instance);
                         return;
                 }
 }
@@ -89,7 +145,8 @@ int template_has_pending_instance(const struct template *t)
         const struct instance *instance;
 
         TAILQ_FOREACH (instance, &t->instances, link)
-                if (instance->state != INSTANCE_READY || fits_who_waits(t, instance))
+                if (instance->state != INSTANCE_MADE &&
+                    (instance->state != INSTANCE_READY || fits_who_waits(t, instance)))
                         return 1;
         return 0;
 }
@@ -106,7 +163,7 @@ static int add_instance(struct template *t, const struct keeper_box_limits *limi
                 engine_retry_instances(t->engine);
                 return -1;
         }
-        if (t->instance_count >= t->engine->options.spares + t->waiting_count)
+        if (t->instance_count >= room_of(t))
                 drop_other_instance(t, limits);
         r = instance_new(t, limits, mounts, KEEPER_NO_BOX, 0, &instance, &e);
         if (r < 0) {
@@ -114,9 +171,26 @@ static int add_instance(struct template *t, const struct keeper_box_limits *limi
                         template_fail_waiting(t, &e);
                 return r;
         }
-        TAILQ_INSERT_TAIL(&t->instances, instance, link);
-        t->instance_count++;
+        add(t, instance);
         return 0;
+}
+
+/* Fork into boxes that were made ahead, until so many are forked. */
+static void fork_into_made(struct template *t, const struct keeper_box_limits *limits, unsigned wanted)
+{
+        for (unsigned forked = count_forked(t, limits); forked < wanted; forked++) {
+                struct instance *instance = find_made(t, limits);
+                struct cloche_err e = {0};
+
+                if (!instance)
+                        return;
+                if (instance_fork_resume(instance, &e) == 0)
+                        continue;
+                template_drop_instance(t, instance);
+                if (!template_has_pending_instance(t))
+                        template_fail_waiting(t, &e);
+                return;
+        }
 }
 
 /* Make an instance for each waiting run with mounts. */
@@ -141,13 +215,24 @@ static void make_instances(struct template *t, const struct keeper_box_limits *l
         unsigned free_runs = t->engine->options.runs_max - t->engine->running;
         unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
 
+        fork_into_made(t, limits, wanted);
         for (unsigned have = count_instances(t, limits, NULL); have < wanted; have++)
                 if (add_instance(t, limits, NULL) < 0)
                         return;
 }
 
-/* Fill the pools, while no run waits for an instance. Boxes of active runs usually come back, so
- * they count. */
+static void fill_pool(struct template *t)
+{
+        const struct cloche_engine *engine = t->engine;
+        unsigned boxes = engine->options.spares + engine->options.boxes_ahead;
+
+        fork_into_made(t, &t->pool_limits, forks_wanted(t, 0));
+        for (unsigned have = count_instances(t, &t->pool_limits, NULL) + t->active_count; have < boxes; have++)
+                if (add_instance(t, &t->pool_limits, NULL) < 0)
+                        return;
+}
+
+/* Fill the pools, while no run waits for an instance. */
 void templates_refill(struct cloche_engine *engine)
 {
         struct template *t;
@@ -157,10 +242,7 @@ void templates_refill(struct cloche_engine *engine)
         engine->dispatching = 1;
         TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->state == TEMPLATE_READY && t->has_pool_limits)
-                        for (unsigned have = count_instances(t, &t->pool_limits, NULL) + t->active_count;
-                             have < engine->options.spares; have++)
-                                if (add_instance(t, &t->pool_limits, NULL) < 0)
-                                        break;
+                        fill_pool(t);
         engine->dispatching = 0;
         if (engine->must_redispatch)
                 templates_dispatch(engine);
@@ -252,12 +334,11 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
         struct instance *instance;
 
         if (t->parent_box != parent_box || t->state != TEMPLATE_READY || !same_limits(limits, &t->pool_limits) ||
-            t->instance_count >= t->engine->options.spares + t->waiting_count) {
+            t->instance_count >= room_of(t)) {
                 (void)box_drop(box, NULL, NULL);
                 parent_box_unref(parent_box);
         } else if (instance_reuse(t, limits, box, parent_box, &instance, NULL) == 0) {
-                TAILQ_INSERT_TAIL(&t->instances, instance, link);
-                t->instance_count++;
+                add(t, instance);
         }
 }
 
@@ -268,8 +349,7 @@ static void start_first_run(struct template *t, struct instance *instance)
         TAILQ_REMOVE(&t->waiting, run, link);
         t->waiting_count--;
         t->engine->waiting--;
-        TAILQ_REMOVE(&t->instances, instance, link);
-        t->instance_count--;
+        template_take_instance(t, instance);
         TAILQ_INSERT_TAIL(&t->active, run, link);
         t->active_count++;
         t->engine->running++;
@@ -301,7 +381,7 @@ static int dispatch_one(struct cloche_engine *engine)
         for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
                 struct mounts *mounts = TAILQ_FIRST(&t->waiting)->mounts;
                 struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
-                struct instance *instance = find_instance(t, &limits, mounts);
+                struct instance *instance = find_ready(t, &limits, mounts);
 
                 if (!mounts) {
                         t->pool_limits = limits;
@@ -362,9 +442,7 @@ static void drop_instance_of(struct template *t, const struct mounts *mounts)
 
         TAILQ_FOREACH (instance, &t->instances, link)
                 if (mounts && instance->mounts == mounts) {
-                        TAILQ_REMOVE(&t->instances, instance, link);
-                        t->instance_count--;
-                        instance_free(instance);
+                        template_drop_instance(t, instance);
                         return;
                 }
 }
@@ -390,6 +468,5 @@ void template_leave(struct template *t, struct cloche_run *run)
         }
         run->place = RUN_NOWHERE;
         templates_dispatch(t->engine);
-        if (t->engine->waiting == 0)
-                templates_refill(t->engine);
+        engine_schedule_refill(t->engine); /* the answer leaves first */
 }

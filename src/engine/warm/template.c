@@ -430,10 +430,8 @@ static void drop_lost_instance(struct template *t, json_int_t fork)
         struct instance *instance;
 
         TAILQ_FOREACH (instance, &t->instances, link)
-                if (instance->fork == fork) {
-                        TAILQ_REMOVE(&t->instances, instance, link);
-                        t->instance_count--;
-                        instance_free(instance);
+                if (instance->is_forked && instance->fork == fork) {
+                        template_drop_instance(t, instance);
                         return;
                 }
 }
@@ -825,8 +823,7 @@ void template_instance_failed(struct template *of, struct instance *instance, co
                 break_down(t, e);
                 return;
         }
-        TAILQ_REMOVE(&t->instances, instance, link);
-        t->instance_count--;
+        template_take_instance(t, instance);
         if (instance->mounts) {
                 fail_mounted(t, instance->mounts, e);
                 instance_free(instance);

@@ -112,8 +112,12 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 
 /* The rest is for instance.c, and between template.c and schedule.c. */
 void template_drop_instances(struct template *t);
-/* True if an instance is being made, or waits for its turn with a waiting run: the waiting runs are
- * dispatched after it. */
+void template_drop_instance(struct template *t, struct instance *instance);
+void template_take_instance(struct template *t, struct instance *instance);
+/* True if a child is to be forked into a box that is made now; else it waits in INSTANCE_MADE. */
+int template_wants_fork(const struct template *t, const struct instance *instance);
+/* True if an instance is being made or forked, or waits for its turn with a waiting run: the waiting
+ * runs are dispatched after it. */
 int template_has_pending_instance(const struct template *t);
 void template_fail_waiting(struct template *t, const struct cloche_err *e);
 /* Return a reference to the setup whose files are to seed an instance's box; NULL: no
