@@ -5,7 +5,7 @@
  * starts that many at once; "pause" waits so many milliseconds before, with the engine at work. Host
  * functions: echo returns its arguments, fail throws a ValueError with a field, hang responds after
  * the end.
- * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 if the set-up fails, its
+ * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX [BOXES-AHEAD]]]; exit code 3 if the set-up fails, its
  * error on standard output. */
 #include <cloche/cloche.h>
 #include <jansson.h>

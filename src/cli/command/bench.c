@@ -21,6 +21,7 @@
 #define PAUSE_MS 30 /* between runs: the last boxes end, and spares are made */
 #define BRIDGE_CALLS 200
 #define BRIDGE_RUNS 5
+#define BOXES_AHEAD 2
 #define ROWS_MAX 8
 #define FLOOR "fork, exit and wait of this process"
 
@@ -53,8 +54,8 @@ struct bench {
         const struct sample *sample;
         struct stored stored;
         struct cloche_run_options run;
-        cloche_engine *forking, *prepared; /* without spares, with spares */
-        cloche_prefix *prefixes[2];
+        cloche_engine *forking, *ahead, *prepared; /* nothing is prewarmed; boxes without a child; spares */
+        cloche_prefix *prefixes[3];
         struct privileged_helper meter;
         unsigned templates; /* alive in an engine */
         int has_meter;
@@ -353,6 +354,9 @@ static int measure_warm(struct bench *bench)
                 return at_once(bench, bench->forking, &opt);
         opt.prefix = bench->prefixes[1];
         if (code == 0)
+                code = one_by_one(bench, "run forked into a box made ahead", bench->ahead, &opt);
+        opt.prefix = bench->prefixes[2];
+        if (code == 0)
                 code = one_by_one(bench, "run from a spare", bench->prepared, &opt);
         if (code == 0)
                 code = measure_memory(bench);
@@ -430,8 +434,12 @@ static int start_engines(struct bench *bench)
         opt.runs_max = (unsigned)bench->request->concurrency;
         opt.spares = CLOCHE_NO_SPARES;
         r = session_start(&opt, &bench->forking, &e);
-        opt.spares = bench->request->engine.spares;
+        opt.boxes_ahead = BOXES_AHEAD;
         if (r == 0 && has_spares)
+                r = session_start(&opt, &bench->ahead, &e);
+        opt.boxes_ahead = 0;
+        opt.spares = bench->request->engine.spares;
+        if (r == 0 && has_spares) /* the last: the meter looks at its keeper */
                 r = session_start(&opt, &bench->prepared, &e);
         if (r == 0)
                 session_notice(bench->request, bench->forking);
@@ -449,7 +457,9 @@ static int set_up(struct bench *bench)
                 return 0;
         code = session_set_up(bench->request, bench->forking, &bench->stored.prefix, &bench->prefixes[0]);
         if (code == 0 && bench->prepared)
-                code = session_set_up(bench->request, bench->prepared, &bench->stored.prefix, &bench->prefixes[1]);
+                code = session_set_up(bench->request, bench->ahead, &bench->stored.prefix, &bench->prefixes[1]);
+        if (code == 0 && bench->prepared)
+                code = session_set_up(bench->request, bench->prepared, &bench->stored.prefix, &bench->prefixes[2]);
         session_end_by_signal(1);
         return code;
 }
@@ -470,9 +480,10 @@ static int work(struct bench *bench)
                 print_json(bench);
         else if (code == 0)
                 print_table(bench);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 3; i++)
                 cloche_prefix_free(bench->prefixes[i]);
         cloche_engine_free(bench->prepared);
+        cloche_engine_free(bench->ahead);
         cloche_engine_free(bench->forking);
         if (bench->has_meter)
                 privileged_helper_cancel(&bench->meter);

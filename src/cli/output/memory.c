@@ -21,6 +21,7 @@ struct boxes {
                 char pid_namespace[64];
                 unsigned long long started; /* of its oldest process */
                 uint64_t pss, group;
+                unsigned processes;
         } rows[BOXES_MAX];
         size_t count;
         char own_namespace[64];
@@ -132,6 +133,7 @@ static void add(struct boxes *boxes, pid_t pid)
         if (!box)
                 return;
         box->pss += pss(pid);
+        box->processes++;
         box->started = started < box->started ? started : box->started;
 }
 
@@ -156,6 +158,12 @@ static int compare_age(const void *a, const void *b)
         return one->started < other->started ? -1 : one->started > other->started;
 }
 
+/* A box that was made ahead has no child of the template yet: only its init. */
+static int is_spare(const struct box *box)
+{
+        return box->processes > 1;
+}
+
 int memory_of_spares(void *data, int out_fd)
 {
         static struct boxes boxes;
@@ -167,10 +175,11 @@ int memory_of_spares(void *data, int out_fd)
                 look(&boxes, children[count - 1]);
         qsort(boxes.rows, boxes.count, sizeof(boxes.rows[0]), compare_age);
         for (size_t i = templates; i < boxes.count; i++) {
-                found.boxes++;
+                found.boxes += is_spare(&boxes.rows[i]) != 0;
                 found.is_group |= boxes.rows[i].pss == 0;
         }
         for (size_t i = templates; i < boxes.count; i++)
-                found.bytes += found.is_group ? boxes.rows[i].group : boxes.rows[i].pss;
+                if (is_spare(&boxes.rows[i]))
+                        found.bytes += found.is_group ? boxes.rows[i].group : boxes.rows[i].pss;
         return fd_write_full(out_fd, &found, sizeof(found)) < 0;
 }

@@ -281,7 +281,7 @@ static const struct option_row {
         {"--queue", "N", "runs that may wait (10000)", NUMBER(engine.queue_max, 1, 1000000, 1)},
         {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)",
          NUMBER(engine.base_forks, 1, 1000000000, 1)},
-        {"--spares", "N", "prewarmed boxes for each template in use (2)", set_spares},
+        {"--spares", "N", "prewarmed boxes with a child for each template in use (2), and 2 without", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing or degraded", set_optional},
         {"--core-scheduling", NULL,
          "run no other code on the hyperthreads of a core while a box runs there; an error if the kernel cannot",
