@@ -165,3 +165,72 @@ def test_a_box_that_was_short_of_memory_is_given_up():
         assert killed.status == "crash" and killed.error["type"] == "MemoryLimit", killed
         after = warm.value(WHICH, limits=limits, pause=60)
         assert isinstance(before, str) and isinstance(after, str)
+
+
+# -- boxes that wait for their next child -----------------------------------------------------------------------------
+
+PAUSE_MS = 1500
+LATE = 0.5  # seconds: after the check, long before the next child
+LOOK = f"""
+def _names(path):
+    return sorted(os.listdir(path))
+def main():
+    found = [_names(d) for d in ('/workspace', '/tmp', '/home/cloche', '/dev/shm', '/dev/mqueue')]
+    found.append([open('/proc/' + n + '/comm').read() for n in _names('/proc') if n.isdigit()])
+    found += [open('/proc/' + n).read() for n in ('net/dev', 'net/snmp', 'net/tcp', 'net/udp', 'net/unix')]
+    began = int(open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]) / os.sysconf('SC_CLK_TCK')
+    time.sleep(0.2)
+    return [{WHICH}, found, began]
+"""
+
+
+def three_at_once(warm, program, **options):
+    """The values of three runs in boxes of their own, {box: the rest}."""
+    for _ in range(30):
+        results = warm.runs(program, 3, **options)
+        assert all(result.status == "success" for result in results), results
+        values = [result.value for result in results]
+        if len({value[0] for value in values}) == 3:
+            return {value[0]: value[1:] for value in values}
+    raise AssertionError(f"no three at once: {values}")
+
+
+def waits(code):
+    """Three runs with this code come back at once, and one of their boxes gets a child. The boxes of theirs that serve
+    again after the pause, and the fewest seconds from the end of the three to a child in one of those."""
+    with Warm(setup=SETUP, spares=1, runs_max=3) as warm:
+        fresh = three_at_once(warm, LOOK)
+        program = "def main():\n" + "\n".join("    " + line for line in code.strip().splitlines())
+        program += f"\n    time.sleep(0.2)\n    return [{WHICH}, time.clock_gettime(time.CLOCK_BOOTTIME)]"
+        before = three_at_once(warm, program, changes=True)
+        after = three_at_once(warm, LOOK, pause=PAUSE_MS)
+        for found, _ in after.values():
+            assert found == (want := next(iter(fresh.values()))[0]), (found, want)
+        end = max(ended for ended, in before.values())
+        return {box: began - end for box, (_, began) in after.items() if box in before}
+
+
+def test_a_box_that_waits_serves_again():
+    """The twin: boxes that nobody touched serve again, and at least one got its child after the pause."""
+    kept = waits("pass")
+    assert kept and max(kept.values()) > PAUSE_MS / 2000, kept
+
+
+def test_a_process_that_would_write_while_its_box_waits():
+    assert not waits(f"subprocess.Popen(['sh', '-c', 'sleep {LATE}; echo x >/workspace/late'], start_new_session=True)")
+
+
+def test_a_grandchild_of_nobody_that_would_write_while_its_box_waits():
+    assert not waits(f"if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+                     f"        time.sleep({LATE}); open('/tmp/late', 'w').close()\n    os._exit(0)\nos.wait()")
+
+
+def test_a_thread_that_would_write_while_its_box_waits():
+    """It ends with the run's process, so the box is clean; three_at_once has seen that nothing came late."""
+    waits(f"import threading\nthreading.Thread(target=lambda: (time.sleep({LATE}), open('/tmp/late', 'w')), daemon=True).start()")
+
+
+def test_sockets_that_hold_each_other_while_their_box_waits():
+    """The kernel collects such a ring later than the process that made it."""
+    waits("import array\na, b = socket.socketpair()\n"
+          "for s, o in ((a, b), (b, a)):\n    s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [o.fileno()]))])")

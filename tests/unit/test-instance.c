@@ -244,6 +244,9 @@ static void say_speed(void)
                      "ask for an instance");
                 TAILQ_INSERT_TAIL(&prefix->template->instances, instance, link);
                 prefix->template->instance_count++;
+                while (instance->state != INSTANCE_MADE)
+                        uv_run(&engine->loop, UV_RUN_ONCE);
+                must(instance_fork_resume(instance, &e), "fork into a box");
                 while (instance->state != INSTANCE_READY)
                         uv_run(&engine->loop, UV_RUN_ONCE);
                 (void)call(instance, "1");

@@ -2,6 +2,8 @@
 #include <cloche/cloche.h>
 
 #include "engine/loop/engine.h"
+#include "engine/warm/prefix.h"
+#include "engine/warm/template.h"
 #include "tap.h"
 
 #include <poll.h>
@@ -395,6 +397,123 @@ static void test_prefixes(void)
         cloche_engine_free(engine);
 }
 
+/* -- boxes that wait for a child ------------------------------------------------------------------------------ */
+
+struct pool {
+        unsigned forked, made, pending;
+};
+
+static struct pool pool_of(const cloche_prefix *prefix)
+{
+        const struct instance *instance;
+        struct pool pool = {0};
+
+        TAILQ_FOREACH (instance, &prefix->template->instances, link)
+                *(instance->state == INSTANCE_READY  ? &pool.forked
+                  : instance->state == INSTANCE_MADE ? &pool.made
+                                                     : &pool.pending) += 1;
+        return pool;
+}
+
+static int drive_until_pool(cloche_engine *engine, const cloche_prefix *prefix, unsigned forked, unsigned made)
+{
+        struct pool pool = {0};
+
+        for (int i = 0; i < 600; i++) {
+                pool = pool_of(prefix);
+                if (pool.forked == forked && pool.made == made && pool.pending == 0)
+                        return 1;
+                drive(engine, 10);
+        }
+        printf("# %u forked, %u made, %u pending\n", pool.forked, pool.made, pool.pending);
+        return 0;
+}
+
+static void say(struct template *t, const char *method, unsigned fork)
+{
+        struct rpc_message m = {.kind = RPC_NOTIFICATION,
+                                .method = method,
+                                .params = json_pack("{s:i, s:s}", "fork", (int)fork, "message", "no memory")};
+
+        (void)t->channel.on_message(t, &m, NULL, &e);
+        json_decref((json_t *)m.params);
+}
+
+static void test_boxes_ahead(void)
+{
+        cloche_engine *engine =
+                engine_with((struct cloche_engine_options){.spares = 1, .boxes_ahead = 2, .runs_max = RUNS_MAX});
+        cloche_prefix *prefix = prefix_of(engine, "");
+        struct cloche_run_options opt = call_of(prefix, "hang(1)\nreturn 1");
+        struct template *t = prefix->template;
+        cloche_run *runs[5];
+        unsigned forks;
+        int good = 0;
+
+        CHECK(t->instance_count == 0, "nothing is made before the first run");
+        CHECK(holds(run_to_end(engine, prefix, "return 1"), "\"result\":1") && drive_until_pool(engine, prefix, 1, 2),
+              "after it one box has a child, and two wait without");
+        forks = t->forks;
+        drive(engine, 50);
+        CHECK(t->forks == forks, "nothing more is forked");
+        say(t, "exited", 0);
+        say(t, "failed", 0);
+        CHECK(t->instance_count == 3, "the end of a child that no box has ends none: %u", t->instance_count);
+        for (int i = 0; i < 5; i++)
+                runs[i] = start(engine, &opt);
+        CHECK(pool_of(prefix).made == 0, "runs beyond the spare take the boxes that wait");
+        drive_until_open(engine, 5);
+        CHECK(host.open_count == 5, "five run at once: %d", host.open_count);
+        release_all();
+        for (int i = 0; i < 5; i++)
+                good += holds(end_of(runs[i]), "\"result\":1");
+        CHECK(good == 5 && drive_until_pool(engine, prefix, 1, 2), "and three of their boxes stay: %d good", good);
+        opt.limits.memory_bytes = 100 << 20;
+        opt.code = "return 2";
+        CHECK(holds(end_of(start(engine, &opt)), "\"result\":2") && drive_until_pool(engine, prefix, 1, 2),
+              "boxes of other limits make room");
+        template_drop_instances(t);
+        CHECK(holds(end_of(start(engine, &opt)), "\"result\":2"), "without any box a run has one made");
+        cloche_prefix_free(prefix);
+        cloche_engine_free(engine);
+}
+
+/* A run that begins while a box of its own is on the way takes the one that waits; cancelled, it leaves
+ * the pool as it is to be. */
+static void test_cancelled_before_its_fork(void)
+{
+        cloche_engine *engine =
+                engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES, .boxes_ahead = 1});
+        cloche_prefix *prefix = prefix_of(engine, "");
+        struct cloche_run_options opt = call_of(prefix, "return 1");
+        cloche_run *run;
+
+        CHECK(holds(end_of(start(engine, &opt)), "\"result\":1") && drive_until_pool(engine, prefix, 0, 1),
+              "a box without a child waits");
+        for (int i = 0; i < 3; i++) {
+                run = start(engine, &opt);
+                CHECK(pool_of(prefix).pending == 1, "its fork is requested");
+                cloche_run_free(run);
+        }
+        CHECK(drive_until_pool(engine, prefix, 1, 0), "the child of runs that were cancelled waits for another");
+        CHECK(holds(end_of(start(engine, &opt)), "\"result\":1"), "which it serves");
+        cloche_prefix_free(prefix);
+        cloche_engine_free(engine);
+}
+
+static void test_no_idle_boxes(void)
+{
+        cloche_engine *engine = engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES});
+        cloche_prefix *prefix = prefix_of(engine, "");
+
+        for (int i = 0; i < 3; i++)
+                CHECK(holds(run_to_end(engine, prefix, "return 1"), "\"result\":1"), "a run on demand");
+        drive(engine, 100);
+        CHECK(prefix->template->instance_count == 0, "without spares no box stays");
+        cloche_prefix_free(prefix);
+        cloche_engine_free(engine);
+}
+
 static void find_libexec(void)
 {
         ssize_t n = readlink("/proc/self/exe", libexec, sizeof(libexec) - 1);
@@ -457,5 +576,8 @@ int main(void)
         test_turns();
         test_prefixes();
         test_eviction();
+        test_boxes_ahead();
+        test_cancelled_before_its_fork();
+        test_no_idle_boxes();
         return tap_done();
 }
