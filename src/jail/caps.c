@@ -103,6 +103,11 @@ int caps_keep_admin(int over_exec, struct cloche_err *e)
         return drop(bit(CAP_SYS_ADMIN), over_exec, e);
 }
 
+int caps_keep_files(struct cloche_err *e)
+{
+        return drop(bit(CAP_CHOWN) | bit(CAP_FOWNER) | bit(CAP_DAC_OVERRIDE), 0, e);
+}
+
 int caps_give_up(void)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

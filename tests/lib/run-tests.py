@@ -44,7 +44,7 @@ import patience
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["egress", "container", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # the ones that wait longest first
+FOLDERS = ["egress", "container", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "image", "shell"]  # the ones that wait longest first
 NAMED_FOLDERS = ["machine"]  # run only if named: they change the machine
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60

@@ -1,0 +1,43 @@
+/* Runs in: cloche-image, before it reads any byte of a source. */
+#include "confine.h"
+
+#include "base/err.h"
+#include "jail/caps.h"
+#include "jail/filter/filter.h"
+#include "jail/filter/landlock.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+static const struct sock_filter calls[] = {
+#include "image-filter-rows.inc"
+};
+
+int confine_capabilities(bool keeps_ids, struct cloche_err *e)
+{
+        const struct rlimit none = {0, 0};
+
+        if (setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "refuse core files");
+        if (keeps_ids)
+                return caps_keep_files(e);
+        return caps_give_up() < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "drop capabilities") : 0;
+}
+
+/* The filter comes last: it forbids the other steps. */
+int confine_files(int store_fd, int source_fd, bool is_optional, int *ret_abi, struct cloche_err *e)
+{
+        const struct landlock_place places[] = {{store_fd, LANDLOCK_TREE}, {source_fd, 0}};
+        int r = landlock_enter(places, source_fd >= 0 ? 2 : 1, ret_abi, e);
+
+        /* Before ABI 2 Landlock forbids moves between directories. */
+        if (r == 0 && *ret_abi < 2)
+                return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2",
+                               *ret_abi);
+        if (r == -CLOCHE_E_GUARD_MISSING && is_optional) {
+                *ret_abi = 0;
+                r = 0;
+        }
+        return r == 0 ? FILTER_ENTER(calls, e) : r;
+}

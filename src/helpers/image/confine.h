@@ -1,0 +1,14 @@
+/* The rights of this program: the store and the source, and for root the owners of files. */
+#ifndef CLOCHE_HELPERS_IMAGE_CONFINE_H
+#define CLOCHE_HELPERS_IMAGE_CONFINE_H
+
+#include <cloche/error.h>
+#include <stdbool.h>
+
+/* Drop capabilities, for good: all of them, or with keeps_ids all but those for files of others. */
+CLOCHE_MUST_CHECK int confine_capabilities(bool keeps_ids, struct cloche_err *e);
+/* Give up the rest of the file system and most system calls, for good. source_fd: a directory to
+ * read; -EBADF: none. *ret_abi: of Landlock. -CLOCHE_E_GUARD_MISSING, unless optional. */
+CLOCHE_MUST_CHECK int confine_files(int store_fd, int source_fd, bool is_optional, int *ret_abi, struct cloche_err *e);
+
+#endif

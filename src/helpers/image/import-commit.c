@@ -1,0 +1,190 @@
+/* The end of an import. Each step leaves the store whole: a tree without a record, or a record
+ * without a name, is removed by prune. Runs in: cloche-image, as its user, confined to the store and
+ * the source. */
+#include "import.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/image/store/record.h"
+#include "helpers/image/tree/listing.h"
+#include "helpers/sync/crash.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int failed(struct cloche_err *e, const char *act)
+{
+        return err_os(e, CLOCHE_E_RESOURCE, errno, "%s", act);
+}
+
+/* -- the answer ----------------------------------------------------------------------------------------------- */
+
+static int answer(const struct import *import, const char *id, const json_t *record, bool is_new, json_t **ret,
+                  struct cloche_err *e)
+{
+        *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O, s:O, s:b}", "name", import->options->reference, "id",
+                         "sha256:", id, "tree", json_object_get(record, "tree"), "size",
+                         json_object_get(record, "size"), "entries", json_object_get(record, "entries"), "dropped",
+                         json_object_get(record, "dropped"), "isNew", is_new);
+        return *ret ? 0 : work_no_memory(e);
+}
+
+static int set_name(const struct import *import, const char *id, struct cloche_err *e)
+{
+        json_t *names = NULL;
+        const char *now;
+        int r = names_load(import->store, &names, e);
+
+        now = r == 0 ? json_string_value(json_object_get(names, import->options->reference)) : NULL;
+        if (r == 0 && (!now || strcmp(now, id) != 0)) {
+                if (json_object_set_new(names, import->options->reference, json_string(id)) < 0)
+                        r = work_no_memory(e);
+                else
+                        r = names_save(import->store, names, e);
+        }
+        json_decref(names);
+        return r;
+}
+
+/* -- again ---------------------------------------------------------------------------------------------------- */
+
+static bool has_tree(const struct store *store, const char *hex)
+{
+        char name[STORE_TREE_NAME_SIZE];
+        struct stat status;
+
+        store_tree_name(name, hex, "");
+        return fstatat(store->trees_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+int import_find_again(struct import *import, char ret_id[HASH_TEXT_SIZE], struct cloche_err *e)
+{
+        json_t *records = NULL, *record;
+        const char *id;
+        int r = record_load_all(import->store, &records, e);
+
+        ret_id[0] = '\0';
+        json_object_foreach (records, id, record) {
+                const json_t *source = json_object_get(record, "source");
+                const char *digest = json_string_value(json_object_get(source, "digest")),
+                           *kind = json_string_value(json_object_get(source, "kind"));
+
+                if (r == 0 && digest && kind && strcmp(kind, import->kind) == 0 &&
+                    strcmp(digest + strcspn(digest, ":") + (*digest != '\0'), import->source) == 0 &&
+                    has_tree(import->store, record_tree(record)))
+                        memcpy(ret_id, id, HASH_TEXT_SIZE);
+        }
+        json_decref(records);
+        return r;
+}
+
+int import_name(struct import *import, const char *id, json_t **ret, struct cloche_err *e)
+{
+        _cleanup_fd_ int lock_fd = -EBADF;
+        json_t *record = NULL;
+        int r = store_lock(import->store, &lock_fd, e);
+
+        if (r == 0)
+                r = record_load(import->store, id, &record, e);
+        if (r == 0)
+                r = set_name(import, id, e);
+        if (r == 0)
+                r = answer(import, id, record, false, ret, e);
+        json_decref(record);
+        return r;
+}
+
+/* -- commit --------------------------------------------------------------------------------------------------- */
+
+static int make_listing(struct import *import, struct listing *ret, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = openat(import->incoming.fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                         out_fd = openat(import->incoming.fd, "listing",
+                                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        if (tree_fd < 0 || out_fd < 0)
+                return failed(e, "list the tree");
+        return listing_make(tree_fd, import->store->keeps_ids, out_fd, import->bytes, import->work, ret, e);
+}
+
+static json_t *digest_text(const char *hex)
+{
+        return hex && *hex ? json_sprintf("sha256:%s", hex) : json_null();
+}
+
+static json_t *make_record(const struct import *import, const struct listing *listing)
+{
+        char now[CLOCK_TEXT_SIZE];
+
+        return json_pack("{s:s+, s:O, s:s?, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:{s:s, s:o}, s:s, s:O}", "tree",
+                         "sha256:", listing->hex, "config", import->config, "architecture", import->architecture, "os",
+                         import->os, "created", import->created, "createdBy", import->created_by, "layers",
+                         (json_int_t)import->layers, "entries", (json_int_t)listing->entries, "size",
+                         (json_int_t)listing->bytes, "source", "kind", import->kind, "digest",
+                         digest_text(import->source), "importedAt", clock_text_now(now), "dropped", import->drops);
+}
+
+/* The listing comes first: a tree without one cannot be verified. */
+static int place_tree(struct import *import, const char *hex, struct cloche_err *e)
+{
+        const struct store *store = import->store;
+        char tree[STORE_TREE_NAME_SIZE], listing[STORE_TREE_NAME_SIZE];
+
+        if (has_tree(store, hex))
+                return 0;
+        store_tree_name(tree, hex, "");
+        store_tree_name(listing, hex, STORE_LISTING);
+        if (renameat(import->incoming.fd, "listing", store->trees_fd, listing) < 0)
+                return failed(e, "place the tree's listing");
+        crash_point();
+        if (renameat(import->incoming.fd, "tree", store->trees_fd, tree) < 0)
+                return failed(e, "place the tree");
+        crash_point();
+        return fsync(store->trees_fd) < 0 ? failed(e, "flush the trees") : 0;
+}
+
+static int place(struct import *import, const char *id, const char *tree, const json_t *record, bool *ret_new,
+                 struct cloche_err *e)
+{
+        _cleanup_fd_ int lock_fd = -EBADF;
+        json_t *found = NULL;
+        int r = store_lock(import->store, &lock_fd, e);
+
+        if (r == 0)
+                r = place_tree(import, tree, e);
+        if (r == 0)
+                r = record_load(import->store, id, &found, e);
+        *ret_new = r == -CLOCHE_E_NOT_FOUND;
+        if (*ret_new)
+                r = record_save(import->store, id, record, e);
+        json_decref(found);
+        return r == 0 ? set_name(import, id, e) : r;
+}
+
+int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
+{
+        struct listing listing;
+        char id[HASH_TEXT_SIZE];
+        json_t *record = NULL;
+        bool is_new = false;
+        int r = make_listing(import, &listing, e);
+
+        if (r < 0)
+                return r;
+        crash_point();
+        /* All contents reach the disk before the names that make them an image. */
+        if (syncfs(import->store->fd) < 0)
+                return failed(e, "flush the tree");
+        crash_point();
+        record = make_record(import, &listing);
+        r = record ? record_identify(record, id, e) : work_no_memory(e);
+        if (r == 0)
+                r = place(import, id, listing.hex, record, &is_new, e);
+        if (r == 0)
+                r = answer(import, id, record, is_new, ret, e);
+        json_decref(record);
+        return r;
+}

@@ -1,0 +1,197 @@
+/* cloche-image: the image store. Runs in: its own process, as the store's owner, outside any box;
+ * it reads archives from anyone.
+ *
+ *     cloche-image STORE_FD DATA_FD CONTROL_FD
+ *
+ * STORE_FD is the store's directory. DATA_FD is the source of an import (a directory, a file, a pipe)
+ * or the output of an export; else /dev/null. CONTROL_FD is a stream socket to the client
+ * (README.md); the process exits when it closes. */
+#include "confine.h"
+#include "export.h"
+#include "helpers/image/store/record.h"
+#include "import.h"
+#include "manage.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/privilege.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+enum { STORE_FD = 3, DATA_FD, CONTROL_FD, FD_END };
+#define REQUEST_BYTES_MAX (64u << 10)
+#define SOURCE_TEXT_MAX 4096
+
+struct program {
+        struct server server;
+        struct store store;
+        struct work work;
+        bool keeps_ids;
+        const char *architecture;
+};
+
+/* -- parameters ----------------------------------------------------------------------------------------------- */
+
+/* A text member of a request. is_needed: absent is an error. */
+static int read_text(const json_t *params, const char *name, bool is_needed, const char **ret, struct cloche_err *e)
+{
+        const json_t *member = json_object_get(params, name);
+
+        *ret = json_string_value(member);
+        if ((!member || json_is_null(member)) && !is_needed)
+                return 0;
+        return *ret && strlen(*ret) == json_string_length(member) && strlen(*ret) <= SOURCE_TEXT_MAX
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected a text", name);
+}
+
+/* The name of processors in images (GOARCH). */
+static const char *architecture_of(const char *machine)
+{
+        static const struct {
+                const char *machine, *name;
+        } names[] = {
+                {"x86_64", "amd64"}, {"aarch64", "arm64"},   {"armv7l", "arm"},  {"riscv64", "riscv64"},
+                {"i686", "386"},     {"ppc64le", "ppc64le"}, {"s390x", "s390x"}, {"loongarch64", "loong64"},
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (strcmp(names[i].machine, machine) == 0)
+                        return names[i].name;
+        return "unknown";
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static int handle_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        struct stat status;
+        int abi = 0, r = store_open(&p->store, STORE_FD, p->keeps_ids, e);
+
+        if (r == 0)
+                r = confine_files(STORE_FD, fstat(DATA_FD, &status) == 0 && S_ISDIR(status.st_mode) ? DATA_FD : -EBADF,
+                                  json_is_true(json_object_get(params, "landlockOptional")), &abi, e);
+        if (r == 0)
+                ret->result = json_pack("{s:i, s:b}", "landlock", abi, "keepsIds", p->keeps_ids);
+        return r;
+}
+
+static int handle_import(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        char reference[STORE_REFERENCE_SIZE];
+        struct import_options options = {.reference = reference, .architecture = p->architecture};
+        const char *name;
+        int r = read_text(params, "source", true, &options.source, e);
+
+        if (r == 0)
+                r = read_text(params, "tag", false, &options.tag, e);
+        if (r == 0)
+                r = read_text(params, "name", true, &name, e);
+        if (r == 0)
+                r = reference_read(name, reference, e);
+        return r == 0 ? import_run(&p->store, DATA_FD, &options, &p->work, &ret->result, e) : r;
+}
+
+static int handle_list(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+
+        (void)params;
+        return manage_list(&p->store, &ret->result, e);
+}
+
+static int handle_inspect(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        const char *name;
+        int r = read_text(params, "name", true, &name, e);
+
+        return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
+}
+
+static int handle_verify(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        const char *name;
+        int r = read_text(params, "name", true, &name, e);
+
+        return r == 0 ? manage_verify(&p->store, name, &p->work, &ret->result, e) : r;
+}
+
+static int handle_remove(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        const char *name;
+        int r = read_text(params, "name", true, &name, e);
+
+        return r == 0 ? manage_remove(&p->store, name, &ret->result, e) : r;
+}
+
+static int handle_prune(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+
+        (void)params;
+        return manage_prune(&p->store, &ret->result, e);
+}
+
+static int handle_export(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        const char *name;
+        int r = read_text(params, "name", true, &name, e);
+
+        return r == 0 ? export_run(&p->store, name, DATA_FD, &p->work, &ret->result, e) : r;
+}
+
+static const struct server_method methods[] = {
+        {"open", SERVER_OPENS, handle_open},
+        {"import", SERVER_AFTER, handle_import},
+        {"list", SERVER_AFTER, handle_list},
+        {"inspect", SERVER_AFTER, handle_inspect},
+        {"verify", SERVER_AFTER, handle_verify},
+        {"remove", SERVER_AFTER, handle_remove},
+        {"prune", SERVER_AFTER, handle_prune},
+        {"export", SERVER_AFTER, handle_export},
+        {NULL, SERVER_ALWAYS, NULL},
+};
+
+int main(int argc, char **argv)
+{
+        static struct program p = {.store = {-EBADF, -EBADF, -EBADF, -EBADF, false}};
+        const struct server_options options = {
+                .methods = methods,
+                .argument = &p,
+                .request_bytes_max = REQUEST_BYTES_MAX,
+                .reply_bytes_max = FRAME_BYTES_MAX,
+                .notify_bytes_max = REQUEST_BYTES_MAX,
+        };
+        struct cloche_err e = {0};
+        struct utsname machine;
+
+        if (argc != 4 || fd_arrange(argv + 1, FD_END - STORE_FD, STORE_FD) < 0) {
+                fprintf(stderr, "usage: cloche-image STORE_FD DATA_FD CONTROL_FD\n");
+                return 2;
+        }
+        p.keeps_ids = privilege_is_root();
+        if (confine_capabilities(p.keeps_ids, &e) < 0) {
+                fprintf(stderr, "cloche-image: %s\n", e.msg);
+                return 1;
+        }
+        p.architecture = uname(&machine) < 0 ? "unknown" : architecture_of(machine.machine);
+        signal(SIGPIPE, SIG_IGN);
+        umask(0);
+        fd_raise_limit();
+        server_init(&p.server, CONTROL_FD, &options);
+        p.work.server = &p.server;
+        server_run(&p.server);
+        server_done(&p.server);
+        store_close(&p.store);
+        return 0;
+}

@@ -1,0 +1,119 @@
+/* Runs in: cloche-image, as its user, confined to the store. */
+#include "manage.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/image/store/record.h"
+#include "helpers/image/tree/listing.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* -- lists ---------------------------------------------------------------------------------------------------- */
+
+static json_t *names_of(const json_t *names, const char *id)
+{
+        json_t *list = json_array(), *value;
+        const char *name;
+
+        json_object_foreach ((json_t *)names, name, value)
+                if (json_is_string(value) && strcmp(json_string_value(value), id) == 0)
+                        json_array_append_new(list, json_string(name));
+        return list;
+}
+
+/* A record with its id and names; takes nothing. */
+static json_t *describe(const json_t *record, const json_t *names, const char *id)
+{
+        json_t *all = json_pack("{s:s+, s:o}", "id", "sha256:", id, "names", names_of(names, id));
+
+        if (all)
+                json_object_update_missing(all, (json_t *)record);
+        return all;
+}
+
+static int load_all(const struct store *store, json_t **ret_names, json_t **ret_records, struct cloche_err *e)
+{
+        int r = names_load(store, ret_names, e);
+
+        *ret_records = NULL;
+        return r == 0 ? record_load_all(store, ret_records, e) : r;
+}
+
+int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
+{
+        json_t *names = NULL, *records = NULL, *record, *list = json_array();
+        const char *id;
+        int r = list ? load_all(store, &names, &records, e) : work_no_memory(e);
+
+        json_object_foreach (records, id, record)
+                if (r == 0 && json_array_append_new(list, describe(record, names, id)) < 0)
+                        r = work_no_memory(e);
+        *ret = r == 0 ? json_pack("{s:O}", "images", list) : NULL;
+        json_decref(list);
+        json_decref(names);
+        json_decref(records);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
+int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
+{
+        char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
+        json_t *record = NULL, *names = NULL;
+        int r = record_find(store, name, id, reference, &record, e);
+
+        if (r == 0)
+                r = names_load(store, &names, e);
+        *ret = r == 0 ? describe(record, names, id) : NULL;
+        json_decref(record);
+        json_decref(names);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
+/* -- verify --------------------------------------------------------------------------------------------------- */
+
+static int compare_tree(const struct store *store, const json_t *record, int tree_fd, const char *hex,
+                        struct work *work, json_t **ret, struct cloche_err *e)
+{
+        char file_name[STORE_TREE_NAME_SIZE];
+        _cleanup_fd_ int was_fd = -EBADF, is_fd = memfd_create("listing", MFD_CLOEXEC);
+        struct listing listing;
+        json_t *changes = NULL;
+        uint64_t count = 0;
+        int r;
+
+        store_tree_name(file_name, hex, STORE_LISTING);
+        was_fd = openat(store->trees_fd, file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (is_fd < 0 || (was_fd < 0 && errno != ENOENT))
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "open the tree's listing");
+        r = listing_make(tree_fd, store->keeps_ids, is_fd,
+                         (uint64_t)json_integer_value(json_object_get(record, "size")), work, &listing, e);
+        if (r == 0 && strcmp(listing.hex, hex) != 0 && was_fd >= 0)
+                r = listing_compare(was_fd, is_fd, &changes, &count, e);
+        if (r == 0 && !changes)
+                changes = json_array();
+        if (r == 0)
+                *ret = json_pack("{s:b, s:s+, s:I, s:O}", "isWhole", strcmp(listing.hex, hex) == 0, "found",
+                                 "sha256:", listing.hex, "changeCount", (json_int_t)count, "changes", changes);
+        json_decref(changes);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
+int manage_verify(const struct store *store, const char *name, struct work *work, json_t **ret, struct cloche_err *e)
+{
+        char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
+        _cleanup_fd_ int tree_fd = -EBADF;
+        json_t *record = NULL;
+        int r = record_find(store, name, id, reference, &record, e);
+
+        *ret = NULL;
+        if (r == 0)
+                r = store_lock_tree(store, record_tree(record), false, &tree_fd, e);
+        if (r == 0)
+                r = compare_tree(store, record, tree_fd, record_tree(record), work, ret, e);
+        if (r == 0)
+                json_object_set(*ret, "tree", json_object_get(record, "tree"));
+        json_decref(record);
+        return r;
+}

@@ -1,0 +1,17 @@
+/* Lists, checks and removal of images. Errors of names: -CLOCHE_E_NOT_FOUND. */
+#ifndef CLOCHE_HELPERS_IMAGE_MANAGE_H
+#define CLOCHE_HELPERS_IMAGE_MANAGE_H
+
+#include "helpers/image/store/store.h"
+
+CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
+/* Compare the tree with its listing, and that with the digest. */
+CLOCHE_MUST_CHECK int manage_verify(const struct store *store, const char *name, struct work *work, json_t **ret,
+                                    struct cloche_err *e);
+/* Remove a name, and with the last one its image and tree. -CLOCHE_E_STATE: a box uses the tree. */
+CLOCHE_MUST_CHECK int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
+/* Remove images without a name, trees without an image, and what killed imports left. */
+CLOCHE_MUST_CHECK int manage_prune(const struct store *store, json_t **ret, struct cloche_err *e);
+
+#endif

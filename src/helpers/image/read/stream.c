@@ -1,0 +1,153 @@
+/* Runs in: cloche-image, as its user, confined to the store and the source. */
+#include "stream.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int image_stream_failed(struct archive *archive, const char *name, struct cloche_err *e)
+{
+        const char *text = archive_error_string(archive);
+        int number = archive_errno(archive);
+
+        if (number == ENOMEM)
+                return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
+        if (number == EIO)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "%.60s: %s", name, text ? text : "it cannot be read");
+        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s cannot be read as an archive: %s", name,
+                       text ? text : "it is damaged");
+}
+
+static la_ssize_t read_given(struct archive *archive, void *data, const void **ret)
+{
+        struct image_stream *s = data;
+        uint64_t left = s->size - s->bytes;
+        size_t wanted = left < sizeof(s->part) ? (size_t)left : sizeof(s->part);
+        ssize_t n;
+
+        do {
+                n = s->at < 0 ? read(s->fd, s->part, wanted) : pread(s->fd, s->part, wanted, s->at);
+        } while (n < 0 && errno == EINTR);
+        if (n < 0) {
+                archive_set_error(archive, EIO, "%s", strerror(errno));
+                return -1;
+        }
+        sha256_update(&s->hash, (size_t)n, (const uint8_t *)s->part);
+        s->bytes += (uint64_t)n;
+        s->at += s->at < 0 ? 0 : n;
+        *ret = s->part;
+        return n;
+}
+
+static la_ssize_t read_plain(struct archive *archive, void *data, const void **ret)
+{
+        struct image_stream *s = data;
+        la_int64_t at;
+        size_t size = 0;
+        int r = archive_read_data_block(s->filter, ret, &size, &at);
+
+        if (r == ARCHIVE_EOF)
+                return 0;
+        if (r != ARCHIVE_OK) {
+                archive_set_error(archive, archive_errno(s->filter), "%s",
+                                  archive_error_string(s->filter) ? archive_error_string(s->filter) : "it is damaged");
+                return -1;
+        }
+        s->plain_bytes += size;
+        if (s->plain_bytes > image_stream_bytes_max(s->bytes)) {
+                archive_set_error(archive, EFBIG, "it unpacks to more than %d times its own size beyond %llu MiB",
+                                  STREAM_RATIO_MAX, (unsigned long long)(STREAM_FREE_BYTES >> 20));
+                return -1;
+        }
+        sha256_update(&s->plain_hash, size, *ret);
+        return (la_ssize_t)size;
+}
+
+static int open_filter(struct image_stream *s, const char *name, struct cloche_err *e)
+{
+        struct archive_entry *entry;
+        int r;
+
+        s->filter = archive_read_new();
+        if (!s->filter)
+                return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
+        archive_read_support_format_raw(s->filter);
+        archive_read_support_format_empty(s->filter);
+        archive_read_support_filter_gzip(s->filter);
+        archive_read_support_filter_zstd(s->filter);
+        archive_read_support_filter_xz(s->filter);
+        archive_read_support_filter_bzip2(s->filter);
+        if (archive_read_open(s->filter, s, NULL, read_given, NULL) != ARCHIVE_OK)
+                return image_stream_failed(s->filter, name, e);
+        r = archive_read_next_header(s->filter, &entry);
+        if (r == ARCHIVE_EOF)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is empty", name);
+        if (r != ARCHIVE_OK)
+                return image_stream_failed(s->filter, name, e);
+        /* The last of them reads the file. Layers between others could grow without limit unseen. */
+        if (archive_filter_count(s->filter) > 2)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is compressed more than once", name);
+        return 0;
+}
+
+int image_stream_open(struct image_stream *ret, int fd, int64_t at, uint64_t size, const char *name,
+                      struct cloche_err *e)
+{
+        int r;
+
+        ret->fd = fd;
+        ret->at = at;
+        ret->size = size;
+        ret->bytes = ret->plain_bytes = 0;
+        ret->tar = NULL;
+        sha256_init(&ret->hash);
+        sha256_init(&ret->plain_hash);
+        r = open_filter(ret, name, e);
+        if (r < 0)
+                return r;
+        ret->tar = archive_read_new();
+        if (!ret->tar)
+                return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
+        archive_read_support_format_tar(ret->tar);
+        if (archive_read_open(ret->tar, ret, NULL, read_plain, NULL) != ARCHIVE_OK)
+                return image_stream_failed(ret->tar, name, e);
+        return 0;
+}
+
+int image_stream_next(struct archive *archive, const char *name, struct archive_entry **ret, struct cloche_err *e)
+{
+        int r = archive_read_next_header(archive, ret);
+
+        if (r == ARCHIVE_EOF)
+                return 0;
+        return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 1 : image_stream_failed(archive, name, e);
+}
+
+int image_stream_finish(struct image_stream *stream, const char *name, struct image_stream_digests *ret,
+                        struct cloche_err *e)
+{
+        const void *data;
+        la_ssize_t n;
+
+        while ((n = read_plain(stream->filter, stream, &data)) > 0)
+                ;
+        while (n == 0 && (n = read_given(stream->filter, stream, &data)) > 0)
+                n = 0; /* bytes after the end of the compressed ones */
+        if (n < 0)
+                return image_stream_failed(stream->filter, name, e);
+        hash_finish(&stream->hash, ret->given);
+        hash_finish(&stream->plain_hash, ret->plain);
+        ret->bytes = stream->bytes;
+        return 0;
+}
+
+void image_stream_close(struct image_stream *stream)
+{
+        if (stream->tar)
+                archive_read_free(stream->tar);
+        if (stream->filter)
+                archive_read_free(stream->filter);
+        stream->tar = stream->filter = NULL;
+}

@@ -1,0 +1,283 @@
+/* Removal of images and of leftovers. Runs in: cloche-image, as its user, confined to the store. */
+#include "manage.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/image/store/record.h"
+#include "helpers/sync/crash.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* Trees leave their place under the lock of the store, and are removed without it. */
+struct grave {
+        struct incoming incoming;
+        uint64_t trees;
+};
+
+static int grave_open(const struct store *store, struct grave *ret, struct cloche_err *e)
+{
+        ret->trees = 0;
+        return incoming_begin(store, &ret->incoming, e);
+}
+
+/* The tree is locked, or there is none. */
+static int bury(const struct store *store, struct grave *grave, const char *hex, struct cloche_err *e)
+{
+        char tree[STORE_TREE_NAME_SIZE], listing[STORE_TREE_NAME_SIZE];
+
+        store_tree_name(tree, hex, "");
+        store_tree_name(listing, hex, STORE_LISTING);
+        if (renameat(store->trees_fd, tree, grave->incoming.fd, tree) < 0 && errno != ENOENT)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "remove the tree %s", tree);
+        grave->trees++;
+        crash_point();
+        if (unlinkat(store->trees_fd, listing, 0) < 0 && errno != ENOENT)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "remove the listing %s", listing);
+        return 0;
+}
+
+/* -- one image ------------------------------------------------------------------------------------------------ */
+
+static size_t count_names(const json_t *names, const char *id)
+{
+        const char *name;
+        json_t *value;
+        size_t count = 0;
+
+        json_object_foreach ((json_t *)names, name, value)
+                count += json_is_string(value) && strcmp(json_string_value(value), id) == 0;
+        return count;
+}
+
+static int drop_names(json_t *names, const char *id, const char *reference)
+{
+        const char *name;
+        json_t *value;
+        void *next;
+
+        if (*reference)
+                return json_object_del(names, reference);
+        json_object_foreach_safe (names, next, name, value)
+                if (json_is_string(value) && strcmp(json_string_value(value), id) == 0)
+                        json_object_del(names, name);
+        return 0;
+}
+
+struct removal {
+        char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
+        json_t *record, *names, *records;
+        bool is_last, is_last_of_tree;
+        int tree_fd;
+};
+
+/* A tree that others name is not locked: it stays. A tree that is missing already is no obstacle. */
+static int prepare(const struct store *store, const char *name, struct removal *ret, struct cloche_err *e)
+{
+        const char *tree;
+        int r = record_find(store, name, ret->id, ret->reference, &ret->record, e);
+
+        if (r == 0)
+                r = names_load(store, &ret->names, e);
+        if (r == 0)
+                r = record_load_all(store, &ret->records, e);
+        if (r < 0)
+                return r;
+        tree = record_tree(ret->record);
+        ret->is_last = !*ret->reference || count_names(ret->names, ret->id) <= 1;
+        ret->is_last_of_tree = ret->is_last && !record_has_tree(ret->records, tree, ret->id);
+        if (!ret->is_last_of_tree)
+                return 0;
+        r = store_lock_tree(store, tree, true, &ret->tree_fd, e);
+        return r == -CLOCHE_E_NOT_FOUND ? 0 : r;
+}
+
+/* The name goes first: an image without a name, or a tree without an image, is removed by prune. */
+static int remove_prepared(const struct store *store, struct removal *removal, struct grave *grave,
+                           struct cloche_err *e)
+{
+        int r = drop_names(removal->names, removal->id, removal->reference) < 0 ? work_no_memory(e) : 0;
+
+        if (r == 0)
+                r = names_save(store, removal->names, e);
+        crash_point();
+        if (r == 0 && removal->is_last)
+                r = record_remove(store, removal->id, e);
+        crash_point();
+        if (r == 0 && removal->is_last_of_tree)
+                r = bury(store, grave, record_tree(removal->record), e);
+        if (r == 0 && (fsync(store->images_fd) < 0 || fsync(store->trees_fd) < 0))
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "flush the image store");
+        return r;
+}
+
+static int remove_locked(const struct store *store, const char *name, struct removal *removal, struct grave *grave,
+                         struct cloche_err *e)
+{
+        _cleanup_fd_ int lock_fd = -EBADF;
+        int r = store_lock(store, &lock_fd, e);
+
+        if (r == 0)
+                r = prepare(store, name, removal, e);
+        return r == 0 ? remove_prepared(store, removal, grave, e) : r;
+}
+
+int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
+{
+        struct removal removal = {.tree_fd = -EBADF};
+        struct grave grave;
+        int r = grave_open(store, &grave, e);
+
+        if (r == 0)
+                r = remove_locked(store, name, &removal, &grave, e);
+        *ret = r == 0 ? json_pack("{s:s, s:s+, s:b, s:b}", "name", removal.reference, "id", "sha256:", removal.id,
+                                  "imageRemoved", removal.is_last, "treeRemoved", removal.is_last_of_tree)
+                      : NULL;
+        incoming_end(store, &grave.incoming);
+        fd_close(&removal.tree_fd);
+        json_decref(removal.record);
+        json_decref(removal.names);
+        json_decref(removal.records);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
+/* -- everything that nothing names ---------------------------------------------------------------------------- */
+
+struct pruning {
+        const struct store *store;
+        struct grave grave;
+        uint64_t images, in_use;
+        json_t *names, *records;
+};
+
+/* Remove a tree with the listing; one that a box uses stays. */
+static int prune_tree(struct pruning *p, const char *hex, bool *ret_kept, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        int r = store_lock_tree(p->store, hex, true, &tree_fd, e);
+
+        *ret_kept = r == -CLOCHE_E_STATE;
+        if (*ret_kept)
+                return 0;
+        return r < 0 && r != -CLOCHE_E_NOT_FOUND ? r : bury(p->store, &p->grave, hex, e);
+}
+
+static int prune_image(struct pruning *p, const char *id, const json_t *record, struct cloche_err *e)
+{
+        const char *tree = record_tree(record);
+        bool is_kept = false;
+        int r = record_has_tree(p->records, tree, id) ? 0 : prune_tree(p, tree, &is_kept, e);
+
+        if (r < 0 || is_kept) {
+                p->in_use += is_kept;
+                return r;
+        }
+        p->images++;
+        return record_remove(p->store, id, e);
+}
+
+static int prune_images(struct pruning *p, struct cloche_err *e)
+{
+        json_t *record;
+        const char *id;
+        void *next;
+        int r = 0;
+
+        json_object_foreach_safe (p->records, next, id, record) {
+                uint64_t in_use = p->in_use;
+                char own_id[HASH_TEXT_SIZE];
+
+                if (r < 0 || count_names(p->names, id) > 0)
+                        continue;
+                snprintf(own_id, sizeof(own_id), "%s", id);
+                r = prune_image(p, own_id, record, e);
+                if (r == 0 && p->in_use == in_use)
+                        json_object_del(p->records, own_id);
+        }
+        return r;
+}
+
+/* A tree without an image, a listing without a tree. */
+static int prune_entry(struct pruning *p, const char *name, struct cloche_err *e)
+{
+        const char *hex = name + strlen(STORE_TREE_PREFIX);
+        char text[HASH_TEXT_SIZE] = "";
+        bool is_kept;
+        int r;
+
+        if (strncmp(name, STORE_TREE_PREFIX, strlen(STORE_TREE_PREFIX)) != 0 || !hash_is_text(hex, strcspn(hex, ".")))
+                return 0;
+        memcpy(text, hex, HASH_TEXT_SIZE - 1);
+        if (record_has_tree(p->records, text, NULL))
+                return 0;
+        r = prune_tree(p, text, &is_kept, e);
+        p->in_use += r == 0 && is_kept;
+        return r;
+}
+
+static int prune_trees(struct pruning *p, struct cloche_err *e)
+{
+        int fd = openat(p->store->trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+        if (!dir)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "list the trees");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                r = prune_entry(p, entry->d_name, e);
+        closedir(dir);
+        return r;
+}
+
+/* Files of a killed writer (store_write). */
+static void prune_beside(int dir_fd)
+{
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+        for (struct dirent *entry; dir && (entry = readdir(dir));) {
+                const char *ending = strrchr(entry->d_name, '.');
+
+                if (ending && strcmp(ending, ".new") == 0)
+                        unlinkat(dir_fd, entry->d_name, 0);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+static int prune_locked(struct pruning *p, struct cloche_err *e)
+{
+        _cleanup_fd_ int lock_fd = -EBADF;
+        int r = store_lock(p->store, &lock_fd, e);
+
+        if (r == 0)
+                r = names_load(p->store, &p->names, e);
+        if (r == 0)
+                r = record_load_all(p->store, &p->records, e);
+        if (r == 0) {
+                prune_beside(p->store->fd);
+                prune_beside(p->store->images_fd);
+                r = prune_images(p, e);
+        }
+        return r == 0 ? prune_trees(p, e) : r;
+}
+
+int manage_prune(const struct store *store, json_t **ret, struct cloche_err *e)
+{
+        struct pruning p = {.store = store};
+        uint64_t leftovers = 0;
+        int r = grave_open(store, &p.grave, e);
+
+        if (r == 0)
+                r = prune_locked(&p, e);
+        incoming_end(store, &p.grave.incoming);
+        if (r == 0)
+                r = incoming_sweep(store, &leftovers, e);
+        *ret = r == 0 ? json_pack("{s:I, s:I, s:I, s:I}", "images", (json_int_t)p.images, "trees",
+                                  (json_int_t)p.grave.trees, "leftovers", (json_int_t)leftovers, "inUse",
+                                  (json_int_t)p.in_use)
+                      : NULL;
+        json_decref(p.names);
+        json_decref(p.records);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
