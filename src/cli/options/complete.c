@@ -6,6 +6,7 @@
 #include "cli/sandbox/daemon-locate.h"
 
 #include "cli/run/changes.h"
+#include "cli/run/image-store.h"
 #include "cli/run/store.h"
 #include "cli/run/xdg.h"
 #include "cli/sandbox/sandbox-options.h"
@@ -159,6 +160,20 @@ static void offer_contexts(const char *typed)
         close_daemon(&client);
 }
 
+static void offer_images(const char *typed)
+{
+        static const struct cli_request defaults;
+        json_t *answer = NULL, *image, *name;
+        size_t i, k;
+
+        if (image_store_request(&defaults, "list", NULL, -1, &answer) != 0)
+                return;
+        json_array_foreach (json_object_get(answer, "images"), i, image)
+                json_array_foreach (json_object_get(image, "names"), k, name)
+                        offer(json_string_value(name), json_string_length(name), typed, "image");
+        json_decref(answer);
+}
+
 static void offer_words_of(const struct cli_option *option, const char *typed)
 {
         for (const char *word = option->words; *word; word += strcspn(word, " "), word += *word == ' ')
@@ -184,8 +199,9 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"PREFIX", offer_prefixes},   {"GUARD", offer_guards},
-                    {"SET", offer_sets},           {"SANDBOX", offer_sandboxes}, {"CONTEXT", offer_contexts}};
+        } rows[] = {{"LANGUAGE", offer_languages}, {"PREFIX", offer_prefixes}, {"GUARD", offer_guards},
+                    {"IMAGE", offer_images},       {"SET", offer_sets},        {"SANDBOX", offer_sandboxes},
+                    {"CONTEXT", offer_contexts}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

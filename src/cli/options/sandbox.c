@@ -62,7 +62,7 @@ int options_set_standard(struct cli_request *r, const char *v)
 {
         (void)v;
         if (r->positional_count == 2)
-                return cli_bad("unexpected word '-' (usage: cloche cp SOURCE TARGET)");
+                return cli_bad("unexpected word '-'");
         r->positional[r->positional_count++] = "-";
         return 0;
 }

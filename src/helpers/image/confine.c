@@ -26,7 +26,7 @@ int confine_capabilities(bool keeps_ids, struct cloche_err *e)
 }
 
 /* The filter comes last: it forbids the other steps. */
-int confine_files(int store_fd, int source_fd, bool is_optional, int *ret_abi, struct cloche_err *e)
+int confine_files(int store_fd, int source_fd, int *ret_abi, struct cloche_err *e)
 {
         const struct landlock_place places[] = {{store_fd, LANDLOCK_TREE}, {source_fd, 0}};
         int r = landlock_enter(places, source_fd >= 0 ? 2 : 1, ret_abi, e);
@@ -35,9 +35,5 @@ int confine_files(int store_fd, int source_fd, bool is_optional, int *ret_abi, s
         if (r == 0 && *ret_abi < 2)
                 return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2",
                                *ret_abi);
-        if (r == -CLOCHE_E_GUARD_MISSING && is_optional) {
-                *ret_abi = 0;
-                r = 0;
-        }
         return r == 0 ? FILTER_ENTER(calls, e) : r;
 }

@@ -8,7 +8,7 @@
 /* Drop capabilities, for good: all of them, or with keeps_ids all but those for files of others. */
 CLOCHE_MUST_CHECK int confine_capabilities(bool keeps_ids, struct cloche_err *e);
 /* Give up the rest of the file system and most system calls, for good. source_fd: a directory to
- * read; -EBADF: none. *ret_abi: of Landlock. -CLOCHE_E_GUARD_MISSING, unless optional. */
-CLOCHE_MUST_CHECK int confine_files(int store_fd, int source_fd, bool is_optional, int *ret_abi, struct cloche_err *e);
+ * read; -EBADF: none. *ret_abi: of Landlock. -CLOCHE_E_GUARD_MISSING. */
+CLOCHE_MUST_CHECK int confine_files(int store_fd, int source_fd, int *ret_abi, struct cloche_err *e);
 
 #endif

@@ -71,11 +71,14 @@ static int handle_open(void *argument, const json_t *params, struct server_reply
 {
         struct program *p = argument;
         struct stat status;
-        int abi = 0, r = store_open(&p->store, STORE_FD, p->keeps_ids, e);
+        int abi = 0, r;
+
+        (void)params;
+        r = store_open(&p->store, STORE_FD, p->keeps_ids, e);
 
         if (r == 0)
                 r = confine_files(STORE_FD, fstat(DATA_FD, &status) == 0 && S_ISDIR(status.st_mode) ? DATA_FD : -EBADF,
-                                  json_is_true(json_object_get(params, "landlockOptional")), &abi, e);
+                                  &abi, e);
         if (r == 0)
                 ret->result = json_pack("{s:i, s:b}", "landlock", abi, "keepsIds", p->keeps_ids);
         return r;
@@ -185,6 +188,9 @@ int main(int argc, char **argv)
                 return 1;
         }
         p.architecture = uname(&machine) < 0 ? "unknown" : architecture_of(machine.machine);
+        /* Signals of the terminal end the client; this process then removes its unfinished work. */
+        signal(SIGINT, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
         signal(SIGPIPE, SIG_IGN);
         umask(0);
         fd_raise_limit();

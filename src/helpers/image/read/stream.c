@@ -61,7 +61,8 @@ static la_ssize_t read_plain(struct archive *archive, void *data, const void **r
                                   STREAM_RATIO_MAX, (unsigned long long)(STREAM_FREE_BYTES >> 20));
                 return -1;
         }
-        sha256_update(&s->plain_hash, size, *ret);
+        if (!s->is_plain)
+                sha256_update(&s->plain_hash, size, *ret);
         return (la_ssize_t)size;
 }
 
@@ -86,6 +87,7 @@ static int open_filter(struct image_stream *s, const char *name, struct cloche_e
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is empty", name);
         if (r != ARCHIVE_OK)
                 return image_stream_failed(s->filter, name, e);
+        s->is_plain = archive_filter_code(s->filter, 0) == ARCHIVE_FILTER_NONE;
         /* The last of them reads the file. Layers between others could grow without limit unseen. */
         if (archive_filter_count(s->filter) > 2)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is compressed more than once", name);
@@ -138,7 +140,10 @@ int image_stream_finish(struct image_stream *stream, const char *name, struct im
         if (n < 0)
                 return image_stream_failed(stream->filter, name, e);
         hash_finish(&stream->hash, ret->given);
-        hash_finish(&stream->plain_hash, ret->plain);
+        if (stream->is_plain)
+                memcpy(ret->plain, ret->given, HASH_TEXT_SIZE);
+        else
+                hash_finish(&stream->plain_hash, ret->plain);
         ret->bytes = stream->bytes;
         return 0;
 }

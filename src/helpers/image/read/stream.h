@@ -20,6 +20,7 @@ struct image_stream {
         int64_t at;           /* offset of the next byte; -1: fd has no positions */
         uint64_t size, bytes; /* bytes to read, and read */
         uint64_t plain_bytes;
+        bool is_plain; /* not compressed: one hash is enough */
         struct sha256_ctx hash, plain_hash;
         struct archive *filter, *tar; /* the decompressed bytes; their members */
         char part[STREAM_PART_BYTES];

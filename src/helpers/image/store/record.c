@@ -168,20 +168,36 @@ bool record_has_tree(const json_t *records, const char *tree, const char *but_id
         return false;
 }
 
+/* A digest is that of the image or of its tree. */
+static int find_digest(const struct store *store, const char *hex, char id[HASH_TEXT_SIZE], json_t **ret,
+                       struct cloche_err *e)
+{
+        json_t *records = NULL, *record;
+        const char *own_id;
+        int r = record_load_all(store, &records, e);
+
+        json_object_foreach (records, own_id, record)
+                if (!*ret && (strcmp(own_id, hex) == 0 || strcmp(record_tree(record), hex) == 0)) {
+                        snprintf(id, HASH_TEXT_SIZE, "%s", own_id);
+                        *ret = json_incref(record);
+                }
+        json_decref(records);
+        return r < 0 || *ret ? r : err_set(e, CLOCHE_E_NOT_FOUND, "the image store has no image or tree %s", hex);
+}
+
 int record_find(const struct store *store, const char *text, char id[HASH_TEXT_SIZE],
                 char reference[STORE_REFERENCE_SIZE], json_t **ret, struct cloche_err *e)
 {
-        const char *hex = strncmp(text, ID_PREFIX, strlen(ID_PREFIX)) == 0 ? text + strlen(ID_PREFIX) : NULL;
+        size_t prefix = strlen(STORE_TREE_PREFIX);
         json_t *names = NULL;
         const char *found;
         int r;
 
         *ret = NULL;
         reference[0] = '\0';
-        if (hex && hash_is_text(hex, strlen(hex))) {
-                memcpy(id, hex, HASH_TEXT_SIZE);
-                return record_load(store, id, ret, e);
-        }
+        if (strncmp(text, "sha256", prefix - 1) == 0 && (text[prefix - 1] == ':' || text[prefix - 1] == '-') &&
+            hash_is_text(text + prefix, strlen(text + prefix)))
+                return find_digest(store, text + prefix, id, ret, e);
         r = reference_read(text, reference, e);
         if (r == 0)
                 r = names_load(store, &names, e);

@@ -24,7 +24,7 @@ CLOCHE_MUST_CHECK int record_remove(const struct store *store, const char *id, s
 const char *record_tree(const json_t *record);
 bool record_has_tree(const json_t *records, const char *tree, const char *but_id);
 
-/* Find the image of NAME[:TAG] or sha256:ID. id: its id; reference: the name, "" for an id.
+/* Find the image of NAME[:TAG], or of a digest. id: its id; reference: the name, "" for an id.
  * -CLOCHE_E_NOT_FOUND. */
 CLOCHE_MUST_CHECK int record_find(const struct store *store, const char *text, char id[HASH_TEXT_SIZE],
                                   char reference[STORE_REFERENCE_SIZE], json_t **ret, struct cloche_err *e);

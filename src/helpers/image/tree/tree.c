@@ -429,7 +429,7 @@ static int apply_member(struct image_tree *tree, struct archive *archive, struct
                                                                     : write_member(tree, archive, m, name, e);
 }
 
-/* Of a directory of the host: files with several names, and directories to enter. */
+/* Join the names of a file of the host, and enter directories. */
 static void prepare(const struct image_tree *tree, struct archive *archive, struct archive_entry **entry)
 {
         struct archive_entry *later = NULL;

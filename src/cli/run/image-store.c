@@ -1,0 +1,249 @@
+/* Runs in: the CLI, as its user; cloche-image reads all that others wrote. */
+#include "image-store.h"
+
+#include "cli/options/options.h"
+#include "cli/output/progress.h"
+#include "cli/output/signals.h"
+#include "xdg.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/privilege.h"
+#include "wire/client.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "cloche-image"
+#define ROOT_STORE "/var/lib/cloche/images"
+#define PROGRESS_BYTES 80
+
+enum { STORE_FD = 3, DATA_FD, CONTROL_FD };
+
+struct store_client {
+        struct wire_client wire;
+        int fd;
+        pid_t pid;
+};
+
+/* -- the directory -------------------------------------------------------------------------------------------- */
+
+/* Others may pass the directory above, which the daemon's state may share. */
+static int find_store(const struct cli_request *request, char *ret, size_t size)
+{
+        int code;
+
+        if (request->store)
+                return snprintf(ret, size, "%s", request->store) < (int)size
+                               ? 0
+                               : cli_bad("--images: the path is too long");
+        if (!privilege_is_root())
+                return cli_xdg_find("XDG_DATA_HOME", ".local/share", "cloche/images", "images", ret, size);
+        snprintf(ret, size, ROOT_STORE);
+        code = mkdir("/var/lib/cloche", 0755) < 0 && errno != EEXIST
+                       ? cli_bad("cannot make /var/lib/cloche: %s", strerror(errno))
+                       : 0;
+        return code;
+}
+
+static int open_store(const struct cli_request *request, int *ret)
+{
+        char path[XDG_PATH_BYTES];
+        int code = find_store(request, path, sizeof(path));
+
+        if (code == 0)
+                code = cli_xdg_make_directories(path);
+        if (code)
+                return code;
+        *ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret < 0 ? cli_bad("cannot open the image store '%s': %s", path, strerror(errno)) : 0;
+}
+
+/* -- the program ---------------------------------------------------------------------------------------------- */
+
+static int is_program(const char *directory, const char *below, char *ret, size_t size)
+{
+        return snprintf(ret, size, "%s%s/" PROGRAM, directory, below) < (int)size && access(ret, X_OK) == 0;
+}
+
+/* As the engine finds its keeper: named, in the build tree, as installed. */
+static int find_program(char *ret, size_t size)
+{
+        const char *named = getenv("CLOCHE_LIBEXEC");
+        char own[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        char *slash;
+
+        own[n < 0 ? 0 : n] = '\0';
+        slash = strrchr(own, '/');
+        if (slash)
+                *slash = '\0';
+        if (named && *named)
+                return is_program(named, "", ret, size) ? 0 : cli_bad("$CLOCHE_LIBEXEC has no " PROGRAM);
+        if (is_program(own, "", ret, size) || is_program(own, "/../libexec/cloche", ret, size) ||
+            is_program(CLOCHE_LIBEXEC_DIR, "", ret, size))
+                return 0;
+        return cli_bad("there is no " PROGRAM " in " CLOCHE_LIBEXEC_DIR ": name its directory by $CLOCHE_LIBEXEC");
+}
+
+static _Noreturn void become_program(const char *program, const int fds[3])
+{
+        static char numbers[3][12];
+        int kept[3];
+
+        /* Above the numbers that the standard streams may have been closed to. */
+        for (int i = 0; i < 3; i++) {
+                kept[i] = fcntl(fds[i], F_DUPFD, 10);
+                snprintf(numbers[i], sizeof(numbers[i]), "%d", kept[i]);
+        }
+        execl(program, PROGRAM, numbers[0], numbers[1], numbers[2], NULL);
+        fprintf(stderr, "cloche: cannot start %s: %s\n", program, strerror(errno));
+        _exit(1);
+}
+
+static int start(int store_fd, int data_fd, struct store_client *ret)
+{
+        char program[PATH_MAX];
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int code = find_program(program, sizeof(program)), fds[2];
+
+        if (code)
+                return code;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+                return cli_bad("cannot make a socket: %s", strerror(errno));
+        ret->pid = fork();
+        if (ret->pid == 0)
+                become_program(program, (const int[]){store_fd, data_fd >= 0 ? data_fd : null_fd, fds[1]});
+        close(fds[1]);
+        ret->fd = fds[0];
+        if (ret->pid > 0) {
+                wire_client_init(&ret->wire, ret->fd, FRAME_BYTES_MAX, FRAME_BYTES_MAX);
+                return 0;
+        }
+        fd_close(&ret->fd);
+        return cli_bad("cannot fork: %s", strerror(errno));
+}
+
+static void stop(struct store_client *c)
+{
+        wire_client_done(&c->wire);
+        fd_close(&c->fd);
+        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+}
+
+/* -- progress ------------------------------------------------------------------------------------------------- */
+
+/* The handler of a timer reads one text while the next is written. */
+static char texts[2][PROGRESS_BYTES];
+static const char *_Atomic now;
+
+static const char *progress_now(void)
+{
+        return atomic_load(&now);
+}
+
+/* Tenths, so that the line changes seldom: each text is shown once on a line of its own. */
+static void show(const json_t *params)
+{
+        static unsigned which;
+        json_int_t done = json_integer_value(json_object_get(params, "done")),
+                   total = json_integer_value(json_object_get(params, "total"));
+        const char *phase = json_string_value(json_object_get(params, "phase"));
+        char text[PROGRESS_BYTES];
+
+        if (!phase)
+                return;
+        if (total > 0 && done <= total)
+                snprintf(text, sizeof(text), "%.50s: %d %%", phase, (int)(done * 10 / total) * 10);
+        else
+                snprintf(text, sizeof(text), "%.60s", phase);
+        if (atomic_load(&now) && strcmp(text, atomic_load(&now)) == 0)
+                return;
+        which ^= 1;
+        memcpy(texts[which], text, sizeof(text));
+        atomic_store(&now, texts[which]);
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static ssize_t receive(void *data, char *to, size_t room)
+{
+        const struct store_client *c = data;
+        ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
+
+        return n < 0 ? -errno : n;
+}
+
+/* 1: *ret is the answer, or *e the error. */
+static int take(struct store_client *c, json_int_t id, json_t **ret, struct cloche_err *e)
+{
+        struct rpc_message m = {0};
+        struct frame f;
+        int r;
+
+        while ((r = wire_client_next(&c->wire, &f, &m, e)) > 0) {
+                int is_answer = json_is_integer(m.id) && json_integer_value(m.id) == id;
+
+                if (m.kind == RPC_NOTIFICATION && strcmp(m.method, "progress") == 0)
+                        show(m.params);
+                if (is_answer && m.kind == RPC_RESULT)
+                        *ret = json_incref(m.result);
+                if (is_answer && m.kind == RPC_ERROR) {
+                        rpc_read_failure(&m, CLOCHE_E_PROTOCOL, e);
+                        r = -(int)e->code;
+                }
+                rpc_message_done(&m);
+                if (is_answer)
+                        return r;
+        }
+        return r;
+}
+
+static int request_one(struct store_client *c, const char *method, json_t *params, json_t **ret, struct cloche_err *e)
+{
+        json_int_t id = 0;
+        int r = wire_client_request(&c->wire, method, params, NULL, NULL, NULL, &id, e);
+
+        while (r == 0 && (r = take(c, id, ret, e)) == 0) {
+                r = wire_client_turn(&c->wire, receive, c);
+                if (r < 0)
+                        return err_set(e, CLOCHE_E_INTERNAL, PROGRAM " ended before it answered: %s", strerror(-r));
+        }
+        return r < 0 ? r : 0;
+}
+
+int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
+                        json_t **ret)
+{
+        _cleanup_fd_ int store_fd = -EBADF;
+        json_t *opened = NULL;
+        struct store_client c;
+        struct cloche_err e = {0};
+        int code = open_store(request, &store_fd), r;
+
+        *ret = NULL;
+        if (code == 0)
+                code = start(store_fd, data_fd, &c);
+        if (code) {
+                json_decref(params);
+                return code;
+        }
+        progress_watch(progress_now);
+        r = request_one(&c, "open", json_object(), &opened, &e);
+        json_decref(opened);
+        if (r == 0)
+                r = request_one(&c, method, params ? params : json_object(), ret, &e);
+        else
+                json_decref(params);
+        progress_end();
+        stop(&c);
+        return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (cli_fail(&e), SIGNALS_CANCELLED) : cli_fail(&e);
+}

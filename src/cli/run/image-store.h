@@ -1,0 +1,15 @@
+/* The image store, through cloche-image (src/helpers/image/README.md). Functions print a line and
+ * return an exit code, or 0. */
+#ifndef CLOCHE_CLI_RUN_IMAGE_STORE_H
+#define CLOCHE_CLI_RUN_IMAGE_STORE_H
+
+#include <jansson.h>
+
+struct cli_request;
+
+/* Send one request and wait, with a progress line. params: stolen; NULL: none. data_fd: the source
+ * or the output; -1: none. *ret: the answer, a new reference. */
+int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
+                        json_t **ret);
+
+#endif
