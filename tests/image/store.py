@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -130,7 +129,7 @@ class Store:
     def __init__(self, size=None, program="cloche-image", user=None):
         self.folder = tempfile.mkdtemp(prefix="cloche-image-")
         self.path = os.path.join(self.folder, "store")
-        self.program, self.user = program, user
+        self.program, self.user, self.is_mounted = program, user, bool(size)
         os.mkdir(self.path, 0o700)
         if size:
             leave_namespace()
@@ -222,7 +221,9 @@ class Store:
         return self
 
     def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.is_mounted:
+            subprocess.run(["umount", "-l", self.path], check=True)
+        subprocess.run(["rm", "-rf", self.folder], check=True)  # of any depth
 
 
 def describe(tree):
