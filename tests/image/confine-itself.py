@@ -1,0 +1,67 @@
+"""cloche-image has no more rights than its task needs, before it reads the first byte of a source."""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from store import BUILD, Refused, Store
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as text:
+        return dict(re.findall(r"^(\w+):\s*(.*)$", text.read(), re.M))
+
+
+def test_capabilities_filter_and_descriptors():
+    chown, dac, fowner = 1 << 0, 1 << 1, 1 << 3
+    for user, kept in ((None, chown | dac | fowner), (12345, 0)):
+        with Store(user=user) as s, s.process() as control:
+            control.call("open")
+            facts = status_of(control.process.pid)
+            assert int(facts["CapEff"], 16) == int(facts["CapPrm"], 16) == kept, facts
+            if not user:
+                assert int(facts["CapBnd"], 16) == kept, facts
+            assert int(facts["CapInh"], 16) == int(facts["CapAmb"], 16) == 0 and facts["NoNewPrivs"] == "1" and facts["Seccomp"] == "2", facts
+            names = sorted(int(name) for name in os.listdir(f"/proc/{control.process.pid}/fd"))
+            assert set(names) <= set(range(10)), names
+
+
+def test_a_store_of_others_is_refused():
+    for mode, owner in ((0o770, 0), (0o755, 0), (0o700, 12345)):
+        with Store() as s:
+            os.chown(s.path, owner, 0)
+            os.chmod(s.path, mode)
+            with s.process() as control:
+                try:
+                    control.call("open")
+                    raise AssertionError(oct(mode))
+                except Refused as e:
+                    assert "its user's alone" in str(e), e
+            assert os.listdir(s.path) == []
+
+
+def test_nothing_before_it_is_confined():
+    with Store() as s, s.process() as control:
+        try:
+            control.call("import", source="x", name="x")
+            raise AssertionError("it was not confined")
+        except Refused as e:
+            assert "open" in str(e), e
+        control.call("open")
+        assert control.call("list") == {"images": []}
+
+
+def test_acts_that_it_gave_up_and_acts_that_it_needs():
+    for user in (None, 12345):
+        with Store(user=user) as s:
+            victim, source = s.write("victim", b"1"), os.path.join(s.folder, "source")
+            os.mkdir(source)
+            open(source + "/file", "w").close()
+            for path in (victim, source, source + "/file"):
+                os.chown(path, user or 0, 0)
+            finished = subprocess.run([os.path.join(BUILD, "tests/try-image-confine"), s.path, source, victim], capture_output=True, text=True, timeout=30,
+                                      **({"user": user, "group": user, "extra_groups": []} if user else {}))
+            assert finished.returncode == 0 and not finished.stdout, (user, finished)
+            with open(victim) as text:
+                assert text.read() == "1"
