@@ -140,6 +140,7 @@ static int write_all(struct layer *layer, int tree_fd, int out_fd, struct cloche
         if (archive_write_set_format_pax_restricted(layer->archive) != ARCHIVE_OK ||
             archive_write_set_options(layer->archive, "hdrcharset=BINARY") != ARCHIVE_OK ||
             archive_write_add_filter_none(layer->archive) != ARCHIVE_OK ||
+            archive_write_set_bytes_in_last_block(layer->archive, 1) != ARCHIVE_OK ||
             archive_write_open_fd(layer->archive, out_fd) != ARCHIVE_OK)
                 return failed(layer, "the layer", e);
         if (fstat(tree_fd, &status) < 0)

@@ -187,6 +187,7 @@ static int write_image(struct export *x, int layer_fd, int out_fd, struct cloche
                 return work_no_memory(e);
         if (archive_write_set_format_pax_restricted(x->archive) != ARCHIVE_OK ||
             archive_write_add_filter_none(x->archive) != ARCHIVE_OK ||
+            archive_write_set_bytes_in_last_block(x->archive, 1) != ARCHIVE_OK ||
             archive_write_open_fd(x->archive, out_fd) != ARCHIVE_OK)
                 r = failed(x, e);
         if (r == 0)
