@@ -88,11 +88,13 @@ static const struct {
 } trials[] = {
         {"listing " READABLE, list_readable, {[CLOCHE_LANDLOCKED_EGRESS] = 1}},
         {"writing where it may", write_nameless, {[CLOCHE_LANDLOCKED_EGRESS] = 1}},
-        {"reading /proc/self/status", read_other, {1, 1, 1}},
-        {"listing /", list_root, {1, 1, 1}},
-        {"listening on TCP", listen_tcp, {4, 4, 4}},
-        {"connecting by TCP", connect_tcp, {[CLOCHE_LANDLOCKED_FS] = 4, [CLOCHE_LANDLOCKED_SYNC] = 4}},
-        {"signals to others", signal_parent, {6, 6, 6}},
+        {"reading /proc/self/status", read_other, {1, 1, 1, 1}},
+        {"listing /", list_root, {1, 1, 1, 1}},
+        {"listening on TCP", listen_tcp, {4, 4, 4, 4}},
+        {"connecting by TCP",
+         connect_tcp,
+         {[CLOCHE_LANDLOCKED_FS] = 4, [CLOCHE_LANDLOCKED_SYNC] = 4, [CLOCHE_LANDLOCKED_IMAGE] = 4}},
+        {"signals to others", signal_parent, {6, 6, 6, 6}},
 };
 #define TRIALS (sizeof(trials) / sizeof(trials[0]))
 
@@ -104,7 +106,8 @@ static const char *const names[CLOCHE_LANDLOCKED_COUNT] = {
 #undef CLOCHE_LANDLOCKED
 };
 
-/* The same rules as in the program itself: helpers/fs/main.c, helpers/sync/main.c, helpers/egress/guard.c. */
+/* The same rules as in the program itself: helpers/fs/main.c, helpers/sync/main.c, helpers/image/confine.c,
+ * helpers/egress/guard.c. */
 static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloche_err *e)
 {
         int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC),
@@ -116,6 +119,7 @@ static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloc
         case CLOCHE_LANDLOCKED_FS:
                 return landlock_enter(mount, 2, ret_abi, e);
         case CLOCHE_LANDLOCKED_SYNC:
+        case CLOCHE_LANDLOCKED_IMAGE:
                 return landlock_enter(sync, 2, ret_abi, e);
         case CLOCHE_LANDLOCKED_EGRESS:
                 return landlock_leave_connections(ret_abi, e);
