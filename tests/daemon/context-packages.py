@@ -135,7 +135,7 @@ def test_node():
                     assert box.cell(language + way, show) == "one" and box.cell(language + way, bring) == "one", (language, way)
             box.exec("npm uninstall --offline hellojs")
         assert box.exec("hellojs; cd /; node -p 'require(\"hellojs\").version'") == "hellojs one\none\n"
-        # What is none of a package's business: files, Node's own modules, a package that imports itself.
+        # Not looked for among packages: files, Node's own modules, a package that imports itself.
         box.put("package.json", json.dumps({"name": "self", "exports": "./it.js"})), box.put("it.js", "exports.v = 7"), box.put("node_modules/single.js", "exports.v = 8")
         for language in ("javascript", "typescript"):
             box.context(language, language)
