@@ -164,9 +164,10 @@ static int on_policy(void *data, const struct rpc_message *m, const struct frame
         struct network *network = data;
         int r = on_answer(data, m, f, e);
 
-        if (r < 0 || network->state != NETWORK_STARTING) /* the answer may come after the timeout */
+        if (r < 0 || network->state > NETWORK_READY) /* the answer may come after the timeout */
                 return r;
-        set_state(network, NETWORK_READY);
+        if (network->state == NETWORK_STARTING)
+                set_state(network, NETWORK_READY);
         if (network->face.on_ready)
                 network->face.on_ready(network->face.data);
         return 0;
