@@ -1,41 +1,51 @@
 """The set-up of the prefix that Python's contexts are forked from: it imports the usual packages
 and runs each once.
 
-Packages that the image lacks are skipped, and no name stays but the one that makes the agent
-prepare its shell (cells.py)."""
+Packages that the image lacks are skipped, and so are broken ones: the cell that imports one gets
+its error. No name stays but the one that makes the agent prepare its shell (cells.py)."""
 __cloche_notebook__ = True
 
 
-def warm_up():
+def there(name):
+    """Debian's matplotlib raises RuntimeError in an image without /etc/matplotlibrc."""
     import importlib
+    try:
+        return importlib.import_module(name)
+    except Exception:
+        return None
 
-    def there(name):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            return None
 
-    numpy, pandas, image = there("numpy"), there("pandas"), there("PIL.Image")
+def warm_up():
     for name in ("getpass", "asyncio", "IPython", "IPython.display", "matplotlib_inline.backend_inline", "json", "csv", "pathlib",
                  "datetime", "random", "subprocess", "urllib.request", "requests"):
         there(name)
-    if numpy is not None:
-        repr(numpy.arange(6.0).reshape(2, 3) @ numpy.eye(3))
-    if pandas is not None:
-        frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None]})
-        repr(frame), frame._repr_html_(), repr(frame.describe()), frame.groupby("b").sum()
-    if image is not None:
-        image.init()
-        import io
-        image.new("RGB", (2, 2)).save(io.BytesIO(), "PNG")
-    if there("matplotlib") is not None:
-        draw()
+    for name, use in (("numpy", multiply), ("pandas", tabulate), ("PIL.Image", encode), ("matplotlib", draw)):
+        module = there(name)
+        try:
+            if module is not None:
+                use(module)
+        except Exception:
+            pass
     end_threads()
 
 
-def draw():
+def multiply(numpy):
+    repr(numpy.arange(6.0).reshape(2, 3) @ numpy.eye(3))
+
+
+def tabulate(pandas):
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None]})
+    repr(frame), frame._repr_html_(), repr(frame.describe()), frame.groupby("b").sum()
+
+
+def encode(image):
     import io
-    import matplotlib
+    image.init()
+    image.new("RGB", (2, 2)).save(io.BytesIO(), "PNG")
+
+
+def draw(matplotlib):
+    import io
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots()
@@ -63,4 +73,4 @@ def end_threads():
 
 
 warm_up()
-del warm_up, draw, end_threads
+del there, warm_up, multiply, tabulate, encode, draw, end_threads

@@ -159,3 +159,30 @@ def test_unused_interpreters_let_go_of_their_image():
         wait_for(lambda: can_be_removed(tree))
         equal(frames.call("call", image=one, **MARKER)["result"], one)
         assert not can_be_removed(tree)
+
+
+def add_package(image, name, text):
+    directory = f"{image}/usr/lib/python3/dist-packages/{name}"
+    os.makedirs(directory)
+    with open(directory + "/__init__.py", "w") as file:
+        file.write(text)
+
+
+def test_broken_packages_of_an_image_break_no_contexts():
+    """matplotlib raises RuntimeError where /etc/matplotlibrc is missing; others may raise anything, or lack what is used."""
+    image = make_image()
+    add_package(image, "matplotlib", "raise RuntimeError('Could not find matplotlibrc file')")
+    add_package(image, "numpy", "raise ValueError('no processor for it')")
+    add_package(image, "pandas", "whole = 'nothing is in it'")
+    with Daemon("--image", image) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s")
+        frames.call("context.create", sandbox="s", context="c", language="python")
+
+        def ran(code):
+            return frames.call("context.run", sandbox="s", context="c", code=code)
+        equal(ran("print(1 + 1)")["stdout"], "2\n")
+        error = ran("import matplotlib.pyplot")["error"]
+        equal((error["name"], error["message"]), ("RuntimeError", "Could not find matplotlibrc file"))
+        equal(ran("import numpy")["error"]["name"], "ValueError")
+        equal(ran("import pandas\nprint(pandas.whole)")["stdout"], "nothing is in it\n")
+        equal(ran("print([name for name in ('there', 'use', 'draw', 'numpy', 'matplotlib') if name in globals()])")["stdout"], "[]\n")
