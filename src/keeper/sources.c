@@ -55,6 +55,7 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
         const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
                                      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
         _cleanup_fd_ int trees_fd = -EBADF, tree_fd = -EBADF;
+        struct stat locked, now;
 
         if (!keeper_is_tree(spec->image))
                 return 0;
@@ -71,6 +72,10 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", spec->image);
         if (flock(tree_fd, LOCK_SH | LOCK_NB) < 0)
                 return err_set(e, CLOCHE_E_STATE, "the image %s is being removed", spec->image);
+        /* It may have been removed, and imported again, before it was locked. */
+        if (fstat(tree_fd, &locked) < 0 || fstatat(trees_fd, spec->image, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+            locked.st_ino != now.st_ino || locked.st_dev != now.st_dev)
+                return err_set(e, CLOCHE_E_STATE, "the image %s was removed just now", spec->image);
         *ret_fd = TAKE_FD(tree_fd);
         return 0;
 }

@@ -1,8 +1,10 @@
 """An engine that was taken over has boxes made of what lies in, beside or behind the store of images. The driver plays
 the engine. Trees are named by their digest, and by nothing else."""
+import contextlib
 import fcntl
 import os
 import shutil
+import threading
 
 from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
 from image_trees import make_image
@@ -121,3 +123,44 @@ def test_a_tree_in_use_is_locked():
         fcntl.flock(fd, fcntl.LOCK_UN)
         equal(outcome(keeper, GOOD), "made")
     os.close(fd)
+
+
+@contextlib.contextmanager
+def closing_fd(fd):
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def replace_in_turn(trees, until):
+    """A remover and an importer that never rest: the tree is another directory each time."""
+    spare = f"{trees}/spare"
+    while not until.is_set():
+        with contextlib.suppress(BlockingIOError), closing_fd(os.open(f"{trees}/{GOOD}", os.O_RDONLY)) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(f"{trees}/{GOOD}", spare)
+            os.rename(f"{trees}/{OTHER}", f"{trees}/{GOOD}")
+            os.rename(spare, f"{trees}/{OTHER}")
+
+
+def test_the_tree_of_a_box_is_the_one_that_is_locked():
+    trees = make_store(os.geteuid())
+    until, made = threading.Event(), 0
+    replacer = threading.Thread(target=replace_in_turn, args=(trees, until))
+    replacer.start()
+    try:
+        with Keeper(trees=trees) as keeper:
+            while made < 20:
+                try:
+                    box = keeper.box(image=GOOD)
+                except Refused as refused:
+                    assert refused.code in ("invalid_state", "not_found"), refused
+                    continue
+                made += 1
+                with open(f"{trees}/{GOOD}/etc/marker") as file:
+                    equal(box.said("read -r a < /etc/marker; echo $a"), file.read() + "\n")
+                box.drop()
+    finally:
+        until.set()
+        replacer.join()
