@@ -1,7 +1,8 @@
 """A directory as image: its files are the root, read-only, and nothing of the host's /usr shows."""
 import json
 import os
-from cloche import ORDINARY_USER, bad_input, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root
+import subprocess
+from cloche import ORDINARY_USER, bad_input, call, call_words, cli, equal, guest_code, need_ordinary_user, need_root, start
 from image_trees import ETC, fill_etc, make_image, make_store
 
 
@@ -82,8 +83,12 @@ def test_an_image_that_is_not_there():
         finished = cli(*call_words("python", MARKER, "f", image=missing, images=where))
         equal((finished.code, finished.stdout), (2, b""), finished)
         assert (missing if where == store else where).encode() in finished.stderr, finished
-    for name in ("sha256-" + "a" * 63, "sha256-" + "A" * 64, "python", "sha512-" + "a" * 64, ""):
-        bad_input("call", "python", "-c", MARKER, "f", "--image", name, says="neither a directory nor the digest")
+    for name in ("/python", "./python", "../python", ""):
+        bad_input("call", "python", "-c", MARKER, "f", "--image", name, says="neither a directory nor an image")
+    for name in ("python", "python:1", "sha256-" + "a" * 63):
+        bad_input("call", "python", "-c", MARKER, "f", "--image", name, "--images", store, says=f"no image '{name}")
+    for name in ("sha256-" + "A" * 64, "sha512-" + "a" * 64, "a/../b", "A"):
+        equal(cli("call", "python", "-c", MARKER, "f", "--image", name, "--images", store).code, 2)
 
 
 def test_set_up_code_in_an_image():
@@ -104,3 +109,34 @@ def test_an_etc_with_a_mount_in_it_is_refused_by_name():
     finished = cli(*call_words("python", "def f(): return 1", "f", image=image), under=under)
     assert finished.code not in (0, 124, 143) and b"something is mounted in it" in finished.stdout + finished.stderr, finished
     equal(call("python", "import os\ndef f(): return os.listdir('/etc/mounted')", "f", image=image).value, [])
+
+
+def test_an_imported_image_by_its_name():
+    make_image()
+    store, run = os.path.abspath("images"), ("python", MARKER, "f")
+    equal(cli("image", "import", "image", "base:1", "--images", store).code, 0)
+    equal(call(*run, images=store, image="base:1").value, "image")
+    equal(cli("image", "import", "image", "image", "--images", store).code, 0)
+    os.rename("image", "directory")
+    equal(call(*run, images=store, image="image").value, "image")
+    digest = json.loads(cli("image", "inspect", "image", "--json", "--images", store).stdout)["tree"]
+    equal(call(*run, images=store, image=digest).value, "image")
+    with open("directory/etc/marker", "w") as file:
+        file.write("changed")
+    os.rename("directory", "image")
+    equal(call(*run, images=store, image="image").value, "changed", "a directory is preferred")
+
+
+def test_an_image_in_use_is_not_removed():
+    make_image()
+    store = os.path.abspath("images")
+    equal(cli("image", "import", "image", "base", "--images", store).code, 0)
+    running = start("run", "bash", "-c", "echo ready; read x", "--image", "base", "--images", store, stdin=subprocess.PIPE)
+    equal(running.stdout.readline(), b"ready\n")
+    refused = cli("image", "rm", "base", "--images", store)
+    assert refused.code != 0 and b"in use" in refused.stderr, refused
+    equal(call("python", MARKER, "f", images=store, image="base").value, "image")
+    running.communicate(b"\n")
+    equal(running.returncode, 0)
+    equal(cli("image", "rm", "base", "--images", store).code, 0)
+    equal(cli(*call_words("python", MARKER, "f", image="base", images=store)).code, 2)

@@ -3,6 +3,7 @@
 #include "options.h"
 #include "suggest.h"
 
+#include "cli/run/image-store.h"
 #include "engine/box/image.h"
 
 #include <assert.h>
@@ -40,10 +41,13 @@ int options_set_image(struct cli_request *r, const char *v)
         struct image image;
         struct stat st;
 
-        if (!image_read(v, &image) && (stat(v, &st) < 0 || !S_ISDIR(st.st_mode)))
-                return cli_bad(
-                        "--image: '%s' is neither a directory nor the digest of an image (sha256- and 64 digits)", v);
+        r->image_name = NULL;
         r->engine.image = v;
+        if (image_read(v, &image) || (stat(v, &st) == 0 && S_ISDIR(st.st_mode)))
+                return 0;
+        if (!*v || strchr("/.", *v))
+                return cli_bad("--image: '%s' is neither a directory nor an image (cloche image ls)", v);
+        r->image_name = v; /* --images may follow */
         return 0;
 }
 
@@ -379,6 +383,9 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
+        bad = request->image_name ? image_store_resolve(request) : 0;
+        if (bad)
+                return bad;
         return mounts_bind(&request->mounts, &request->engine, &request->run);
 }
 

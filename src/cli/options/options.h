@@ -32,7 +32,7 @@ struct cli_request {
         json_t *languages; /* NULL: not fetched */
         struct mounts_options mounts;
         const char *prefix;       /* the name of a stored prefix */
-        const char *store;        /* the directory of images; NULL: the user's */
+        const char *image_name;   /* of the store, not yet looked up */
         struct terminal terminal; /* for -t */
         int force, cold;
         int is_strict;                    /* every guard is required */

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/privilege.h"
+#include "user/images-dir.h"
 #include "wire/client.h"
 
 #include <fcntl.h>
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 #define PROGRAM "cloche-image"
-#define ROOT_STORE "/var/lib/cloche/images"
 #define PROGRESS_BYTES 80
 
 enum { STORE_FD = 3, DATA_FD, CONTROL_FD };
@@ -35,22 +35,20 @@ struct store_client {
 
 /* -- the directory -------------------------------------------------------------------------------------------- */
 
-/* Others may pass the directory above, which the daemon's state may share. */
+/* Others may pass the directory above root's, which the daemon's state may share. */
 static int find_store(const struct cli_request *request, char *ret, size_t size)
 {
-        int code;
+        char buffer[XDG_PATH_BYTES];
+        const char *path = request->engine.images_dir;
 
-        if (request->store)
-                return snprintf(ret, size, "%s", request->store) < (int)size
-                               ? 0
-                               : cli_bad("--images: the path is too long");
-        if (!privilege_is_root())
-                return cli_xdg_find("XDG_DATA_HOME", ".local/share", "cloche/images", "images", ret, size);
-        snprintf(ret, size, ROOT_STORE);
-        code = mkdir("/var/lib/cloche", 0755) < 0 && errno != EEXIST
-                       ? cli_bad("cannot make /var/lib/cloche: %s", strerror(errno))
-                       : 0;
-        return code;
+        if (!path)
+                path = images_dir_find(buffer, sizeof(buffer));
+        if (!path)
+                return cli_bad("there is no home directory for the image store: set HOME, or name a directory by "
+                               "--images");
+        if (!request->engine.images_dir && privilege_is_root() && mkdir("/var/lib/cloche", 0755) < 0 && errno != EEXIST)
+                return cli_bad("cannot make /var/lib/cloche: %s", strerror(errno));
+        return snprintf(ret, size, "%s", path) < (int)size ? 0 : cli_bad("--images: the path is too long");
 }
 
 static int open_store(const struct cli_request *request, int *ret)
@@ -246,4 +244,23 @@ int image_store_request(const struct cli_request *request, const char *method, j
         progress_end();
         stop(&c);
         return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (cli_fail(&e), SIGNALS_CANCELLED) : cli_fail(&e);
+}
+
+int image_store_resolve(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        const char *tree;
+        char *kept;
+        int code =
+                image_store_request(request, "inspect", json_pack("{s:s}", "name", request->image_name), -1, &answer);
+
+        if (code)
+                return code;
+        tree = json_string_value(json_object_get(answer, "tree"));
+        kept = tree ? strdup(tree) : NULL;
+        json_decref(answer);
+        if (!kept)
+                return cli_bad("the image store has no tree of the image '%s'", request->image_name);
+        request->engine.image = kept;
+        return options_keep_text(request, kept);
 }
