@@ -140,3 +140,17 @@ def test_an_image_in_use_is_not_removed():
     equal(running.returncode, 0)
     equal(cli("image", "rm", "base", "--images", store).code, 0)
     equal(cli(*call_words("python", MARKER, "f", image="base", images=store)).code, 2)
+
+
+def test_an_imported_image_of_an_ordinary_user():
+    """The store of their own, in its usual place."""
+    need_ordinary_user()
+    make_image()
+    home = os.path.abspath("home")
+    os.mkdir(home)
+    os.chown(home, int(ORDINARY_USER[2]), int(ORDINARY_USER[4]))
+    env = {"XDG_DATA_HOME": home, "HOME": home}
+    for argument in (("import", "image", "base"), ("ls",)):
+        finished = cli("image", *argument, under=ORDINARY_USER, env=env)
+        equal(finished.code, 0, finished)
+    equal(call("python", MARKER, "f", image="base", under=ORDINARY_USER, env=env).value, "image")
