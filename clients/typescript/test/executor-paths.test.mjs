@@ -69,6 +69,9 @@ describe('paths', real, () => {
     })
     assert.deepEqual([atTop.result, told(atTop.files).sort()], [['x!', 'same', 'n'], [['modify', '/home/n.txt', 'n'], ['modify', '/x.csv', 'x!']]], JSON.stringify(atTop.error))
     assert.deepEqual(atTop.files.all().map(({ realPath, oldContent }) => [realPath, Buffer.from(oldContent).toString()]).sort(), [[undefined, 'old'], [undefined, 'x']])
+    const many = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`/f${i}`, `${i}`]))
+    assert.match((await python('def f(): return 1', { files: many })).error.message, /^files: \/f0, \/f1, \/f2 and more are 9 places, each a mount; a box has 8 at most: /)
+    assert.match((await python('def f(): return 1', { workdir: '/' })).error.message, /^workdir: "\/" itself is read-only in a box; choose /)
     for (const [workdir, folder] of [['/usr/local/x', '/usr'], ['/bin', '/bin'], ['/lib64/x', '/lib64'], ['/etc/x', '/etc']]) {
       const { error } = await python('def f(): return 1', { workdir })
       assert.deepEqual([error.type, error.message], ['InvalidArgumentError', `workdir: "${workdir}" lies below ${folder}, which is the box's own; choose /workspace, or another folder such as /app`])

@@ -13,6 +13,8 @@ export const WRITABLE = ['/workspace', ...TEMPORARY]
 const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
 /** Read-only folders of the image. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
+/** Mounts of a box. */
+const PLACES_MAX = 8
 const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
 
 /** Without a slash at the end, `.` and empty parts. */
@@ -34,7 +36,8 @@ function placesOf (all: Given[], targets: string[]): string[] {
   const found = new Set<string>()
   for (const { option, name: given } of all) {
     const name = path.posix.normalize(given)
-    const isThere = name === '/' || [...WRITABLE, ...targets].some((folder) => isAtOrBelow(name, folder))
+    if (name === '/') throw new InvalidArgumentError(`${option}: "/" itself is read-only in a box; choose /workspace, or another folder such as /app`)
+    const isThere = [...WRITABLE, ...targets].some((folder) => isAtOrBelow(name, folder))
     const closed = (isThere ? CLOSED : [...CLOSED, ...SYSTEM]).find((folder) => isAtOrBelow(name, folder))
     if (closed !== undefined) {
       throw new InvalidArgumentError(`${option}: ${JSON.stringify(given)} lies below ${closed}, which is the box's own; choose /workspace, or another folder such as /app`)
@@ -66,7 +69,11 @@ export class Places implements Disposable {
     const own: Given[] = typeof workdir === 'string' ? [{ option: 'workdir', name: workdir }] : []
     const names = [...own, ...Object.keys(files ?? {}).map((name): Given => ({ option: 'files', name }))].filter(({ name }) => name.startsWith('/'))
     this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
-    for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
+    const places = [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]
+    if (places.length > PLACES_MAX) {
+      throw new InvalidArgumentError(`${names.at(-1)?.option}: ${places.slice(0, 3).join(', ')} and more are ${places.length} places, each a mount; a box has ${PLACES_MAX} at most: put them into one folder such as /data`)
+    }
+    for (const place of places) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
     this.makeSingles(files)
   }
 
