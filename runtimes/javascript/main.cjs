@@ -227,10 +227,11 @@ function decoded (params, names, coder = values) {
 
 async function call (request) {
   await declareAll(request)
-  const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, request, scan)
   const keep = (source) => { state.signatureSource = source }
+  const isBody = () => keep('convention')
+  const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, { ...request, isBody }, scan)
   if (found.body) {
-    keep('convention')
+    isBody()
     return { value: await collect(found.value) }
   }
   const args = signature.bind(found.fn, request, keep)

@@ -263,6 +263,7 @@ async function load (code, filename, wanted, request, scan) {
     refuseUnused(given, isClass(exports) ? exports.name : classOf(exports ?? {}, Object.keys(exports ?? {})))
     return { body: true, value: undefined }
   }
+  request.isBody()
   if (hasArguments(given)) refuseUnused(given, scan.onlyClass(code))
   return { body: true, value: runBody(code, given, facts, importModule) }
 }

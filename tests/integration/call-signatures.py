@@ -204,6 +204,8 @@ def test_a_call_that_failed_says_where_its_signature_is_from():
         ("python", "def f(a): return 1 / a", [0], "inferred"), ("python", "return 1 / args[0]", [0], "convention"),
         ("python", "def f(a): return a", [], "inferred"), ("python", "def f(a): return f", [1], "inferred"), ("python", "def f(:", [], None),
         ("javascript", "const f = async (a) => { throw new Error('no') }", [1], "inferred"),
+        ("javascript", "throw new Error('no')", [1], "convention"), ("javascript", "return await Promise.reject(new Error('no'))", [1], "convention"),
+        ("typescript", "const x: number = args[0]\nthrow new Error('no')", [1], "convention"), ("javascript", "throw new Error('no')\nfunction f (a) {}", [1], None),
         ("javascript", "const f = (a) => [() => a]", [1], "inferred"), ("javascript", "const f = (a) => process.exit(3)", [1], "inferred"),
         ("typescript", "export function f<T>(a: T): never { throw new Error('no') }", [1], "inferred"),
         ("ruby", "def f(a) = raise('no')", [1], "inferred"), ("ruby", "def f(a) = a", [], "inferred"),
