@@ -91,7 +91,8 @@ describe('results', real, () => {
         assert.deepEqual([status, error.type], ['error', 'InvalidArgumentError'])
         assert.match(error.message, /^execute: the request is (undefined|null|"return 1"); an object is expected/)
       }
-      for (const request of [{}, []]) assert.match((await executor.execute(request)).error.message, /^call needs the field "(language|code)"/)
+      assert.match((await executor.execute({})).error.message, /^call needs the field "(language|code)"/)
+      assert.equal((await executor.execute([])).error.message, 'execute: options are an array; an object of names and values is expected')
     })
     test('null for arguments is none', async () => {
       assert.deepEqual((await python('def f(*args, **kwargs): return [len(args), len(kwargs)]', { args: null, kwargs: null })).result, [0, 0])

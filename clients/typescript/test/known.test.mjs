@@ -100,6 +100,7 @@ describe('against a daemon', real, () => {
       const process = await box.startProcess('cat', { processId: 'p', stdin: true, timeout: 60_000, env: {}, cwd: '/', encoding: 'utf8', autoCleanup: false, sessionId: 'default' })
       const wrong = [
         [() => box.exec('true', { timeOut: 1 }), 'exec: there is no option "timeOut"; did you mean timeout?'],
+        [() => box.exec('git', ['status']), 'exec: options are an array; an object of names and values is expected'],
         [() => box.exec('true', { timeoutMs: 1 }), 'exec: there is no option "timeoutMs"; did you mean timeout?'],
         [() => box.execStream('true', { stdn: '' }), 'execStream: there is no option "stdn"; did you mean stdin?'],
         [() => box.startProcess('true', { procesId: 'x' }), 'startProcess: there is no option "procesId"; did you mean processId?'],

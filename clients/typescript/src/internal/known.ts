@@ -39,6 +39,7 @@ export function noOption (name: string, names: readonly string[]): string {
 /** undefined counts as absent; a value that is no object is left to its reader. */
 export function checkKnown<T> (owner: string, given: unknown, known: Names<T>): void {
   if (given === null || typeof given !== 'object') return
+  if (Array.isArray(given)) throw new InvalidArgumentError(`${owner}: options are an array; an object of names and values is expected`)
   const names = Object.entries(known).filter(([, kind]) => kind === true).map(([name]) => name)
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || Object.hasOwn(known, name)) continue
