@@ -260,7 +260,7 @@ async function load (code, filename, wanted, request, scan) {
     const found = fromScript(code, given, wanted, facts, importModule)
     if (found) return found
     const { exports } = given.module
-    refuseUnused(given, isClass(exports) ? exports.name : classOf(exports ?? {}, Object.keys(exports ?? {})))
+    refuseUnused(given, isClass(exports) ? exports.name || 'of module.exports' : classOf(exports ?? {}, Object.keys(exports ?? {})))
     return { body: true, value: undefined }
   }
   request.isBody()

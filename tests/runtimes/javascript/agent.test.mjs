@@ -102,7 +102,7 @@ test('call: code that would drop its arguments says so', () => withAgent({}, asy
   const named = [
     ['class A {\n  constructor (...args) { this.args = args }\n  total () { return 1 }\n}', 'A'],
     ['"use strict"\nconst { join } = require("path"), x = [\n  1\n]\nfunction _helper () { return {} }\nclass A { }; class B extends A { static x = `}` }', 'B'],
-    ['class A {}\nmodule.exports = { A }', 'A'], ['module.exports = class A {}', 'A'], ['export class A {}', 'A'], ['export default class A {}', 'default']
+    ['class A {}\nmodule.exports = { A }', 'A'], ['module.exports = class A {}', 'A'], ['module.exports = class {}', 'of module.exports'], ['export class A {}', 'A'], ['export default class A {}', 'default']
   ]
   for (const [code, name] of named) {
     for (const params of [{ args: [1] }, { kwargs: { a: 1 } }]) {
