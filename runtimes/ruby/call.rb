@@ -21,7 +21,7 @@ module ClocheAgent
     class << self
       # [value, signature source]. The block is put around user code.
       def call(request)
-        @source = nil
+        @source = @called = nil
         args, holes, keywords, order = request.values_at("args", "holes", "kwargs", "order")
         value, scope, found = load(request, args, keywords) { |work| yield work }
         found = resolve(request["function"], scope) { |work| yield work } if request["function"]

@@ -62,6 +62,12 @@ def test_changed_operators_of_a_set_up_stay():
         equal(warm.value("[1 + 1, 'x'.size, {a: ['y']}]"), [7, -1, {"a": ["y"]}])
 
 
+def test_a_refused_result_is_not_said_to_be_of_the_rehearsal():
+    with Warm("ruby", "X = 1") as warm:
+        message = warm.run("$stdout").error["message"]
+        assert message.endswith("; returned by main.rb"), message
+
+
 def test_errors_in_a_set_up():
     for setup, what in (("raise KeyError, 'k'", "k"), ("def f(", "syntax error"), ("exit 3", "exit 3")):
         try:
