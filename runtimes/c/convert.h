@@ -53,6 +53,7 @@ int incoming_refuse(struct incoming *in, const char *format, ...) __attribute__(
 void *incoming_allocate(struct incoming *in, size_t size);
 size_t incoming_enter(struct incoming *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void incoming_leave(struct incoming *in, size_t before);
+#define CONVERT_WAY_OUT "return its data in a struct of public members, an array or a string"
 json_t *outgoing_refuse(struct outgoing *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* NULL, and is_too_large, if the result has become too large. */
 json_t *outgoing_spend(struct outgoing *out, size_t size, json_t *value);

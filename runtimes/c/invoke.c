@@ -401,8 +401,9 @@ static int prepare(struct call *c, struct prepared *p)
         size_t count = 0, fixed = 0;
 
         if (!type)
-                return agent_throw(c->v->reply, "TypeError", NULL, "the result cannot be sent: %s is %s: %s",
-                                   result->name, result->why ? result->why : "packed", c->f->prototype);
+                return agent_throw(c->v->reply, "TypeError", NULL,
+                                   "$: %s is %s, which cannot be sent: " CONVERT_WAY_OUT "; returned by %s",
+                                   result->name, result->why ? result->why : "packed", c->f->place);
         p->result = c->result = calloc(1, result->size + 64);
         if (is_object) {
                 p->object = c->result;
@@ -457,7 +458,7 @@ static json_t *write_slot(struct call *c, struct outgoing *out, const struct slo
         if (!to)
                 return json_null();
         if (target->kind == TYPE_VOID && !length)
-                return outgoing_refuse(out, "a pointer to void cannot be sent");
+                return outgoing_refuse(out, "a pointer to void cannot be sent: give it the type of its data");
         if (slot->was_list || target->kind == TYPE_VOID)
                 return convert_elements_out(out, target, to, slot->count);
         return convert_out(out, target, to);
@@ -528,7 +529,8 @@ static int reply(struct call *c)
                 return agent_throw(c->v->reply, "ValueError", NULL,
                                    "the result is %zu bytes or more, over the limit of %zu (resultBytes)", out.spent,
                                    c->v->reply->result_bytes);
-        return agent_throw(c->v->reply, "TypeError", NULL, "%s", *out.why ? out.why : "$: no memory for the result");
+        return agent_throw(c->v->reply, "TypeError", NULL, "%s; returned by %s",
+                           *out.why ? out.why : "$: no memory for the result", c->f->place);
 }
 
 int invoke(const struct invocation *v, const struct function *f)

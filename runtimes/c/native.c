@@ -304,6 +304,7 @@ static int call_with_defaults(struct native *n, struct unit *u, const struct age
                 return 0;
         program_read_function(own.loaded.program, caller);
         caller->prototype = f->prototype;
+        caller->place = f->place;
         for (size_t i = 0; i < caller->parameter_count; i++)
                 caller->parameters[i].name = f->parameters[i].name;
         *ret_r = call_function(n, &own, caller, q, reply);

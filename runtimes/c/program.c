@@ -1,4 +1,5 @@
 #include "program.h"
+#include "compile.h"
 #include "die.h"
 #include "spelling.h"
 #include "storage.h"
@@ -50,6 +51,18 @@ static int is_parameter(Dwarf_Die *child, void *data)
         return dwarf_tag(child) == DW_TAG_formal_parameter || dwarf_tag(child) == DW_TAG_unspecified_parameters;
 }
 
+static char *place_of(const struct function *f, Dwarf_Die *die)
+{
+        const char *path = dwarf_decl_file(die), *folder = path ? strrchr(path, '/') : NULL;
+        int line;
+
+        if (!path || dwarf_decl_line(die, &line) != 0)
+                return storage_text("%s", f->name);
+        path = folder ? folder + 1 : path;
+        return strcmp(f->name, compile_body_name(1)) == 0 ? storage_text("%s", path)
+                                                          : storage_text("%s (%s, line %d)", f->name, path, line);
+}
+
 void program_read_function(struct program *p, struct function *f)
 {
         struct prototype made = {.p = p, .f = f};
@@ -69,6 +82,7 @@ void program_read_function(struct program *p, struct function *f)
         f->result = types_of(p, &die);
         declarator = storage_text("%s(%s)", f->name, *made.text ? made.text : die_is_cpp(&die) ? "" : "void");
         f->prototype = spelling_of_target(&die, declarator, 0);
+        f->place = place_of(f, &die);
         free(made.text);
         free(declarator);
 }

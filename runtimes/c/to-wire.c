@@ -221,7 +221,8 @@ static json_t *write_pointer(struct outgoing *out, const struct type *type, cons
         if (target->kind == TYPE_CHAR)
                 return write_text(out, to, strlen(to));
         if (target->kind == TYPE_VOID)
-                return outgoing_refuse(out, "a pointer to void cannot be sent");
+                return outgoing_refuse(out,
+                                       "a pointer to void cannot be sent: return a pointer to the type of its data");
         if (target->kind == TYPE_POINTER &&
             target->inner[0]->kind == TYPE_CHAR) { /* a list terminated by NULL, like environ */
                 size_t count = 0;
@@ -268,7 +269,8 @@ static json_t *write_struct(struct outgoing *out, const struct type *type, const
                         if (m->bit_size || m->type->size == 0)
                                 continue;
                         json_decref(object);
-                        return outgoing_refuse(out, "%s has an unnamed member that cannot be sent", type->name);
+                        return outgoing_refuse(out, "%s has an unnamed member that cannot be sent: name it",
+                                               type->name);
                 }
                 before = outgoing_enter(out, ".%s", m->name);
                 value = write_member(out, type, i, at);
@@ -290,7 +292,8 @@ static json_t *write_any(struct outgoing *out, const struct type *type, const vo
 
         switch (type->kind) {
         case TYPE_REFUSED:
-                return outgoing_refuse(out, "%s is %s, which cannot be sent", type->name, type->why);
+                return outgoing_refuse(out, "%.180s is %.100s, which cannot be sent: " CONVERT_WAY_OUT, type->name,
+                                       type->why);
         case TYPE_VOID:
                 return outgoing_spend(out, 4, json_null());
         case TYPE_BOOL:
@@ -303,7 +306,10 @@ static json_t *write_any(struct outgoing *out, const struct type *type, const vo
         case TYPE_STRUCT:
                 return write_struct(out, type, at);
         case TYPE_UNION:
-                return outgoing_refuse(out, "%s is a union, which does not say what it holds, and cannot be sent",
+                return outgoing_refuse(out,
+                                       "%s is a union, which does not say what it holds, and cannot be sent: return "
+                                       "the "
+                                       "member that it holds",
                                        type->name);
         case TYPE_ARRAY:
                 return convert_elements_out(out, type->inner[0], at, type->count);

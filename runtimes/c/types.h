@@ -85,6 +85,7 @@ struct parameter {
 struct function {
         const char *name; /* qualified */
         const char *prototype;
+        const char *place; /* "f (main.c, line 3)" */
         void *address;
         unsigned is_public : 1;    /* external, of the user's own sources, no leading underscore */
         unsigned needs_object : 1; /* a non-static member function */

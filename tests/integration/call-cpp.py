@@ -47,6 +47,20 @@ def test_times():
     assert result.error["message"].startswith("argument 'd': 1.6 seconds is not a whole number of ticks ("), result
 
 
+def test_results_without_a_form_name_the_way_out_and_the_line():
+    queue = "#include <queue>\n#include <vector>\n"
+    private = "class P { int x = 1; public: int n = 2; };\n\nP f(int n = 1) { return P(); }"
+    for code, words in {
+        queue + "std::vector<std::priority_queue<int>> f() { return {{}}; }": ["$[0]: std::priority_queue<int", "; returned by f (main.cpp, line 3)"],
+        queue + "std::priority_queue<int> q; return q;": ["$: std::priority_queue<int", "; returned by main.cpp"],
+        private: ["$: P is a class with members that are not public", "; returned by f (main.cpp, line 3)"],
+        "#include <chrono>\nauto f() { return std::chrono::steady_clock::now(); }": ["give its time_since_epoch()", "; returned by f (main.cpp, line 2)"],
+    }.items():
+        error = call("cpp", code).error
+        assert error["type"] == "TypeError" and "which cannot be sent: return its data in a struct of public members, an array or a string" in error["message"], error
+        assert all(word in error["message"] for word in words) and error["message"].endswith(words[1]), error
+
+
 def test_exception():
     result = call("cpp", COUNT, args=[[], None], build=BUILD)
     equal((result.status, result.error["type"], result.error["message"]), ("error", "std::out_of_range", "no words"), result)

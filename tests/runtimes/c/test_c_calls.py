@@ -221,7 +221,7 @@ function giving(void) { return 0; }
         self.assertEqual(self.call("as_float", {"f": 1.5}), 1.5)
         self.refuses("one of its members must be given", "as_float", {})
         self.refuses("only one of its members", "as_float", {"f": 1, "i": 2})
-        self.refuses("$: union either is a union", "some")
+        self.refuses("$: union either is a union, which does not say what it holds, and cannot be sent: return the member that it holds; returned by some (main.c, line ", "some")
 
     def test_text(self):
         for value in ("", "héllo", None, "日本語"):
@@ -249,7 +249,8 @@ function giving(void) { return 0; }
         self.refuses("argument 'p': a pointer to void", "anything", 1)
         for name in ("file", "callback", "anything"):
             self.assertEqual(self.call(name, None), 1)
-        self.refuses("$: a pointer to void cannot be sent", "give")
+        message = self.refuses("$: a pointer to void cannot be sent: return a pointer to the type of its data; returned by give (", "give")["message"]
+        self.assertRegex(message, r"returned by give \(main\.c, line [1-9]\d*\)$")
         self.refuses("complex", "complicated")
 
     def test_results_have_a_limit(self):
