@@ -125,6 +125,15 @@ describe('sandbox façade', real, () => {
       assert.deepEqual(rest, { success: false, exitCode: 3, stdout: 'out\n', stderr: 'err\n', command: 'echo out; echo err >&2; exit_with() { return 3; }; exit_with', sessionId: 'default', cwd: '/workspace', timedOut: false, truncated: false, sessionEnded: false })
       assert.ok(duration >= 0 && !Number.isNaN(Date.parse(timestamp)))
     })
+    test('one that could not connect says who can allow it', async () => {
+      const command = 'echo "curl: (6) Could not resolve host: x.example" >&2; '
+      const hint = /sandbox my-sandbox has no network; .*cloche net my-sandbox --allow HOST/
+      const { warnings, stderr } = await sandbox.exec(`${command}false`)
+      assert.match(warnings[0], hint)
+      assert.equal(stderr, 'curl: (6) Could not resolve host: x.example\n')
+      assert.match((await events(await sandbox.execStream(`${command}false`))).at(-1).result.warnings[0], hint)
+      assert.equal('warnings' in await sandbox.exec(command), false)
+    })
     test('state stays; options are for one call', async () => {
       await sandbox.exec('cd /tmp && export A=1')
       assert.equal((await sandbox.exec('echo $A $B; pwd', { env: { B: '2' }, cwd: '/' })).stdout, '1 2\n/\n')

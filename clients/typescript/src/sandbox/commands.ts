@@ -40,6 +40,8 @@ async function whole (
   return asText(bytes) ?? bytes
 }
 
+const warningsOf = ({ warnings }: CommandResult): { warnings?: string[] } => warnings === undefined ? {} : { warnings }
+
 async function resultOf (box: SandboxHandle, command: string, answer: CommandResult, signal: AbortSignal | undefined): Promise<ExecResult> {
   const stdout = await whole(box, answer, 'stdout', signal)
   const stderr = await whole(box, answer, 'stderr', signal)
@@ -59,7 +61,8 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
     timedOut: answer.timedOut,
     truncated: size(stdout) < answer.stdoutBytes || size(stderr) < answer.stderrBytes,
     sessionEnded: answer.sessionEnded,
-    ...answer.signal === undefined ? {} : { signal: answer.signal }
+    ...answer.signal === undefined ? {} : { signal: answer.signal },
+    ...warningsOf(answer)
   }
 }
 
@@ -171,12 +174,13 @@ async function * commandEvents (
       if (said !== '') yield told(about.stream, said)
     }
     for (const [stream, said] of text.rest()) yield told(stream, said)
-    const { exitCode, stdout, stderr, timedOut, sessionEnded } = await asking
+    const answer = await asking
+    const { exitCode, stdout, stderr, timedOut, sessionEnded } = answer
     if (sessionEnded && !timedOut) {
       yield { type: 'error', timestamp: now(), command, sessionId, exitCode, error: endOf(command, sessionId, exitCode), code: 'SESSION_TERMINATED' }
       return
     }
-    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut }
+    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut, ...warningsOf(answer) }
     yield { type: 'complete', timestamp: now(), command, sessionId, exitCode, result }
   } catch (thrown) {
     if (signal?.aborted && thrown === signal.reason) throw thrown

@@ -112,6 +112,8 @@ export interface ExecResult {
    */
   sessionEnded: boolean
   signal?: string
+  /** Lines about a failed command, such as who can allow the connection that it lacked. */
+  warnings?: string[]
 }
 
 export interface StreamOptions extends Abortable {
@@ -134,7 +136,7 @@ export interface ExecEvent {
   command?: string
   sessionId?: string
   exitCode?: number
-  result?: { stdout: string, stderr: string, exitCode: number, success: boolean, timedOut: boolean }
+  result?: { stdout: string, stderr: string, exitCode: number, success: boolean, timedOut: boolean, warnings?: string[] }
   error?: string
   code?: string
 }
