@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #define HTTP_HEADERS_MAX 128
+#define DISCARD_TIMES 4 /* factor over the limit that is still read, so that the client receives the answer */
 
 struct http_connection {
         TAILQ_ENTRY(http_connection) link;

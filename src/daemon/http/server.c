@@ -23,7 +23,6 @@
 #define TLS_PRIORITIES                                                                                          \
         "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM:+" \
         "CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
-#define DISCARD_TIMES 4 /* factor over the body limit that is still read, so that the client receives the answer */
 #define DISCARD_BYTES (1u << 20)   /* of a body whose request is refused */
 #define PROGRESS_BYTES (64u << 10) /* of a body received in pieces, within REQUEST_NS */
 

@@ -179,10 +179,14 @@ static void serve(struct websocket *s, int readable)
         }
         if (!s->poll || flush(s) < 0)
                 return;
-        if (is_done(s))
-                close_now(s);
-        else
+        if (!is_done(s)) {
                 poll_again(s);
+                return;
+        }
+        /* A peer that still sends, as one of a message that is too long, gets our close frame. */
+        if (wslay_event_get_close_sent(s->wslay) && !wslay_event_get_close_received(s->wslay))
+                s->request->connection->unread_bytes = DISCARD_TIMES * (uint64_t)s->message_bytes_max;
+        close_now(s);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
