@@ -288,10 +288,10 @@ def test_a_proxied_websocket():
 class Texts(WebSocket):
     """Text messages of JSON at BASE/ws."""
 
-    def __init__(self, sock):
+    def __init__(self, sock, base=BASE):
         http = Http(sock)
         key = base64.b64encode(os.urandom(16)).decode()
-        assert http.begin("GET", BASE + "/ws", headers={"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": key, "Sec-WebSocket-Version": "13"}) == 101
+        assert http.begin("GET", base + "/ws", headers={"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": key, "Sec-WebSocket-Version": "13"}) == 101
         self.socket, self.raw, self.pongs, self.buffer = sock, http.buffer, [], b""
 
     def say(self, message):
@@ -345,6 +345,35 @@ def test_requests_over_a_websocket():
             raise AssertionError("binary was taken")
         except Gone:
             pass
+
+
+def test_bodies_over_a_websocket():
+    with served() as (daemon, http), Texts(daemon.connect()) as ws:
+        content = "x\0\"\u20ac\U0001f600" * 300_000
+        ws.say({"type": "request", "id": "1", "method": "POST", "path": "/api/write", "body": {"path": "/workspace/large", "content": content}})
+        assert ws.hear()["status"] == 200
+        ws.say({"type": "request", "id": "2", "method": "POST", "path": "/api/read", "body": {"path": "/workspace/large"}})
+        answer = ws.hear()
+        assert (answer["type"], answer["id"], answer["done"], answer["body"]["content"]) == ("response", "2", True, content)
+        for number, (body, words) in enumerate((([], "must be a JSON object"), ("text", "must be a JSON object"), (None, "Invalid JSON"), ({}, "Path is required"), ({"path": None, "content": ""}, "Path is required"))):
+            ws.say({"type": "request", "id": f"b{number}", "method": "POST", "path": "/api/write", "body": body})
+            answer = ws.hear()
+            assert answer["status"] == 400 and words in answer["body"]["error"] + answer["body"]["message"], (body, answer)
+        ws.say({"type": "request", "id": "g", "method": "GET", "path": "/api/ping", "body": {"id": "none", "path": "x"}})
+        assert ws.hear()["status"] == 200
+
+
+def test_a_message_over_the_limit():
+    """The client is still sending it when it is refused, and reads why afterwards."""
+    with listener("mine", "--max-request", "1") as (_, http):
+        for size in (3 << 20, 6 << 20):
+            with socket.create_connection(http.socket.getpeername(), 40) as sock, Texts(sock, "") as ws:
+                ws.say(b"x" * size)
+                head, length = ws.raw_exactly(2)
+                assert (head, struct.unpack(">H", ws.raw_exactly(length)[:2])[0]) == (0x88, 1009)
+        with socket.create_connection(http.socket.getpeername(), 40) as sock, Texts(sock, "") as ws:
+            ws.request("1", "GET", "/api/ping", more="x" * 900_000)
+            assert ws.hear()["status"] == 200
 
 
 def test_a_websocket_that_goes_takes_its_commands_along():

@@ -137,7 +137,7 @@ static int read_body(struct container_request *q, const char *text, size_t size)
 
         if (!q->route->fields)
                 return 1;
-        if (json_load_text(text ? text : "", size, &q->body, &e) < 0) {
+        if (!q->body && json_load_text(text ? text : "", size, &q->body, &e) < 0) {
                 container_refuse(q, CONTAINER_VALIDATION_FAILED, "Invalid JSON in request body", NULL, "the body: %s",
                                  e.msg);
                 return 0;

@@ -65,14 +65,29 @@ static void request_closed(struct container_request *q)
         container_request_free(q);
 }
 
+/* Send the message with text, which is JSON, as its body. A large body is not parsed for that: it would be most of the
+ * request's processor time. message is stolen. */
+static void send_around(struct container_socket *s, json_t *message, const char *text, size_t size)
+{
+        _cleanup_buf_ struct buf whole = BUF_INIT(SIZE_MAX / 2);
+        char *around = json_dump_text(message, JSON_COMPACT);
+
+        json_decref(message);
+        if (around && buf_append(&whole, around, strlen(around) - 1) == 0 && buf_append(&whole, ",\"body\":", 8) == 0 &&
+            buf_append(&whole, text, size) == 0 && buf_append(&whole, "}", 1) == 0)
+                send_text(s, whole.data, whole.size);
+        free(around);
+}
+
 static void socket_answer(struct container_request *q, unsigned status, const char *type, const char *text, size_t size)
 {
-        json_t *body = strcmp(type, "application/json") == 0
-                               ? json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
-                               : json_stringn(text, size);
+        json_t *message = json_pack("{s:s, s:O, s:i, s:b}", "type", "response", "id", q->socket_id, "status",
+                                    (int)status, "done", 1);
 
-        send_json(q->socket, json_pack("{s:s, s:O, s:i, s:o?, s:b}", "type", "response", "id", q->socket_id, "status",
-                                       (int)status, "body", body, "done", 1));
+        if (strcmp(type, "application/json") == 0)
+                send_around(q->socket, message, text, size);
+        else
+                send_json(q->socket, container_put(message, "body", json_stringn(text, size)));
         request_closed(q);
 }
 
@@ -137,26 +152,25 @@ static void begin(struct container_socket *s, const json_t *id, const json_t *me
 {
         const char *verb = json_string_value(json_object_get(message, "method")),
                    *target = json_string_value(json_object_get(message, "path"));
-        const json_t *body = json_object_get(message, "body");
+        json_t *body = json_object_get(message, "body");
         size_t path_size = strcspn(target, "?");
         struct container_request *q = container_request_new(s->daemon, &carrier, s->principal, s->sandbox,
                                                             target + path_size + (target[path_size] == '?'));
-        char *path = strndup(target, path_size),
-             *text = body && !json_is_null(body) ? json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        char *path = strndup(target, path_size);
 
         if (q && path) {
                 q->socket = s;
                 q->socket_id = json_incref((json_t *)id);
                 q->is_new = 1;
+                q->body = body && !json_is_null(body) ? json_incref(body) : NULL;
                 s->request_count++;
-                container_request_handle(q, verb, path, text, text ? strlen(text) : 0);
+                container_request_handle(q, verb, path, NULL, 0);
         } else {
                 if (q)
                         container_request_free(q);
                 complain(s, id, "out of memory");
         }
         free(path);
-        free(text);
 }
 
 static void on_request(struct container_socket *s, const json_t *id, const json_t *message)
