@@ -23,6 +23,18 @@ def attached(data):
     return {"$": "bytes", "at": 0, "n": len(data)}
 
 
+def test_copies_of_a_shell_wait_for_no_other():
+    """All at once are copies, with the shell's functions; one beside a command of the shell begins at once, without them."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="word() { echo of the shell; }")
+        asked = [frames.ask("exec", sandbox="a", command="word", fork=True) for _ in range(64)]
+        assert {frames.wait(number)["stdout"] for number in asked} == {"of the shell\n"}
+        waits = frames.ask("exec", sandbox="a", command="until [ -e go ]; do sleep 0.01; done; word")
+        asked = [frames.ask("exec", sandbox="a", command="echo beside; touch go", fork=True) for _ in range(4)]
+        assert {frames.wait(number)["stdout"] for number in asked} == {"beside\n"}
+        assert frames.wait(waits)["stdout"] == "of the shell\n"
+
+
 def test_commands_and_bytes():
     with Daemon() as daemon, daemon.frames() as frames:
         assert frames.call("exec", sandbox="a", command="echo $((1 + 1)); echo no >&2; false")["exitCode"] == 1

@@ -323,7 +323,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         *ret = p;
         p->pins++;
         /* A copy of a busy shell would have to wait for it. */
-        if (p->is_terminal || (!p->is_foreground && session_is_busy(session) && session->state != SHELL_STARTING &&
+        if (p->is_terminal || (!p->is_foreground && session_delays_forks(session) && session->state != SHELL_STARTING &&
                                session->control->fd >= 0))
                 r = start_by_init(p, wants_input, e);
         else

@@ -215,3 +215,13 @@ int session_is_busy(const struct session *session)
 {
         return session->state == SHELL_BUSY || !TAILQ_EMPTY(&session->commands);
 }
+
+int session_delays_forks(const struct session *session)
+{
+        const struct shell_command *command;
+
+        TAILQ_FOREACH (command, &session->commands, link)
+                if (!command->is_fork && !command->is_export)
+                        return 1;
+        return 0;
+}
