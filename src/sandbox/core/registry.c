@@ -410,7 +410,7 @@ int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
         if (s->all->state_fd < 0)
                 return err_set(e, CLOCHE_E_STATE,
                                "the daemon has no state directory (--state-dir): nothing can be saved");
-        if ((s->state == SANDBOX_STOPPING || s->state == SANDBOX_DROPPING) && s->wants_save)
+        if ((s->state == SANDBOX_STOPPING || s->state == SANDBOX_DROPPING) && s->plan == SANDBOX_SAVES)
                 return 0; /* the outcome comes with the stop */
         if (s->state != SANDBOX_RUNNING) {
                 sandbox_request_result(request, sandbox_json(s), NULL); /* it is saved completely */

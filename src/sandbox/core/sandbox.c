@@ -286,7 +286,7 @@ static void is_stopped(struct sandbox *s)
         answer_stops(s, NULL);
         if (s->is_pooled)
                 sandbox_pool_failed(s);
-        s->wants_stop = s->wants_save = 0;
+        s->plan = SANDBOX_STAYS;
         if (s->all->is_stopping || s->is_deleted) {
                 struct cloche_err e;
 
@@ -378,7 +378,7 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
                 drop_stopped(s);
                 return;
         }
-        s->wants_stop = s->wants_save = 0;
+        s->plan = SANDBOX_STAYS;
         err_wrap(&why,
                  "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or "
                  "delete the sandbox)",
@@ -460,7 +460,7 @@ static void stop_now(struct sandbox *s)
         struct init_request request = {.op = INIT_DISK};
 
         set_state(s, SANDBOX_STOPPING);
-        if (!s->wants_save || s->is_deleted || s->all->state_fd < 0)
+        if (s->plan != SANDBOX_SAVES || s->is_deleted || s->all->state_fd < 0)
                 drop_stopped(s);
         else if (s->all->is_stopping || control_request(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
                 save_and_drop(s);
@@ -470,8 +470,10 @@ void sandbox_stop(struct sandbox *s, int save)
 {
         if (s->state != SANDBOX_STARTING && s->state != SANDBOX_RUNNING)
                 return;
-        s->wants_stop = 1;
-        s->wants_save |= save && s->state == SANDBOX_RUNNING; /* a sandbox that is starting has no unsaved changes */
+        if (save && s->state == SANDBOX_RUNNING) /* a sandbox that is starting has no unsaved changes */
+                s->plan = SANDBOX_SAVES;
+        else if (s->plan == SANDBOX_STAYS)
+                s->plan = SANDBOX_STOPS;
         sandbox_schedule_turn(s);
 }
 
@@ -483,7 +485,7 @@ static void collapse(struct sandbox *s, const struct cloche_err *why)
         if (!s->has_box)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
-        if (s->state == SANDBOX_STOPPING && s->wants_save) {
+        if (s->state == SANDBOX_STOPPING && s->plan == SANDBOX_SAVES) {
                 sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
         }
@@ -537,7 +539,7 @@ static void on_restored(void *data, const struct cloche_err *e)
         s->is_untried = 0;
         set_state(s, SANDBOX_RUNNING);
         define_state(s);
-        if (s->wants_stop || s->is_deleted)
+        if (s->plan != SANDBOX_STAYS || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
         else if (s->is_pooled)
                 sandbox_pool_started(s);
@@ -649,7 +651,7 @@ void sandbox_turn(struct sandbox *s)
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);
         }
-        if (s->wants_stop && s->state == SANDBOX_RUNNING)
+        if (s->plan != SANDBOX_STAYS && s->state == SANDBOX_RUNNING)
                 stop_now(s);
         if (s->is_deleted && s->state == SANDBOX_STOPPED && s->request_count == 0)
                 sandbox_free(s);

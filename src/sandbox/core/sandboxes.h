@@ -21,6 +21,9 @@ enum sandbox_state {
         SANDBOX_STATES
 };
 
+/* What a sandbox does in the next loop iteration, or when it has started. */
+enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
+
 struct sandboxes {
         struct cloche_engine *engine;
         const struct sandbox_boxes *boxes;
@@ -55,8 +58,8 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_pooled;
-        int is_untried;                         /* sandbox.create made it, and it has not run yet */
-        int wants_stop, wants_save;             /* in the next loop iteration, or when it has started */
+        int is_untried; /* sandbox.create made it, and it has not run yet */
+        enum sandbox_plan plan;
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                  /* monotonic */
