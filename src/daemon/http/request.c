@@ -225,18 +225,26 @@ static void add_headers(const struct http_request *request, const char *type)
         http_request_put_headers(request);
 }
 
-void http_answer(struct http_request *request, unsigned status, const char *type, const void *body, size_t size)
+/* Takes the response; NULL: out of memory. */
+static void begin_response(struct http_request *request, unsigned status, const char *type,
+                           struct MHD_Response *response)
 {
-        if (request->response || request->is_gone)
-                return;
-        request->response = MHD_create_response_from_buffer(size, (void *)body, MHD_RESPMEM_MUST_COPY);
-        if (!request->response) {
+        request->response = response;
+        if (!response) {
                 http_request_gone(request);
                 return;
         }
         request->status = status;
         add_headers(request, type);
         http_request_resume(request);
+}
+
+void http_answer(struct http_request *request, unsigned status, const char *type, const void *body, size_t size)
+{
+        if (request->response || request->is_gone)
+                return;
+        begin_response(request, status, type,
+                       MHD_create_response_from_buffer(size, (void *)body, MHD_RESPMEM_MUST_COPY));
 }
 
 /* -- streams -------------------------------------------------------------------------------------------------- */
@@ -270,19 +278,15 @@ static ssize_t read_stream(void *data, uint64_t position, char *to, size_t room)
 
 void http_stream_raw(struct http_request *request, unsigned status, const char *type, int64_t length)
 {
+        struct MHD_Response *response;
+
         if (request->response || request->is_gone)
                 return;
         request->stream = BUF_INIT(STREAM_BYTES_MAX);
-        request->response = MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
-                                                              STREAM_BLOCK, read_stream, request, NULL);
-        if (!request->response) {
-                http_request_gone(request);
-                return;
-        }
-        request->status = status;
-        request->is_stream = 1;
-        add_headers(request, type);
-        http_request_resume(request);
+        response = MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length, STREAM_BLOCK,
+                                                     read_stream, request, NULL);
+        request->is_stream = response != NULL;
+        begin_response(request, status, type, response);
 }
 
 void http_stream(struct http_request *request)

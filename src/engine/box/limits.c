@@ -54,7 +54,8 @@ void limits_read(const json_t *object, struct cloche_limits *ret)
         }
 }
 
-json_t *limits_named(const struct cloche_limits *limits)
+/* all: those that are 0 too. NULL: out of memory. */
+static json_t *to_json(const struct cloche_limits *limits, int all)
 {
         struct cloche_limits copy = *limits;
         json_t *object = json_object();
@@ -62,11 +63,24 @@ json_t *limits_named(const struct cloche_limits *limits)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 uint64_t value = *field(&copy, &rows[i]);
 
-                if (value)
-                        json_object_set_new(object, rows[i].json,
-                                            json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
+                if ((value || all) &&
+                    json_object_set_new(object, rows[i].json,
+                                        json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value)) < 0) {
+                        json_decref(object);
+                        return NULL;
+                }
         }
         return object;
+}
+
+json_t *limits_named(const struct cloche_limits *limits)
+{
+        return to_json(limits, 0);
+}
+
+json_t *limits_to_json(const struct cloche_limits *limits)
+{
+        return to_json(limits, 1);
 }
 
 struct keeper_box_limits limits_of_box(const struct cloche_limits *limits)
@@ -78,23 +92,6 @@ struct keeper_box_limits limits_of_box(const struct cloche_limits *limits)
 #include <cloche/limits.def>
 #undef CLOCHE_LIMIT
         };
-}
-
-json_t *limits_to_json(const struct cloche_limits *limits)
-{
-        struct cloche_limits copy = *limits;
-        json_t *object = json_object();
-
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                uint64_t value = *field(&copy, &rows[i]);
-
-                if (json_object_set_new(object, rows[i].json,
-                                        json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value)) < 0) {
-                        json_decref(object);
-                        return NULL;
-                }
-        }
-        return object;
 }
 
 /* -- text for readers ----------------------------------------------------------------------------------------- */

@@ -26,19 +26,6 @@ void seeding_stop(struct seeding *p)
 
 static void go_on(struct seeding *p);
 
-static void on_put(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
-{
-        struct seeding *p = data;
-
-        (void)answer;
-        fd_close(&fd);
-        p->pending--;
-        if (e)
-                finish(p, e);
-        else
-                go_on(p);
-}
-
 static void on_seeded(void *data, const struct cloche_err *e)
 {
         struct seeding *p = data;
@@ -47,6 +34,16 @@ static void on_seeded(void *data, const struct cloche_err *e)
                 finish(p, e);
         else
                 go_on(p);
+}
+
+static void on_put(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct seeding *p = data;
+
+        (void)answer;
+        fd_close(&fd);
+        p->pending--;
+        on_seeded(p, e);
 }
 
 /* 1: a request was sent to a server; 0: no file for a mount is left. */

@@ -358,7 +358,8 @@ int handle_GET(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-static void updated(struct sandbox_request *request, const struct cloche_err *e)
+/* Answer with the sandbox, or with the error if there is one. */
+static void report(struct sandbox_request *request, const struct cloche_err *e)
 {
         if (e)
                 sandbox_request_fail(request, e, NULL);
@@ -368,10 +369,10 @@ static void updated(struct sandbox_request *request, const struct cloche_err *e)
 
 int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 {
-        int r = sandbox_update_begin(request->sandbox, request, request->params, updated, e);
+        int r = sandbox_update_begin(request->sandbox, request, request->params, report, e);
 
         if (r == 0)
-                updated(request, NULL);
+                report(request, NULL);
         return r < 0 ? r : 0;
 }
 
@@ -397,10 +398,7 @@ static void on_saved(void *data, const struct cloche_err *e)
         struct sandbox_request *request = data;
 
         request->cancel = NULL;
-        if (e)
-                sandbox_request_fail(request, e, NULL);
-        else
-                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
+        report(request, e);
 }
 
 int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
