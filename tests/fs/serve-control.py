@@ -1,7 +1,6 @@
 """The control socket, loading, and how a server ends."""
 import errno
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -19,41 +18,6 @@ def refused(work):
     except Refused as error:
         return str(error)
     raise AssertionError("it was not refused")
-
-
-def test_frozen_is_not_changed_until_thawed():
-    with Mounted({"a": "a"}, permissions=FREE) as m:
-        m.guest(lambda: os.stat("a"))
-        m.control.call("freeze")
-        writer = m.begin(lambda: (write("new", "x"), write("a", "b"), os.rename("a", "c")) and os.listdir("."))
-        truncater = m.begin(lambda: os.truncate("a", 0))
-        time.sleep(0.3)
-        # A lookup of a name that the kernel has not cached waits for the creation under way: the directory is locked.
-        assert m.guest(lambda: (os.stat("a").st_size, read("a"))) == (1, "a")
-        assert m.summary() == {}
-        m.control.call("thaw")
-        assert sorted(m.finish(writer)) == ["c", "new"]
-        try:
-            m.finish(truncater)
-        except FileNotFoundError:
-            pass
-        assert m.summary() in ({"c": "renamed a, modified", "new": "created"},), m.summary()
-
-
-def test_who_waits_for_a_thaw_can_be_killed():
-    with Mounted({"a": "a"}, permissions=FREE) as m:
-        m.control.call("freeze")
-        pid, out = m.begin(lambda: write("a", "b" * 5000))
-        time.sleep(0.3)
-        os.kill(pid, signal.SIGKILL)
-        until = time.monotonic() + 5
-        while time.monotonic() < until and os.waitpid(pid, os.WNOHANG) == (0, 0):
-            time.sleep(0.02)
-        assert time.monotonic() < until, "a killed guest waits for the thaw"
-        os.close(out)
-        m.pids.remove(pid)
-        m.control.call("thaw")
-        assert m.guest(lambda: read("a")) == "a"
 
 
 def test_the_end_of_the_socket_is_the_end():

@@ -216,26 +216,6 @@ static int handle_origin(void *argument, const json_t *params, struct server_rep
         return 0;
 }
 
-static int handle_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
-{
-        struct fs_control *control = argument;
-        (void)params;
-        (void)ret;
-        (void)e;
-        control->frozen = true;
-        return 0;
-}
-
-static int handle_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
-{
-        struct fs_control *control = argument;
-        (void)params;
-        (void)ret;
-        (void)e;
-        control->frozen = false;
-        return 0;
-}
-
 static int handle_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct fs_control *control = argument;
@@ -277,8 +257,6 @@ static const struct server_method methods[] = {
         {"changes", SERVER_AFTER, handle_changes},
         {"open", SERVER_AFTER, handle_open},
         {"origin", SERVER_AFTER, handle_origin},
-        {"freeze", SERVER_AFTER, handle_freeze},
-        {"thaw", SERVER_AFTER, handle_thaw},
         {"usage", SERVER_AFTER, handle_usage},
         {"contents", SERVER_AFTER, handle_contents},
         {"place", SERVER_AFTER, handle_place},

@@ -13,7 +13,6 @@ struct fs_control {
         struct fs_mount *mount;
         struct changes list; /* the list that is being paged */
         bool listed;         /* more pages remain */
-        bool frozen;
         int (*configure)(struct fs_control *control, const json_t *params, json_t **ret, struct cloche_err *e);
 };
 

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <linux/fuse.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -400,34 +399,3 @@ const struct fuse_lowlevel_ops operations = {
         /* Left out, so that the kernel asks once and never again: flush, fsync, fsyncdir (nothing
          * to write back), access (the kernel checks the modes itself), locks (the kernel's own). */
 };
-
-bool operations_change(const void *request, size_t size)
-{
-        const struct fuse_in_header *header = request;
-        const struct fuse_open_in *open = (const void *)(header + 1);
-
-        if (size < sizeof(*header))
-                return false;
-        switch (header->opcode) {
-        case FUSE_SETATTR:
-        case FUSE_SYMLINK:
-        case FUSE_MKNOD:
-        case FUSE_MKDIR:
-        case FUSE_UNLINK:
-        case FUSE_RMDIR:
-        case FUSE_RENAME:
-        case FUSE_RENAME2:
-        case FUSE_LINK:
-        case FUSE_WRITE:
-        case FUSE_SETXATTR:
-        case FUSE_REMOVEXATTR:
-        case FUSE_CREATE:
-        case FUSE_FALLOCATE:
-        case FUSE_COPY_FILE_RANGE:
-                return true;
-        case FUSE_OPEN:
-                return size >= sizeof(*header) + sizeof(*open) && open->flags & O_TRUNC;
-        default:
-                return false;
-        }
-}

@@ -9,7 +9,4 @@
 
 extern const struct fuse_lowlevel_ops operations; /* userdata is the struct fs_mount */
 
-/* True if this opcode may change data that a sync reads. It then waits while the mount is frozen. */
-bool operations_change(const void *request, size_t size);
-
 #endif

@@ -14,26 +14,17 @@
 #include <sys/uio.h>
 
 #define BUFFER_SIZE ((1u << 20) + 65536) /* the largest write and its header */
-#define HELD_MAX (64u << 20)             /* bytes of held requests during a freeze; beyond that no more are read */
 #define SPIN_NS 100000u /* keep polling this long after a request: waking up takes longer than most requests */
 #define TAKEN_NS 20000u /* a poll this slow means that another task had the processor */
 #define LUCK_MAX 8      /* consecutive failures forgiven */
 #define REST 512        /* requests without polling after failures: the guest computes, or shares our processor */
 #define ROUND 64        /* kernel requests before the engine's turn */
 
-struct held {
-        struct held *next;
-        size_t size;
-        char request[];
-};
-
 struct session {
         struct fs_mount *mount;
         struct fs_control *control;
         int fd;
         char *buffer;
-        struct held *first, *last;
-        size_t held_bytes;
         int luck;      /* credit for polling */
         unsigned rest; /* requests until polling is tried again */
 };
@@ -94,59 +85,6 @@ static void note_init(const struct fuse_in_header *header)
                 killpriv_v2 = in->flags & FUSE_HANDLE_KILLPRIV_V2;
 }
 
-/* -- requests held during a freeze ---------------------------------------------------------------------------- */
-
-static int hold(struct session *s, const char *request, size_t size)
-{
-        struct held *held = malloc(sizeof(*held) + size);
-
-        if (!held)
-                return -1;
-        held->next = NULL;
-        held->size = size;
-        memcpy(held->request, request, size);
-        if (s->last)
-                s->last->next = held;
-        else
-                s->first = held;
-        s->last = held;
-        s->held_bytes += size;
-        return 0;
-}
-
-static struct held *unhold(struct session *s, struct held *before)
-{
-        struct held *held = before ? before->next : s->first;
-
-        if (before)
-                before->next = held->next;
-        else
-                s->first = held->next;
-        if (s->last == held)
-                s->last = before;
-        s->held_bytes -= held->size;
-        return held;
-}
-
-/* A process that waits can still be killed. */
-static bool interrupt_held(struct session *s, const struct fuse_in_header *header)
-{
-        const struct fuse_interrupt_in *in = (const void *)(header + 1);
-        struct held *before = NULL;
-
-        if (header->opcode != FUSE_INTERRUPT)
-                return false;
-        for (struct held *held = s->first; held; before = held, held = held->next) {
-                struct fuse_out_header out = {.len = sizeof(out), .error = -EINTR, .unique = in->unique};
-
-                if (((const struct fuse_in_header *)held->request)->unique != in->unique)
-                        continue;
-                free(unhold(s, before));
-                return write(s->fd, &out, sizeof(out)) >= 0;
-        }
-        return false;
-}
-
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
 static void process(struct session *s, char *request, size_t size)
@@ -160,21 +98,7 @@ static void process(struct session *s, char *request, size_t size)
          * its name ("/") and O_TMPFILE among its flags. */
         if (header->opcode == FUSE_TMPFILE)
                 header->opcode = FUSE_CREATE;
-        if (s->first && interrupt_held(s, header))
-                return;
-        if (s->control->frozen && operations_change(request, size) && hold(s, request, size) == 0)
-                return;
         fuse_session_process_buf(s->mount->session, &buf);
-}
-
-static void release_held(struct session *s)
-{
-        while (s->first && !s->control->frozen) {
-                struct held *held = unhold(s, NULL);
-
-                process(s, held->request, held->size);
-                free(held);
-        }
 }
 
 /* 1: there may be more; 0: none is pending; -1: the connection is over. */
@@ -223,7 +147,7 @@ static int poll_request(struct session *s)
 /* Serve the kernel's requests until none arrives for a while or it is the engine's turn. */
 static int take_round(struct session *s)
 {
-        for (int i = 0; i < ROUND && s->held_bytes < HELD_MAX; i++) {
+        for (int i = 0; i < ROUND; i++) {
                 int r = take_request(s);
 
                 if (r == 0)
@@ -240,13 +164,12 @@ static void serve(struct session *s)
 
         while (busy >= 0) {
                 struct pollfd fds[2] = {{s->control->server.transport.socket_fd, server_events(&s->control->server), 0},
-                                        {s->held_bytes < HELD_MAX ? s->fd : -1, POLLIN, 0}};
+                                        {s->fd, POLLIN, 0}};
 
                 if (poll(fds, 2, busy ? 0 : -1) < 0 && errno != EINTR)
                         return;
                 if (fds[0].revents && server_turn(&s->control->server) < 0)
                         return;
-                release_held(s);
                 busy = fds[1].revents || busy ? take_round(s) : 0;
         }
 }
@@ -268,9 +191,6 @@ int session_serve(struct fs_mount *mount, struct fs_control *control, int fuse_f
                 serve(&s);
                 r = 0;
         }
-        control->frozen = false;
-        while (s.first)
-                free(unhold(&s, NULL));
         free(s.buffer);
         return r;
 }
