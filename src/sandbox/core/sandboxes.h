@@ -21,7 +21,7 @@ enum sandbox_state {
         SANDBOX_STATES
 };
 
-/* What a sandbox does in the next loop iteration, or when it has started. */
+/* A stop and its save happen in the next loop iteration, or when the sandbox has started. */
 enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
 
 struct sandboxes {
