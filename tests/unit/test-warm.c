@@ -501,6 +501,35 @@ static void test_cancelled_before_its_fork(void)
         cloche_engine_free(engine);
 }
 
+/* The template tells of a fork that failed, perhaps before the keeper has answered. */
+static void test_failed_forks(void)
+{
+        cloche_engine *engine =
+                engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES, .boxes_ahead = 1});
+        cloche_prefix *prefix = prefix_of(engine, "");
+        struct cloche_run_options opt = call_of(prefix, "return 1");
+        struct template *t = prefix->template;
+        cloche_run *run;
+
+        (void)end_of(start(engine, &opt));
+        CHECK(drive_until_pool(engine, prefix, 0, 1), "a box without a child waits");
+        run = start(engine, &opt);
+        say(t, "failed", TAILQ_FIRST(&t->instances)->fork);
+        CHECK(t->instance_count == 1 && pool_of(prefix).pending == 1,
+              "a fork into a used box that fails: the run gets another box");
+        CHECK(holds(end_of(run), "\"result\":1"), "and ends well");
+        template_drop_instances(t);
+        run = start(engine, &opt);
+        for (int i = 0; i < 600 && !(TAILQ_FIRST(&t->instances) && TAILQ_FIRST(&t->instances)->is_forked); i++)
+                uv_run(&engine->loop, UV_RUN_ONCE);
+        say(t, "failed", TAILQ_FIRST(&t->instances)->fork);
+        CHECK(holds(end_of(run), "fork the template: no memory"), "a fork into a new box that fails is told: %s",
+              e.msg);
+        CHECK(holds(end_of(start(engine, &opt)), "\"result\":1"), "the next run is well");
+        cloche_prefix_free(prefix);
+        cloche_engine_free(engine);
+}
+
 static void test_no_idle_boxes(void)
 {
         cloche_engine *engine = engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES});
@@ -578,6 +607,7 @@ int main(void)
         test_eviction();
         test_boxes_ahead();
         test_cancelled_before_its_fork();
+        test_failed_forks();
         test_no_idle_boxes();
         return tap_done();
 }

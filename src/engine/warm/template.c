@@ -424,16 +424,30 @@ static struct cloche_run *find_run(struct template *t, json_int_t fork)
         return NULL;
 }
 
-/* A child died before a run used it: drop its instance. */
-static void drop_lost_instance(struct template *t, json_int_t fork)
+static struct instance *find_forked(struct template *t, json_int_t fork)
 {
         struct instance *instance;
 
         TAILQ_FOREACH (instance, &t->instances, link)
-                if (instance->is_forked && instance->fork == fork) {
-                        template_drop_instance(t, instance);
-                        return;
-                }
+                if (instance->is_forked && instance->fork == fork)
+                        return instance;
+        return NULL;
+}
+
+/* A child died before a run used it. A run that waits for it gets another, or the error. */
+static void lose_child(struct template *t, json_int_t fork)
+{
+        struct instance *instance = find_forked(t, fork);
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_TEMPLATE, "the forked interpreter has ended");
+        if (instance && instance->state == INSTANCE_READY) {
+                template_drop_instance(t, instance);
+                templates_dispatch(t->engine);
+                engine_schedule_refill(t->engine);
+        } else if (instance) {
+                template_instance_failed(t, instance, &e);
+        }
 }
 
 static uint64_t number(const json_t *params, const char *name)
@@ -470,13 +484,14 @@ static void on_exited(struct template *t, const json_t *params)
         else if (child)
                 child->exited(child, &exit);
         else
-                drop_lost_instance(t, (json_int_t)number(params, "fork"));
+                lose_child(t, (json_int_t)number(params, "fork"));
 }
 
 static void on_failed(struct template *t, const json_t *params)
 {
         struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
         struct template_child *child = run ? NULL : find_child(t, number(params, "fork"));
+        struct instance *instance = run || child ? NULL : find_forked(t, (json_int_t)number(params, "fork"));
         const char *message = json_string_value(json_object_get(params, "message"));
         struct cloche_err e = {0};
 
@@ -485,8 +500,8 @@ static void on_failed(struct template *t, const json_t *params)
                 run_failed(run, &e);
         else if (child)
                 child->failed(child, message ? message : "?");
-        else
-                drop_lost_instance(t, (json_int_t)number(params, "fork"));
+        else if (instance)
+                template_instance_failed(t, instance, &e);
 }
 
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
