@@ -93,6 +93,17 @@ static unsigned count_forked(const struct template *t, const struct keeper_box_l
         return count;
 }
 
+/* Boxes in their clean-check, which most pass. */
+static unsigned count_returning(const struct template *t, const struct keeper_box_limits *limits)
+{
+        const struct instance *instance;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (instance, &t->instances, link)
+                count += instance->is_used && instance->state == INSTANCE_SEEDING && fits(instance, limits, NULL);
+        return count;
+}
+
 /* Boxes of active runs usually come back, so they count as spares; one that came back does not
  * count twice. */
 static unsigned forks_wanted(const struct template *t, int is_used)
@@ -225,8 +236,10 @@ static void fill_pool(struct template *t)
 {
         const struct cloche_engine *engine = t->engine;
         unsigned boxes = engine->options.spares + engine->options.boxes_ahead;
+        unsigned forks = forks_wanted(t, 0), returning = count_returning(t, &t->pool_limits);
 
-        fork_into_made(t, &t->pool_limits, forks_wanted(t, 0));
+        if (forks > returning) /* the boxes that were used last are the cheapest to fork into */
+                fork_into_made(t, &t->pool_limits, forks - returning);
         for (unsigned have = count_instances(t, &t->pool_limits, NULL) + t->active_count; have < boxes; have++)
                 if (add_instance(t, &t->pool_limits, NULL) < 0)
                         return;
