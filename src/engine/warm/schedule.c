@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#define IDLE_MAX 256 /* then no box is made ahead of a child: the keeper has KEEPER_BOXES_MAX */
 #define POOL_IDLE_NS UINT64_C(30000000000)
 #define BASE_AGE_NS (UINT64_C(1800) * 1000000000)
 
@@ -232,10 +233,21 @@ static void make_instances(struct template *t, const struct keeper_box_limits *l
                         return;
 }
 
-static void fill_pool(struct template *t)
+/* Boxes without a child are for runs that come: while others wait for the processors, or boxes of
+ * many templates are idle, they would only take from those. Returns the number for each template, its
+ * active runs included. */
+static unsigned boxes_wanted(const struct cloche_engine *engine)
 {
-        const struct cloche_engine *engine = t->engine;
-        unsigned boxes = engine->options.spares + engine->options.boxes_ahead;
+        const struct template *t;
+        unsigned idle = 0;
+
+        TAILQ_FOREACH (t, &engine->templates, link)
+                idle += t->instance_count;
+        return engine->options.spares + (engine->waiting == 0 && idle < IDLE_MAX ? engine->options.boxes_ahead : 0);
+}
+
+static void fill_pool(struct template *t, unsigned boxes)
+{
         unsigned forks = forks_wanted(t, 0), returning = count_returning(t, &t->pool_limits);
 
         if (forks > returning) /* the boxes that were used last are the cheapest to fork into */
@@ -248,6 +260,7 @@ static void fill_pool(struct template *t)
 /* Fill the pools, while no run waits for an instance. */
 void templates_refill(struct cloche_engine *engine)
 {
+        unsigned boxes = boxes_wanted(engine);
         struct template *t;
 
         if (engine->dispatching)
@@ -255,7 +268,7 @@ void templates_refill(struct cloche_engine *engine)
         engine->dispatching = 1;
         TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->state == TEMPLATE_READY && t->has_pool_limits)
-                        fill_pool(t);
+                        fill_pool(t, boxes);
         engine->dispatching = 0;
         if (engine->must_redispatch)
                 templates_dispatch(engine);
