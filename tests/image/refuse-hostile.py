@@ -118,8 +118,8 @@ def test_rights_that_a_program_would_get_do_not_survive():
 
 
 def test_bombs():
-    zeros, few = tar([file("zeros", bytes(200 << 20))]), tar([file("zeros", bytes(40 << 20))])
-    packers = {"gz": lambda data: gzip.compress(data, 6), "xz": lambda data: lzma.compress(data, preset=0), "bz2": lambda data: bz2.compress(data, 1),
+    zeros, few = tar([file("zeros", bytes(100 << 20))]), tar([file("zeros", bytes(40 << 20))])
+    packers = {"gz": lambda data: gzip.compress(data, 9), "xz": lambda data: lzma.compress(data, preset=0), "bz2": lambda data: bz2.compress(data, 9),
                "zst": lambda data: subprocess.run(["zstd", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout}
     with Store() as s:
         for name, pack in packers.items():
@@ -156,11 +156,14 @@ def test_archives_that_are_none_or_not_whole():
             s.refused(s.write("x", data))
             if data:
                 s.refused(data)
-        torn = bytearray(packed)
-        for at in range(2000, len(torn) - 100, 5000):
+        for at in (30_000, len(packed) - 8, len(packed) - 4):  # in stored bytes, the sum, the size
+            torn = bytearray(packed)
             torn[at] ^= 0x55
-        s.refused(bytes(torn))
+            s.refused(bytes(torn))
+            s.refused(s.write("x.gz", bytes(torn)))
+            s.refused(gz(b"") + bytes(torn))
         s.load(packed)
+        s.load(packed + bytes(512), "padded")
 
 
 # ---- the JSON around layers -------------------------------------------------------------------------------------------

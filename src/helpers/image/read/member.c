@@ -36,10 +36,15 @@ static int check_depth(const struct layer_member *m, struct cloche_err *e)
 /* True below a directory of the file system that made the layer. */
 static int is_in_own(const char *path)
 {
-        for (const char *at = path; at; at = strchr(at, '/'), at += at != NULL)
-                if (has_prefix(at, WHITEOUT_OWN))
-                        return 1;
-        return 0;
+        const char *at = path;
+
+        while (!has_prefix(at, WHITEOUT_OWN)) {
+                at = strchr(at, '/');
+                if (!at)
+                        return 0;
+                at++;
+        }
+        return 1;
 }
 
 static int is_below_whiteout(const char *path, const char *name)

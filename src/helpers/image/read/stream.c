@@ -41,6 +41,69 @@ static la_ssize_t read_given(struct archive *archive, void *data, const void **r
         return n;
 }
 
+/* Have bytes of a member to inflate. 1; 0: the end; -1. */
+static int fill_inflater(struct archive *archive, struct image_stream *s)
+{
+        const void *data;
+        la_ssize_t n;
+
+        if (s->inflater.avail_in == 0) {
+                n = s->unread ? (la_ssize_t)s->unread : read_given(archive, s, &data);
+                if (n < 0)
+                        return -1;
+                s->unread = 0;
+                s->inflater.next_in = (Bytef *)s->part;
+                s->inflater.avail_in = (uInt)n;
+        }
+        if (s->inflater.avail_in == 0 && s->is_in_member) {
+                archive_set_error(archive, EINVAL, "it is cut");
+                return -1;
+        }
+        if (s->is_in_member)
+                return 1;
+        /* Another member may follow, or padding. */
+        if (s->inflater.avail_in == 0 || *s->inflater.next_in != 0x1f)
+                return 0;
+        s->is_in_member = inflateReset(&s->inflater) == Z_OK;
+        return s->is_in_member ? 1 : -1;
+}
+
+static la_ssize_t read_inflated(struct archive *archive, struct image_stream *s, const void **ret)
+{
+        int r;
+
+        *ret = s->inflated;
+        s->inflater.next_out = (Bytef *)s->inflated;
+        s->inflater.avail_out = sizeof(s->inflated);
+        while (s->inflater.avail_out == sizeof(s->inflated)) {
+                r = fill_inflater(archive, s);
+                if (r <= 0)
+                        return r;
+                r = inflate(&s->inflater, Z_NO_FLUSH);
+                s->is_in_member = r != Z_STREAM_END;
+                if (r == Z_MEM_ERROR || (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)) {
+                        archive_set_error(archive, r == Z_MEM_ERROR ? ENOMEM : EINVAL, "%s",
+                                          s->inflater.msg ? s->inflater.msg : "it is damaged");
+                        return -1;
+                }
+        }
+        return (la_ssize_t)(sizeof(s->inflated) - s->inflater.avail_out);
+}
+
+static la_ssize_t read_source(struct archive *archive, void *data, const void **ret)
+{
+        struct image_stream *s = data;
+        size_t unread = s->unread;
+
+        if (s->is_gzip)
+                return read_inflated(archive, s, ret);
+        if (!unread)
+                return read_given(archive, s, ret);
+        s->unread = 0;
+        *ret = s->part;
+        return (la_ssize_t)unread;
+}
+
 static la_ssize_t read_plain(struct archive *archive, void *data, const void **ret)
 {
         struct image_stream *s = data;
@@ -69,6 +132,8 @@ static la_ssize_t read_plain(struct archive *archive, void *data, const void **r
 static int open_filter(struct image_stream *s, const char *name, struct cloche_err *e)
 {
         struct archive_entry *entry;
+        const void *first;
+        la_ssize_t n;
         int r;
 
         s->filter = archive_read_new();
@@ -76,20 +141,28 @@ static int open_filter(struct image_stream *s, const char *name, struct cloche_e
                 return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
         archive_read_support_format_raw(s->filter);
         archive_read_support_format_empty(s->filter);
-        archive_read_support_filter_gzip(s->filter);
+        archive_read_support_filter_gzip(s->filter); /* within another compression only: it is refused below */
         archive_read_support_filter_zstd(s->filter);
         archive_read_support_filter_xz(s->filter);
         archive_read_support_filter_bzip2(s->filter);
-        if (archive_read_open(s->filter, s, NULL, read_given, NULL) != ARCHIVE_OK)
+        n = read_given(s->filter, s, &first);
+        if (n < 0)
+                return image_stream_failed(s->filter, name, e);
+        s->unread = (size_t)n;
+        s->is_gzip = n >= 2 && s->part[0] == 0x1f && (unsigned char)s->part[1] == 0x8b;
+        if (s->is_gzip && inflateInit2(&s->inflater, 15 + 16) != Z_OK) /* 16: gzip alone */
+                return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
+        s->is_in_member = s->is_gzip;
+        if (archive_read_open(s->filter, s, NULL, read_source, NULL) != ARCHIVE_OK)
                 return image_stream_failed(s->filter, name, e);
         r = archive_read_next_header(s->filter, &entry);
         if (r == ARCHIVE_EOF)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is empty", name);
         if (r != ARCHIVE_OK)
                 return image_stream_failed(s->filter, name, e);
-        s->is_plain = archive_filter_code(s->filter, 0) == ARCHIVE_FILTER_NONE;
+        s->is_plain = !s->is_gzip && archive_filter_code(s->filter, 0) == ARCHIVE_FILTER_NONE;
         /* The last of them reads the file. Layers between others could grow without limit unseen. */
-        if (archive_filter_count(s->filter) > 2)
+        if (archive_filter_count(s->filter) > (s->is_gzip ? 1 : 2))
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is compressed more than once", name);
         return 0;
 }
@@ -104,6 +177,9 @@ int image_stream_open(struct image_stream *ret, int fd, int64_t at, uint64_t siz
         ret->size = size;
         ret->bytes = ret->plain_bytes = 0;
         ret->tar = NULL;
+        ret->unread = 0;
+        ret->is_gzip = false;
+        memset(&ret->inflater, 0, sizeof(ret->inflater));
         sha256_init(&ret->hash);
         sha256_init(&ret->plain_hash);
         r = open_filter(ret, name, e);
@@ -155,4 +231,6 @@ void image_stream_close(struct image_stream *stream)
         if (stream->filter)
                 archive_read_free(stream->filter);
         stream->tar = stream->filter = NULL;
+        if (stream->is_gzip)
+                inflateEnd(&stream->inflater);
 }

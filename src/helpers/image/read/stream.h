@@ -10,6 +10,7 @@
 #include <cloche/error.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <zlib.h>
 
 #define STREAM_FREE_BYTES (UINT64_C(64) << 20) /* bytes that the ratio does not limit */
 #define STREAM_RATIO_MAX 200                   /* unpacked bytes per byte of the source */
@@ -22,8 +23,11 @@ struct image_stream {
         uint64_t plain_bytes;
         bool is_plain; /* not compressed: one hash is enough */
         struct sha256_ctx hash, plain_hash;
+        z_stream inflater; /* zlib checks the sums of gzip, which libarchive ignores */
+        bool is_gzip, is_in_member;
+        size_t unread;                /* bytes of part that were read ahead, to know the compression */
         struct archive *filter, *tar; /* the decompressed bytes; their members */
-        char part[STREAM_PART_BYTES];
+        char part[STREAM_PART_BYTES], inflated[STREAM_PART_BYTES];
 };
 
 struct image_stream_digests {
