@@ -32,7 +32,17 @@ function typeOf (error) {
 }
 
 const isOurs = (line) => line.includes(host.directory) || /\(?node:/.test(line)
-const clean = (stack) => stack.split('\n').filter((line) => !/^\s+at /.test(line) || !isOurs(line)).join('\n')
+// Without the agent's frames, and those of built-in functions that it called.
+function clean (stack) {
+  let isCalledByUs = true // from the end on: each line's caller comes behind it
+  const keeps = (line) => {
+    if (!/^\s+at /.test(line)) return true
+    if (/\(<anonymous>\)$/.test(line)) return !isCalledByUs
+    isCalledByUs = isOurs(line)
+    return !isCalledByUs
+  }
+  return stack.split('\n').reverse().filter(keeps).reverse().join('\n')
+}
 
 function stackOf (error, left = CAUSES_MAX) {
   const stack = clean(read(error, 'stack') ?? text(error))

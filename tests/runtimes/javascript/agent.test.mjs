@@ -121,6 +121,12 @@ test('call: code that looks at its arguments, or gets none, has classes', () => 
   for (const [code, args, value] of values) assert.deepEqual(await call(code, { args }), value, code)
 }))
 
+test('call: stacks have no frames of built-in functions that the agent called', () => withAgent({}, async ({ ask }) => {
+  const stackOf = async (code) => (await ask('call', { filename: 'main.js', function: null, order: null, holes: [], args: [], kwargs: {}, resultBytes: 1000, code })).error.data.stack
+  assert.equal(await stackOf('const f = () => new Map([[1, () => 2]])'), 'TypeError: $<0>: function cannot be sent: call it and return what it gives, or leave it out; returned by f (main.js, line 1)')
+  assert.match(await stackOf('const g = () => [1].map(() => { throw new Error("no") })'), /^Error: no\n +at main\.js:1:\d+\n +at Array\.map \(<anonymous>\)\n +at g \(main\.js:1:\d+\)$/)
+}))
+
 test('prepare: what a set-up declares, exports and assigns', async () => {
   const uses = 'async function main () { return [helper(x), typeof y] }'
   for (const code of [
