@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +219,62 @@ static int request_one(struct store_client *c, const char *method, json_t *param
         return r < 0 ? r : 0;
 }
 
+/* -- users of a tree ------------------------------------------------------------------------------------------ */
+
+/* Return the process that holds a lock of flock(2) on this file; 0: none is known. proc_locks(5). */
+static long find_locker(const struct stat *status)
+{
+        FILE *locks = fopen("/proc/locks", "re");
+        char line[256];
+        long found = 0;
+
+        while (locks && !found && fgets(line, sizeof(line), locks)) {
+                unsigned long long inode;
+                unsigned major, minor;
+                long pid;
+
+                if (sscanf(line, "%*s FLOCK %*s %*s %ld %x:%x:%llu", &pid, &major, &minor, &inode) == 4 && pid > 0 &&
+                    inode == status->st_ino && makedev(major, minor) == status->st_dev)
+                        found = pid;
+        }
+        if (locks)
+                fclose(locks);
+        return found;
+}
+
+static void read_program_name(long pid, char ret[17])
+{
+        char path[64];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+        file = fopen(path, "re");
+        if (!file || !fgets(ret, 17, file))
+                ret[0] = '\0';
+        ret[strcspn(ret, "\n")] = '\0';
+        if (file)
+                fclose(file);
+}
+
+/* cloche-image sees no processes, so its message names the tree alone: add a process that uses it. */
+static void name_user(int store_fd, struct cloche_err *e)
+{
+        const char *tree = e->code == CLOCHE_E_STATE ? strstr(e->msg, "sha256-") : NULL;
+        char path[100], name[17], user[64];
+        struct stat status;
+        long pid;
+
+        if (!tree)
+                return;
+        snprintf(path, sizeof(path), "trees/%.71s", tree);
+        pid = fstatat(store_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : find_locker(&status);
+        if (!pid)
+                return;
+        read_program_name(pid, name);
+        snprintf(user, sizeof(user), " by process %ld (%s)", pid, name);
+        strncat(e->msg, user, sizeof(e->msg) - strlen(e->msg) - 1);
+}
+
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
                         json_t **ret)
 {
@@ -243,7 +300,8 @@ int image_store_request(const struct cli_request *request, const char *method, j
                 json_decref(params);
         progress_end();
         stop(&c);
-        return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (cli_fail(&e), SIGNALS_CANCELLED) : cli_fail(&e);
+        name_user(store_fd, &e);
+        return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (sandbox_fail(&e), SIGNALS_CANCELLED) : sandbox_fail(&e);
 }
 
 int image_store_resolve(struct cli_request *request)
