@@ -267,7 +267,7 @@ static int verify(struct cli_request *request)
         for (size_t i = 0; !request->json && i < json_array_size(changes); i++)
                 print_change(json_array_get(changes, i));
         if (!is_whole)
-                cli_bad("the image '%s' is not as it was imported: %lld differences (import it again)",
+                cli_bad("the image '%s' is not as it was imported: %lld differences (remove it and import it again)",
                         request->positional[0], count_of(answer, "changeCount"));
         json_decref(answer);
         return is_whole ? 0 : 1;

@@ -89,6 +89,8 @@ int import_name(struct import *import, const char *id, json_t **ret, struct cloc
 
         if (r == 0)
                 r = record_load(import->store, id, &record, e);
+        if (r == 0 && !has_tree(import->store, record_tree(record)))
+                r = err_set(e, CLOCHE_E_NOT_FOUND, "the tree of the image sha256:%s was removed", id);
         if (r == 0)
                 r = set_name(import, id, e);
         if (r == 0)

@@ -185,6 +185,7 @@ static int import_manifest(struct import *import, const struct bundle *bundle, c
         struct image_manifest manifest = {0};
         struct image_config config = {0};
         char again[HASH_TEXT_SIZE] = "";
+        bool is_known;
         int r = read_blob(bundle, row, &text, e);
 
         if (r == 0)
@@ -200,9 +201,10 @@ static int import_manifest(struct import *import, const struct bundle *bundle, c
                 r = keep_config(import, &config, e);
         if (r == 0)
                 r = import_find_again(import, again, e);
-        if (r == 0 && *again)
+        is_known = r == 0 && *again;
+        if (is_known)
                 r = import_name(import, again, ret, e);
-        else if (r == 0)
+        if ((r == 0 && !is_known) || (is_known && r == -CLOCHE_E_NOT_FOUND))
                 r = apply_manifest(import, bundle, &manifest, &config, e);
         image_manifest_done(&manifest);
         image_config_done(&config);
@@ -277,6 +279,7 @@ static int import_docker(struct import *import, const struct bundle *bundle, jso
         const struct docker_image *image = NULL;
         struct image_config config = {0};
         char again[HASH_TEXT_SIZE] = "";
+        bool is_known;
         int r = read_part(bundle, "manifest.json", &text, e);
 
         if (r == 0)
@@ -295,9 +298,10 @@ static int import_docker(struct import *import, const struct bundle *bundle, jso
                 r = keep_config(import, &config, e);
         if (r == 0)
                 r = import_find_again(import, again, e);
-        if (r == 0 && *again)
+        is_known = r == 0 && *again;
+        if (is_known)
                 r = import_name(import, again, ret, e);
-        else if (r == 0)
+        if ((r == 0 && !is_known) || (is_known && r == -CLOCHE_E_NOT_FOUND))
                 r = apply_docker(import, bundle, image, &config, e);
         image_config_done(&config);
         docker_manifest_done(&manifest);
