@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from ._base_errors import GuestFault
 from ._results import Raw, _get, _list
-from ._sandbox_results import _path, _printed, _texts
+from ._sandbox_results import _Denied, _path, _printed, _texts
 from .errors import ProtocolError
 
 CHART = "application/vnd.cloche.chart+json"
@@ -199,7 +199,7 @@ class CellFailedError(GuestFault):
 
 
 @dataclass(frozen=True)
-class CellResult:
+class CellResult(_Denied):
     """The result of a cell. A failed cell raises no exception; unwrap() does."""
 
     context: str

@@ -114,7 +114,38 @@ class SandboxEvent:
 # ---- commands and processes ----
 
 @dataclass(frozen=True)
-class Completed:
+class ConnectionDenial:
+    """A connection that the network policy refused while a command, a cell or a process ran. Those that run at the same time share
+    them."""
+
+    kind: Literal["dns", "tcp", "tls", "http"]
+    host: str | None
+    address: str | None
+    port: int | None
+    why: str
+    rule: str | None
+    count: int
+    remedy: str | None
+    """The command that permits it."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> ConnectionDenial:
+        return cls(_get(raw, "kind", str, "tcp"), raw.get("host"), raw.get("address"), _get(raw, "port", int, None), _get(raw, "why", str, ""),
+                   raw.get("rule"), _get(raw, "count", int, 1), raw.get("remedy"), raw)
+
+
+class _Denied:
+    raw: Raw
+
+    @property
+    def denials(self) -> list[ConnectionDenial]:
+        """The connections that were refused meanwhile: each once, at most 100."""
+        return [ConnectionDenial.read(row) for row in _list(self.raw, "denials")]
+
+
+@dataclass(frozen=True)
+class Completed(_Denied):
     """The end of a command. A failed command raises no exception; unwrap() does."""
 
     exit_code: int
@@ -165,7 +196,7 @@ class OutputPage:
 
 
 @dataclass(frozen=True)
-class ProcessInfo:
+class ProcessInfo(_Denied):
     id: str
     pid: int
     command: str

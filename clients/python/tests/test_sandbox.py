@@ -256,6 +256,15 @@ class Sandboxes(DaemonCase):
             self.assertEqual(box.update(network=cloche.Network()).network.allow, [])
             self.assertIsInstance(box.network_log(), list)
 
+    def test_refused_connections(self):
+        with self.client.sandbox(network=cloche.Network(["example.org:443"])) as box:
+            asks = "import socket\ntry: socket.getaddrinfo('example.net', 80)\nexcept OSError: pass"
+            for done in (box.exec(f"python3 -c \"{asks}\""), box.context("python").run(asks)):
+                [denied] = done.denials
+                self.assertEqual((denied.kind, denied.host, denied.why), ("dns", "example.net", "no rule allows this name"))
+                self.assertRegex(denied.remedy, "^cloche net .* --allow example.net$")
+            self.assertEqual(box.exec("true").denials, [])
+
 
 class Async(AsyncDaemonCase):
     async def test_the_same(self):

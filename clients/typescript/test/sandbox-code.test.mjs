@@ -10,6 +10,26 @@ const unhandled = []
 process.on('unhandledRejection', (reason) => unhandled.push(reason))
 const all = async (iterable) => { const found = []; for await (const item of iterable) found.push(item); return found }
 
+describe('refused connections', real, () => {
+  test('are told by the command and the code that asked for them', async () => {
+    const served = await serve()
+    try {
+      const sandbox = getSandbox({ socket: served.socket }, 'refused', { network: { allow: ['example.org:443'] } })
+      const asks = 'import socket\ntry: socket.getaddrinfo("example.net", 80)\nexcept OSError: pass'
+      const execution = await sandbox.runCode(asks)
+      const command = await sandbox.exec(`python3 -c '${asks}'`)
+      for (const { denials: [denied, ...more] } of [execution, execution.toJSON(), command]) {
+        assert.deepEqual([denied.kind, denied.host, denied.why, denied.remedy, more], ['dns', 'example.net', 'no rule allows this name', 'cloche net refused --allow example.net', []])
+      }
+      assert.equal((await sandbox.exec('true')).denials, undefined)
+      assert.equal((await sandbox.runCode('1')).denials, undefined)
+      await sandbox.destroy()
+    } finally {
+      await served.end()
+    }
+  })
+})
+
 describe('contexts', real, () => {
   let served, client, box
   before(async () => {

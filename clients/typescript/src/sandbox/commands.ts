@@ -40,7 +40,7 @@ async function whole (
   return asText(bytes) ?? bytes
 }
 
-const warningsOf = ({ warnings }: CommandResult): { warnings?: string[] } => warnings === undefined ? {} : { warnings }
+const reasonsOf = ({ warnings, denials }: CommandResult): Pick<ExecResult, 'warnings' | 'denials'> => ({ ...warnings === undefined ? {} : { warnings }, ...denials === undefined ? {} : { denials } })
 
 async function resultOf (box: SandboxHandle, command: string, answer: CommandResult, signal: AbortSignal | undefined): Promise<ExecResult> {
   const stdout = await whole(box, answer, 'stdout', signal)
@@ -62,7 +62,7 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
     truncated: size(stdout) < answer.stdoutBytes || size(stderr) < answer.stderrBytes,
     sessionEnded: answer.sessionEnded,
     ...answer.signal === undefined ? {} : { signal: answer.signal },
-    ...warningsOf(answer)
+    ...reasonsOf(answer)
   }
 }
 
@@ -180,7 +180,7 @@ async function * commandEvents (
       yield { type: 'error', timestamp: now(), command, sessionId, exitCode, error: endOf(command, sessionId, exitCode), code: 'SESSION_TERMINATED' }
       return
     }
-    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut, ...warningsOf(answer) }
+    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut, ...reasonsOf(answer) }
     yield { type: 'complete', timestamp: now(), command, sessionId, exitCode, result }
   } catch (thrown) {
     if (signal?.aborted && thrown === signal.reason) throw thrown

@@ -9,4 +9,5 @@ export { asyncIterableToSSEStream, parseSSEStream, responseToAsyncIterable } fro
 export { Terminal } from './terminal.js'
 export type { TreeOptions } from './tree.js'
 export type * from './types.js'
+export type { SandboxDenial } from '../generated/answers.js'
 export type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'

@@ -1,4 +1,5 @@
 // The code interpreter: persistent contexts, and cells run in them.
+import type { SandboxDenial } from '../generated/answers.js'
 import type { Asking } from '../internal/asking.js'
 import type { CellError, CellEvent, CellResult, ContextInfo, Display } from './answers.js'
 import type { RunParams } from './native-context.js'
@@ -20,16 +21,19 @@ export class Execution {
   readonly logs: { stdout: string[], stderr: string[] } = { stdout: [], stderr: [] }
   error?: ExecutionError
   executionCount?: number
+  /** The connections that the network policy refused meanwhile. */
+  denials?: SandboxDenial[]
 
   constructor (readonly code: string, readonly context: CodeContext) {}
 
   toJSON (): ExecutionResult {
-    const { code, logs, error, executionCount, results } = this
+    const { code, logs, error, executionCount, denials, results } = this
     return {
       code,
       logs,
       ...error === undefined ? {} : { error },
       ...executionCount === undefined ? {} : { executionCount },
+      ...denials === undefined ? {} : { denials },
       results: results.map((result) => result.toJSON())
     }
   }
@@ -163,9 +167,10 @@ async function * codeEvents (
   }
   for (const [stream, said] of text.rest()) yield { type: stream as 'stdout' | 'stderr', text: said, timestamp: Date.now() }
   if (last !== undefined) yield { type: 'result', ...fieldsOf(last), timestamp: Date.now() }
-  const { error, executionCount: count } = await asking
-  if (error === undefined) yield { type: 'execution_complete', execution_count: count, timestamp: Date.now() }
-  else yield { type: 'error', ename: error.name, evalue: error.message, traceback: error.traceback, execution_count: count, timestamp: Date.now() }
+  const { error, executionCount: count, denials } = await asking
+  const refused = denials === undefined ? {} : { denials }
+  if (error === undefined) yield { type: 'execution_complete', execution_count: count, ...refused, timestamp: Date.now() }
+  else yield { type: 'error', ename: error.name, evalue: error.message, traceback: error.traceback, execution_count: count, ...refused, timestamp: Date.now() }
 }
 
 async function * toldErrors (events: AsyncIterable<CodeEvent>, signal: AbortSignal | undefined): AsyncGenerator<CodeEvent, void, undefined> {
@@ -201,8 +206,10 @@ async function gather (execution: Execution, event: CodeEvent, options: RunCodeO
     case 'error':
       execution.error = errorOf({ name: event.ename, message: event.evalue, traceback: event.traceback })
       if (event.execution_count !== undefined) execution.executionCount = event.execution_count
+      if (event.denials !== undefined) execution.denials = event.denials
       return await options.onError?.(execution.error)
     case 'execution_complete':
       execution.executionCount = event.execution_count
+      if (event.denials !== undefined) execution.denials = event.denials
   }
 }

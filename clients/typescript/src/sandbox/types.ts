@@ -1,6 +1,7 @@
 // Options and results of the sandbox façade: those of @cloudflare/sandbox, 0.3.3 and the newest combined.
 import type { ClientOptions } from '../internal/shared.js'
 import type { Cloche } from '../client.js'
+import type { SandboxDenial } from '../generated/answers.js'
 import type { Limits } from '../generated/limits.js'
 import type { ContextState, FileType, NetworkPolicy } from './answers.js'
 import type { Result, ResultFields } from './results.js'
@@ -114,6 +115,8 @@ export interface ExecResult {
   signal?: string
   /** Lines about a failed command, such as who can allow the connection that it lacked. */
   warnings?: string[]
+  /** The connections that the network policy refused meanwhile: each once, at most 100. */
+  denials?: SandboxDenial[]
 }
 
 export interface StreamOptions extends Abortable {
@@ -136,7 +139,7 @@ export interface ExecEvent {
   command?: string
   sessionId?: string
   exitCode?: number
-  result?: { stdout: string, stderr: string, exitCode: number, success: boolean, timedOut: boolean, warnings?: string[] }
+  result?: { stdout: string, stderr: string, exitCode: number, success: boolean, timedOut: boolean, warnings?: string[], denials?: SandboxDenial[] }
   error?: string
   code?: string
 }
@@ -358,6 +361,8 @@ export interface ExecutionResult {
   logs: { stdout: string[], stderr: string[] }
   error?: ExecutionError
   executionCount?: number
+  /** As of `exec`. */
+  denials?: SandboxDenial[]
   results: ResultFields[]
 }
 export type CodeEvent =
@@ -365,8 +370,8 @@ export type CodeEvent =
   | ({ type: 'result', timestamp: number } & ResultFields)
   | { type: 'clear_output', wait: boolean, timestamp: number }
   | { type: 'input_request', prompt: string, password: boolean, timestamp: number }
-  | { type: 'error', ename: string, evalue: string, traceback: string[], execution_count?: number, timestamp: number }
-  | { type: 'execution_complete', execution_count: number, timestamp: number }
+  | { type: 'error', ename: string, evalue: string, traceback: string[], execution_count?: number, denials?: SandboxDenial[], timestamp: number }
+  | { type: 'execution_complete', execution_count: number, denials?: SandboxDenial[], timestamp: number }
 
 // -- the rest
 
