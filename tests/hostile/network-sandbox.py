@@ -184,6 +184,31 @@ def test_contexts_have_the_network_of_their_sandbox():
         cloche.wait_for(lambda: len(egress_programs()) == count - 1, "the end of the fork's egress program")
 
 
+def test_no_other_box_gets_the_network_of_a_context():
+    """A policy that changes while a context starts, whose box has no number yet; and checkpoints, which run no code."""
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        first = Sandbox(frames, "first")  # has the keeper's box 0
+        box = Sandbox(frames, "box")
+        frames.call("context.create", sandbox="box", context="c", language="python")
+        asked = [frames.ask("context.create", sandbox="box", context="starting", language="python", forkable=True),
+                 frames.ask("sandbox.update", sandbox="box", network={"allow": ["allowed.test"]})]
+        for number in asked:
+            frames.wait(number)
+        run = lambda context: frames.call("context.run", sandbox="box", context=context, code=FETCH % "allowed.test")["stdout"].strip()
+        got = first.run("curl -sS -m 5 http://allowed.test/")
+        assert got["exitCode"] == 6, ("another sandbox has this network", got)
+        assert box.says("curl -sS http://allowed.test/a") == "allowed.test /a 0"
+        assert [run("c"), run("starting")] == ["allowed.test /c 0"] * 2  # the twin
+        assert len(egress_programs()) == 3
+
+        frames.call("context.checkpoint", sandbox="box", context="starting")
+        frames.call("sandbox.update", sandbox="box", network={"allow": ["allowed.test", "other.test"]})
+        assert len(egress_programs()) == 3
+        frames.call("context.rollback", sandbox="box", context="starting")
+        assert run("starting") == "allowed.test /c 0"
+
+
 def test_the_guest_changes_nothing():
     """No right in its network, no port of the egress program's, no other way out."""
     start()

@@ -93,7 +93,8 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
                 return NULL;
         }
-        c->sandbox = c->connections.sandbox = s;
+        c->sandbox = s;
+        c->connections = (struct connections){.sandbox = s, .box = KEEPER_NO_BOX};
         strcpy(c->name, name);
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
@@ -143,6 +144,7 @@ static void release(struct context *c)
         channel_close(&c->channel);
         control_close(&c->control);
         connections_close(&c->connections);
+        c->connections.box = KEEPER_NO_BOX;
         instance_free(c->next_fork);
         instance_free(c->instance);
         c->next_fork = c->instance = NULL;
@@ -504,9 +506,11 @@ int context_take_control(struct context *c, struct instance *instance, struct cl
 /* A checkpoint runs no code, so it needs none. */
 static int open_network(struct context *c, struct cloche_err *e)
 {
+        if (c->of)
+                return 0;
         c->connections.box = c->instance->box.id;
         c->connections.on_change = on_network;
-        return c->of ? 0 : connections_open(&c->connections, c->sandbox->network_policy, e);
+        return connections_open(&c->connections, c->sandbox->network_policy, e);
 }
 
 int context_adopt(struct context *c, struct instance *instance, const char *method, struct cloche_err *e)

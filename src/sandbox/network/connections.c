@@ -97,7 +97,7 @@ void connections_close(struct connections *c)
 
 static int has_box(const struct context *context)
 {
-        return context->state != CONTEXT_ENDED && context->instance;
+        return context->connections.box != KEEPER_NO_BOX;
 }
 
 int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)

@@ -12,7 +12,7 @@ struct sandbox;
 /* One of them. The owner sets sandbox, box and on_change. */
 struct connections {
         struct sandbox *sandbox;
-        uint32_t box;
+        uint32_t box; /* of a context: KEEPER_NO_BOX until it has one that runs code */
         /* A policy is in force; with e: the network could not be started, or has ended. May be NULL. */
         void (*on_change)(struct connections *c, const struct cloche_err *e);
         struct network *network;
