@@ -183,23 +183,18 @@ static void settle_later(struct sandbox *s, struct update *u)
 
 void sandbox_updates_settle(struct sandbox *s)
 {
-        struct update_list due = STAILQ_HEAD_INITIALIZER(due);
         int is_settled = sandbox_connections_are_settled(s);
-        struct cloche_err late = {0};
+        struct cloche_err late;
         struct update *u;
 
-        while ((u = STAILQ_FIRST(&s->settling)) &&
-               (is_settled || clock_now_ns() - u->settling_ns > SETTLE_PATIENCE_S * UINT64_C(1000000000))) {
-                STAILQ_REMOVE_HEAD(&s->settling, link);
-                STAILQ_INSERT_TAIL(&due, u, link);
-        }
         if (!is_settled)
                 err_set(&late, CLOCHE_E_TIMEOUT,
                         "the network policy of the sandbox \"%s\" is stored, but was not in force after %d s, as the "
                         "sandbox uses all its processor time: stop the sandbox to be sure",
                         s->name, SETTLE_PATIENCE_S);
-        while ((u = STAILQ_FIRST(&due))) {
-                STAILQ_REMOVE_HEAD(&due, link);
+        while ((u = STAILQ_FIRST(&s->settling)) &&
+               (is_settled || clock_now_ns() - u->settling_ns > SETTLE_PATIENCE_S * UINT64_C(1000000000))) {
+                STAILQ_REMOVE_HEAD(&s->settling, link);
                 conclude(u, s, is_settled ? NULL : &late);
         }
 }
