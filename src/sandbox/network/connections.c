@@ -34,7 +34,8 @@ static void on_decision(void *data, const json_t *decision)
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct connections *c = data;
-        json_t *decision = json_pack("{s:s, s:s, s:s}", "kind", "tcp", "verdict", "denied", "why", e->msg);
+        json_t *decision =
+                json_pack("{s:s, s:s, s:s, s:i}", "kind", "tcp", "verdict", "denied", "why", e->msg, "count", 1);
 
         if (decision)
                 on_decision(c, decision);
