@@ -56,14 +56,14 @@ static int request_agent(struct context *c, struct context_task *task, struct cl
         return r;
 }
 
-/* Begin the first task of the queue, if the agent is free and no signal is on its way to it. Before
- * the context lives, only a task that makes it live begins. */
-/* Its agent has answered, but not all that a cell needs is there. */
+/* Its agent has answered, but its network is not in force yet. */
 static int is_opened_in_part(const struct context *c)
 {
         return c->state == CONTEXT_STARTING && c->pid;
 }
 
+/* Begin the first task of the queue, if the agent is free and no signal is on its way to it. Before
+ * the context lives, only a task that makes it live begins. */
 void context_tasks_begin(struct context *c)
 {
         struct context_task *task;

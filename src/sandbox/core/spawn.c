@@ -14,8 +14,8 @@
 
 #define STRINGS_MAX INIT_STRINGS_MAX
 
-/* Packages go to the home, which belongs to the programs and is saved with the sandbox; interpreters
- * look there: pip needs to be told that the image's own manager (PEP 668) has no say there. */
+/* Packages go to the home, which belongs to the programs and is saved with the sandbox, and
+ * interpreters look there. Without PIP_BREAK_SYSTEM_PACKAGES pip refuses even there (PEP 668). */
 #define LOCAL "/home/cloche/.local"
 #define GEMS LOCAL "/share/gems"
 

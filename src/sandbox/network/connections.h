@@ -32,8 +32,8 @@ int sandbox_connections_are_settled(const struct sandbox *s);
 void sandbox_connections_restart(struct sandbox *s);
 /* Write one line: why programs in it may not connect, and how the operator can allow it. */
 void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size);
-/* Return the connections that were refused since s->decision_count was `since`, by the networks'
- * last word: SandboxDenial[] of spec/answers.def. NULL: none. */
+/* Read all decisions that the networks have sent, and return the connections that were refused since
+ * s->decision_count was `since`: SandboxDenial[] of spec/answers.def. NULL: none. */
 json_t *sandbox_denials(struct sandbox *s, uint64_t since);
 
 #endif
