@@ -200,6 +200,22 @@ def test_images_in_use_stay():
         assert s.ask("list")["images"] == [] and os.listdir(s.path + "/trees") == []
 
 
+def test_a_tree_that_no_image_names_counts_once():
+    """As a killed removal leaves it, with its listing beside it."""
+    with Store() as s:
+        s.load(tar([file("a", "1")]))
+        tree = s.tree()
+        for name in os.listdir(s.path + "/images"):
+            os.unlink(s.path + "/images/" + name)
+        os.unlink(s.path + "/names.json")
+        user = os.open(tree, os.O_RDONLY)
+        fcntl.flock(user, fcntl.LOCK_SH)
+        assert s.ask("prune") == {"images": 0, "trees": 0, "leftovers": 0, "inUse": 1} and os.path.exists(tree + "/a")
+        os.close(user)
+        assert s.ask("prune") == {"images": 0, "trees": 1, "leftovers": 0, "inUse": 0}
+        assert os.listdir(s.path + "/trees") == []
+
+
 def test_verify_tells_what_differs():
     with Store() as s:
         s.load(tar([file("a/f", "1"), file("a/g", "2"), file("a.b", "3"), link("l", "x"), directory("gone"), file("owner", ""), file("attribute", ""), file("kind", "")]))

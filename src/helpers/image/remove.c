@@ -29,9 +29,10 @@ static int bury(const struct store *store, struct grave *grave, const char *hex,
 
         store_tree_name(tree, hex, "");
         store_tree_name(listing, hex, STORE_LISTING);
-        if (renameat(store->trees_fd, tree, grave->incoming.fd, tree) < 0 && errno != ENOENT)
+        if (renameat(store->trees_fd, tree, grave->incoming.fd, tree) == 0)
+                grave->trees++;
+        else if (errno != ENOENT)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "remove the tree %s", tree);
-        grave->trees++;
         crash_point();
         if (unlinkat(store->trees_fd, listing, 0) < 0 && errno != ENOENT)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "remove the listing %s", listing);
@@ -212,7 +213,7 @@ static int prune_entry(struct pruning *p, const char *name, struct cloche_err *e
         if (record_has_tree(p->records, text, NULL))
                 return 0;
         r = prune_tree(p, text, &is_kept, e);
-        p->in_use += r == 0 && is_kept;
+        p->in_use += r == 0 && is_kept && hex[HASH_TEXT_SIZE - 1] == '\0'; /* its listing does not count again */
         return r;
 }
 
