@@ -75,6 +75,14 @@ int store_lock(const struct store *store, int *ret, struct cloche_err *e)
         return 0;
 }
 
+static bool is_at(int dir_fd, const char *name, int fd)
+{
+        struct stat locked, now;
+
+        return fstat(fd, &locked) == 0 && fstatat(dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+               locked.st_ino == now.st_ino && locked.st_dev == now.st_dev;
+}
+
 int store_lock_tree(const struct store *store, const char *hex, bool for_removal, int *ret, struct cloche_err *e)
 {
         char name[STORE_TREE_NAME_SIZE];
@@ -88,6 +96,9 @@ int store_lock_tree(const struct store *store, const char *hex, bool for_removal
         if (flock(fd, (for_removal ? LOCK_EX : LOCK_SH) | LOCK_NB) < 0)
                 return errno == EWOULDBLOCK ? err_set(e, CLOCHE_E_STATE, "the image's tree %s is in use", name)
                                             : fail(e, name);
+        /* It may have been removed before it was locked. */
+        if (!is_at(store->trees_fd, name, fd))
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the image store has no tree %s", name);
         *ret = TAKE_FD(fd);
         return 0;
 }
