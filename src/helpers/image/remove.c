@@ -6,7 +6,6 @@
 #include "helpers/image/store/record.h"
 #include "helpers/sync/crash.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -219,8 +218,8 @@ static int prune_entry(struct pruning *p, const char *name, struct cloche_err *e
 
 static int prune_trees(struct pruning *p, struct cloche_err *e)
 {
-        int fd = openat(p->store->trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        DIR *dir = store_list(p->store->trees_fd);
+        int r = 0;
 
         if (!dir)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "list the trees");
@@ -233,8 +232,7 @@ static int prune_trees(struct pruning *p, struct cloche_err *e)
 /* Files of a killed writer (store_write). */
 static void prune_beside(int dir_fd)
 {
-        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        DIR *dir = store_list(dir_fd);
 
         for (struct dirent *entry; dir && (entry = readdir(dir));) {
                 const char *ending = strrchr(entry->d_name, '.');

@@ -5,7 +5,6 @@
 #include "base/fd.h"
 #include "wire/json.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,11 +134,14 @@ static int load_one(const struct store *store, const char *name, json_t *all, st
 
 int record_load_all(const struct store *store, json_t **ret, struct cloche_err *e)
 {
-        int fd = openat(store->images_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        DIR *dir;
+        int r = 0;
 
         *ret = json_object();
-        if (!dir || !*ret)
+        if (!*ret)
+                return work_no_memory(e);
+        dir = store_list(store->images_fd);
+        if (!dir)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "list the images");
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
                 r = load_one(store, entry->d_name, *ret, e);

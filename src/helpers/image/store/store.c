@@ -7,7 +7,6 @@
 #include "helpers/sync/crash.h"
 #include "wire/json.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +164,18 @@ int store_read_json(int dir_fd, const char *name, json_t **ret, struct cloche_er
                                                                              : 0;
 }
 
+DIR *store_list(int dir_fd)
+{
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+        if (!dir && fd >= 0) {
+                close(fd);
+                errno = ENOMEM;
+        }
+        return dir;
+}
+
 /* -- removal -------------------------------------------------------------------------------------------------- */
 
 /* A directory without rights for its owner, in a store of an ordinary user. */
@@ -264,8 +275,8 @@ static int sweep_one(const struct store *store, const char *name, uint64_t *ret,
 
 int incoming_sweep(const struct store *store, uint64_t *ret, struct cloche_err *e)
 {
-        int fd = openat(store->incoming_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        DIR *dir = store_list(store->incoming_fd);
+        int r = 0;
 
         if (!dir)
                 return fail(e, "incoming");

@@ -7,6 +7,7 @@
 #include "helpers/image/work.h"
 
 #include <cloche/error.h>
+#include <dirent.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,6 +54,8 @@ void incoming_end(const struct store *store, struct incoming *incoming);
 /* Remove those whose import was killed; *ret: their number. */
 CLOCHE_MUST_CHECK int incoming_sweep(const struct store *store, uint64_t *ret, struct cloche_err *e);
 
+/* Open a directory anew, to list it. NULL: errno says why. */
+DIR *store_list(int dir_fd);
 /* Remove dir_fd/name with all that is in it. */
 CLOCHE_MUST_CHECK int store_remove_tree(int dir_fd, const char *name, struct cloche_err *e);
 
