@@ -1,6 +1,7 @@
 /* Runs in: cloche-image, as its user, confined to the store and the source. */
 #include "bundle.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "box/files/archive/member.h"
@@ -48,15 +49,8 @@ static int add_part(struct bundle *bundle, const char *name, const char *link, i
 
         if (bundle->count == BUNDLE_PARTS_MAX)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the image's archive has more than %d files", BUNDLE_PARTS_MAX);
-        if (bundle->count == bundle->room) {
-                size_t room = bundle->room ? 2 * bundle->room : 64;
-                struct bundle_part *grown = reallocarray(bundle->parts, room, sizeof(*grown));
-
-                if (!grown)
-                        return work_no_memory(e);
-                bundle->parts = grown;
-                bundle->room = room;
-        }
+        if (ARRAY_GROW(bundle->parts, bundle->count, bundle->room) < 0)
+                return work_no_memory(e);
         part = &bundle->parts[bundle->count++];
         *part = (struct bundle_part){.name = strdup(name), .link = link ? strdup(link) : NULL, .at = at, .size = size};
         return part->name && (!link || part->link) ? 0 : work_no_memory(e);

@@ -1,6 +1,7 @@
 /* Runs in: cloche-image, as its user, confined to the store and the source. */
 #include "tree.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "helpers/image/read/stream.h"
@@ -69,15 +70,8 @@ static int remember(struct image_tree *tree, const char *path, const struct imag
 {
         struct image_tree_directory *row;
 
-        if (tree->directory_count == tree->directory_room) {
-                size_t room = tree->directory_room ? tree->directory_room * 2 : 256;
-                struct image_tree_directory *grown = reallocarray(tree->directories, room, sizeof(*grown));
-
-                if (!grown)
-                        return work_no_memory(e);
-                tree->directories = grown;
-                tree->directory_room = room;
-        }
+        if (ARRAY_GROW(tree->directories, tree->directory_count, tree->directory_room) < 0)
+                return work_no_memory(e);
         row = &tree->directories[tree->directory_count];
         *row = *attributes;
         row->number = tree->directory_count;
@@ -251,22 +245,6 @@ static int count_bytes(struct image_tree *tree, const struct layer_member *m, ui
         return 0;
 }
 
-static int write_piece(int fd, const char *data, size_t size, int64_t at)
-{
-        while (size > 0) {
-                ssize_t n = pwrite(fd, data, size, at);
-
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n > 0) {
-                        data += n;
-                        at += n;
-                        size -= (size_t)n;
-                }
-        }
-        return 0;
-}
-
 static int write_contents(struct image_tree *tree, struct archive *archive, const struct layer_member *m,
                           const char *name, int fd, struct cloche_err *e)
 {
@@ -281,7 +259,7 @@ static int write_contents(struct image_tree *tree, struct archive *archive, cons
 
                 if (at < 0 || after < size || after > m->size)
                         return refuse(m, e, "has more bytes than it says");
-                r = write_piece(fd, data, size, at);
+                r = fd_pwrite_full(fd, data, size, at);
                 if (r < 0)
                         return image_tree_failed(-r, m->path, e);
                 end = after > end ? after : end;
