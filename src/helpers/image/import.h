@@ -28,7 +28,7 @@ struct import {
         char source[HASH_TEXT_SIZE]; /* digest of the manifest, or of the archive's bytes; "": a directory */
         char *os, *architecture, *created, *created_by; /* owned; NULL: not stated */
         size_t layers;
-        uint64_t members, bytes;
+        uint64_t bytes;
         json_t *drops;
 };
 

@@ -263,7 +263,7 @@ static int write_contents(struct image_tree *tree, struct archive *archive, cons
                 if (r < 0)
                         return image_tree_failed(-r, m->path, e);
                 end = after > end ? after : end;
-                r = work_go_on(tree->work, tree->phase, done + end, tree->bytes_expected, e);
+                r = work_go_on(tree->work, tree->phase, done + end, 0, e);
         }
         if (r < 0)
                 return r;
@@ -397,7 +397,7 @@ static int apply_member(struct image_tree *tree, struct archive *archive, struct
                                (unsigned long long)TREE_ENTRIES_MAX);
         if (tree->entries % 64 == 0) {
                 crash_point();
-                r = work_go_on(tree->work, tree->phase, tree->bytes, tree->bytes_expected, e);
+                r = work_go_on(tree->work, tree->phase, tree->bytes, 0, e);
         }
         if (r < 0)
                 return r;

@@ -28,7 +28,6 @@ struct image_tree {
         bool has_lower; /* this layer is not the first: its whiteouts may hide something */
         struct work *work;
         uint64_t entries, bytes, layer_bytes, layer_bytes_max;
-        uint64_t bytes_expected; /* for progress; 0: unknown */
         char phase[80];
         struct layer_drops drops;
         struct path_set fresh; /* paths of this layer, if it has lower ones */
