@@ -355,7 +355,9 @@ static int apply_root(struct import *import, struct archive *archive, struct arc
         r = make_tree(import, &top_fd, e);
         tree->top_fd = top_fd;
         tree->links = links;
-        if (r == 0 && fstat(import->store->fd, &store) == 0) {
+        if (r == 0 && fstat(import->store->fd, &store) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "look at the image store");
+        if (r == 0) {
                 tree->store_device = store.st_dev;
                 tree->store_inode = store.st_ino;
                 r = image_tree_apply(tree, archive, read, import->options->source, bytes_max, e);
