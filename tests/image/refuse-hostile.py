@@ -141,7 +141,7 @@ def test_files_of_holes():
             out.write(b"x")
         return subprocess.run(["tar", "--sparse", "-cf", "-", "sparse"], stdout=subprocess.PIPE, check=True).stdout
     with Store() as s:
-        s.refused(sparse(40 << 30), "too large")
+        s.refused(sparse(40 << 30), "more than 32 GiB")
         s.refused(s.write("s.tar", sparse(1 << 30)), "too large")
         s.load(s.write("s.tar", sparse(50 << 20)))
         status = os.stat(s.tree() + "/sparse")

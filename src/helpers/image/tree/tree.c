@@ -235,11 +235,14 @@ static int set_owner_and_mode(const struct image_tree *tree, int fd, const struc
 
 static int count_bytes(struct image_tree *tree, const struct layer_member *m, uint64_t size, struct cloche_err *e)
 {
-        if (size > TREE_BYTES_MAX || tree->layer_bytes + size > tree->layer_bytes_max)
-                return refuse(m, e, "makes the archive too large: more than 200 times its own size beyond 64 MiB");
-        if (tree->bytes + size > TREE_BYTES_MAX)
+        if (size > TREE_BYTES_MAX || tree->bytes + size > TREE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the image has more than %llu GiB of files",
                                (unsigned long long)(TREE_BYTES_MAX >> 30));
+        if (tree->layer_bytes + size > tree->layer_bytes_max)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE,
+                               "the member %.120s makes the archive too large: more than %d times its own size beyond "
+                               "%llu MiB",
+                               m->path, STREAM_RATIO_MAX, (unsigned long long)(STREAM_FREE_BYTES >> 20));
         tree->bytes += size;
         tree->layer_bytes += size;
         return 0;
