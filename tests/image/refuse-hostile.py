@@ -44,7 +44,7 @@ REFUSED = {  # the members, and a word of the message
     "a path that is too long": ([file("d/" * 2500 + "x", "x")], "too long"),
     "5,000 directories in each other": ([directory("/".join("d" * 5000))], "too long"),
     "1,025 directories in each other": ([directory("/".join("d" * 1025))], "1024 directories"),
-    "a user whose number is none": ([file("f", "x", uid=2**32 - 1)], "number is none"),
+    "a user whose number is none": ([file("f", "x", uid=2**32 - 1)], "has an owner or group outside of"),
 }
 
 

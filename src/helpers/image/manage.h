@@ -11,7 +11,7 @@ CLOCHE_MUST_CHECK int manage_verify(const struct store *store, const char *name,
                                     struct cloche_err *e);
 /* Remove a name, and with the last one its image and tree. -CLOCHE_E_STATE: a box uses the tree. */
 CLOCHE_MUST_CHECK int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
-/* Remove images without a name, trees without an image, and what killed imports left. */
+/* Remove images without a name, trees without an image, and leftovers of killed imports. */
 CLOCHE_MUST_CHECK int manage_prune(const struct store *store, json_t **ret, struct cloche_err *e);
 
 #endif

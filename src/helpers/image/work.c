@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#define ASK_NS UINT64_C(50000000)
+#define POLL_NS UINT64_C(50000000)
 #define SEND_NS UINT64_C(200000000)
 
 int work_no_memory(struct cloche_err *e)
@@ -16,9 +16,9 @@ int work_go_on(struct work *work, const char *phase, uint64_t done, uint64_t tot
 {
         uint64_t now = clock_now_ns();
 
-        if (now - work->asked_ns < ASK_NS)
+        if (now - work->polled_ns < POLL_NS)
                 return 0;
-        work->asked_ns = now;
+        work->polled_ns = now;
         if (server_is_cancelled(work->server))
                 return err_set(e, CLOCHE_E_CANCELLED, "cancelled: nothing is kept");
         if (now - work->sent_ns < SEND_NS)

@@ -6,7 +6,7 @@
 
 struct work {
         struct server *server;
-        uint64_t asked_ns, sent_ns; /* of the last poll of the socket, of the last notification */
+        uint64_t polled_ns, sent_ns; /* the socket was polled last, a notification was sent last */
 };
 
 /* Report that `done` bytes or entries of the phase are done; total 0: unknown. It may be called for

@@ -90,7 +90,7 @@ static int read_whiteout(struct layer_member *m, struct cloche_err *e)
 
 /* -- kinds ---------------------------------------------------------------------------------------------------- */
 
-/* Boxes have a /dev of their own, so the devices of the image's are no loss. */
+/* Boxes have a /dev of their own, which needs none of the image's devices. */
 static int leave_out_device(struct layer_member *m, struct layer_drops *drops, struct cloche_err *e)
 {
         if (!has_prefix(m->path, "dev/"))
@@ -158,7 +158,7 @@ static int read_owner(struct layer_member *m, struct cloche_err *e)
 
         /* The last number of 32 bits changes nothing: chown(2). */
         if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
-                return refuse(m, e, "belongs to a user or group whose number is none");
+                return refuse(m, e, "has an owner or group outside of 0 to 4294967294");
         m->uid = (uid_t)uid;
         m->gid = (gid_t)gid;
         return 0;

@@ -57,7 +57,7 @@ CLOCHE_MUST_CHECK int image_tree_finish(struct image_tree *tree, struct cloche_e
 
 /* Open a directory below the top; O_PATH. path "": the top. The descriptor or -errno. */
 int image_tree_open_below(int top_fd, const char *path, int flags);
-/* Remove tree->dir_fd/name, found at path: all of it, or with only_lower what this layer has not made. */
+/* Remove tree->dir_fd/name, found at path: all of it, or with only_lower the entries of lower layers. */
 CLOCHE_MUST_CHECK int image_tree_remove_at(struct image_tree *tree, const char *name, const char *path, bool only_lower,
                                            struct cloche_err *e);
 /* Forget the directory of the last member: it may have been removed. */
