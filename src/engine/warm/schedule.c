@@ -62,14 +62,14 @@ static struct instance *find_ready(struct template *t, const struct keeper_box_l
         return NULL;
 }
 
-/* The last one: what it needs is still in the processors' caches. */
+/* The last one: its memory is still in the processors' caches. */
 static struct instance *find_made(struct template *t, const struct keeper_box_limits *limits)
 {
         struct instance *instance;
 
-        TAILQ_FOREACH_REVERSE(instance, &t->instances, instances, link)
-        if (instance->state == INSTANCE_MADE && fits(instance, limits, NULL))
-                return instance;
+        TAILQ_FOREACH_REVERSE (instance, &t->instances, instances, link)
+                if (instance->state == INSTANCE_MADE && fits(instance, limits, NULL))
+                        return instance;
         return NULL;
 }
 
