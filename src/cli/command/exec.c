@@ -68,8 +68,8 @@ static void print_late(const struct cli_request *request, const json_t *ended)
 
 /* -- without standard input ----------------------------------------------------------------------------------- */
 
-/* Say what the daemon has to add to a command that failed: the connections that it was refused; if
- * there was no network to refuse them, who can allow it. */
+/* Print the reasons that the daemon adds to a command that failed: the connections that the network
+ * refused; without a network, the line that names who can allow one. */
 static void print_reasons(const json_t *ended)
 {
         const json_t *warning, *denied, *denials = json_object_get(ended, "denials");

@@ -110,7 +110,7 @@ int print_at_once(const char *text, size_t size, int patience_ms)
         return 0;
 }
 
-/* -- ages ----------------------------------------------------------------------------------------------------- */
+/* -- denials -------------------------------------------------------------------------------------------------- */
 
 void print_refused(FILE *out, const json_t *denied)
 {
@@ -133,6 +133,8 @@ void print_refused(FILE *out, const json_t *denied)
         }
         fputc('\n', out);
 }
+
+/* -- ages ----------------------------------------------------------------------------------------------------- */
 
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES])
 {
