@@ -194,9 +194,8 @@ static void look_at_queue(struct client *client)
         int hold = client->is_held ? size > OUT_LOW_BYTES : size > OUT_HIGH_BYTES;
         int stop = client->is_stopped ? size > OUT_READ_BYTES : size > OUT_STOP_BYTES;
 
-        if (hold != client->is_held) {
+        if (hold != client->is_held)
                 client_hold_all(client, hold);
-        }
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;
                 client->carrier->hold(client, stop);
