@@ -71,11 +71,13 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
         if (tree_fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", spec->image);
         if (flock(tree_fd, LOCK_SH | LOCK_NB) < 0)
-                return err_set(e, CLOCHE_E_STATE, "the image %s is being removed", spec->image);
+                return err_set(e, CLOCHE_E_STATE, "the image %s is being removed: import it again, or use another",
+                               spec->image);
         /* It may have been removed, and imported again, before it was locked. */
         if (fstat(tree_fd, &locked) < 0 || fstatat(trees_fd, spec->image, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
             locked.st_ino != now.st_ino || locked.st_dev != now.st_dev)
-                return err_set(e, CLOCHE_E_STATE, "the image %s was removed just now", spec->image);
+                return err_set(e, CLOCHE_E_STATE,
+                               "the image %s was removed just now: try again if it was imported again", spec->image);
         *ret_fd = TAKE_FD(tree_fd);
         return 0;
 }

@@ -29,6 +29,8 @@ int image_take(const cloche_engine *engine, const char *name, struct image *ret,
                                KEEPER_TREE_DIGITS, name);
         if (!engine->has_images)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the image %s cannot be used: this engine has no image store", name);
+                               "the image %s cannot be used: this engine has no image store (cloched --images names "
+                               "one)",
+                               name);
         return 0;
 }

@@ -91,7 +91,8 @@ static int find_image(const struct cloche_engine_options *opt, char **ret, struc
         if (!opt->image || !image_read(opt->image, &image))
                 return absolute(opt->image, ret, e);
         if (!opt->images_dir)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: there is no image store", opt->image);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: there is no image store (images_dir names one)",
+                               opt->image);
         *ret = strdup(image.name);
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
 }
