@@ -130,6 +130,28 @@ static int keep_config(struct import *import, const struct image_config *config,
         return import->config ? 0 : work_no_memory(e);
 }
 
+static int read_config(struct import *import, const struct buf *text, size_t layer_count, struct image_config *ret,
+                       struct cloche_err *e)
+{
+        int r = image_config_read(text->data, text->size, ret, e);
+
+        if (r == 0)
+                r = image_config_check(ret, import->options->architecture, layer_count, e);
+        return r == 0 ? keep_config(import, ret, e) : r;
+}
+
+/* Name the image if an earlier import made it. 1: it has the name; 0: its tree is to be made. */
+static int name_again(struct import *import, json_t **ret, struct cloche_err *e)
+{
+        char again[HASH_TEXT_SIZE];
+        int r = import_find_again(import, again, e);
+
+        if (r < 0 || !*again)
+                return r;
+        r = import_name(import, again, ret, e);
+        return r == 0 ? 1 : r == -CLOCHE_E_NOT_FOUND ? 0 : r; /* it was removed meanwhile */
+}
+
 static int read_part(const struct bundle *bundle, const char *name, struct buf *ret, struct cloche_err *e)
 {
         int r = bundle_read(bundle, name, MANIFEST_BYTES_MAX, ret, e);
@@ -184,8 +206,6 @@ static int import_manifest(struct import *import, const struct bundle *bundle, c
                                  config_text = BUF_INIT(MANIFEST_BYTES_MAX + 1);
         struct image_manifest manifest = {0};
         struct image_config config = {0};
-        char again[HASH_TEXT_SIZE] = "";
-        bool is_known;
         int r = read_blob(bundle, row, &text, e);
 
         if (r == 0)
@@ -193,22 +213,15 @@ static int import_manifest(struct import *import, const struct bundle *bundle, c
         if (r == 0)
                 r = read_blob(bundle, &manifest.config, &config_text, e);
         if (r == 0)
-                r = image_config_read(config_text.data, config_text.size, &config, e);
-        if (r == 0)
-                r = image_config_check(&config, import->options->architecture, manifest.layer_count, e);
+                r = read_config(import, &config_text, manifest.layer_count, &config, e);
         memcpy(import->source, row->hex, HASH_TEXT_SIZE);
         if (r == 0)
-                r = keep_config(import, &config, e);
+                r = name_again(import, ret, e);
         if (r == 0)
-                r = import_find_again(import, again, e);
-        is_known = r == 0 && *again;
-        if (is_known)
-                r = import_name(import, again, ret, e);
-        if ((r == 0 && !is_known) || (is_known && r == -CLOCHE_E_NOT_FOUND))
                 r = apply_manifest(import, bundle, &manifest, &config, e);
         image_manifest_done(&manifest);
         image_config_done(&config);
-        return r;
+        return r < 0 ? r : 0;
 }
 
 static int import_index(struct import *import, const struct bundle *bundle, json_t **ret, struct cloche_err *e)
@@ -278,8 +291,6 @@ static int import_docker(struct import *import, const struct bundle *bundle, jso
         struct docker_manifest manifest = {0};
         const struct docker_image *image = NULL;
         struct image_config config = {0};
-        char again[HASH_TEXT_SIZE] = "";
-        bool is_known;
         int r = read_part(bundle, "manifest.json", &text, e);
 
         if (r == 0)
@@ -291,21 +302,14 @@ static int import_docker(struct import *import, const struct bundle *bundle, jso
         if (r == 0)
                 r = check_config_name(image->config, &config_text, import->source, e);
         if (r == 0)
-                r = image_config_read(config_text.data, config_text.size, &config, e);
+                r = read_config(import, &config_text, image->layer_count, &config, e);
         if (r == 0)
-                r = image_config_check(&config, import->options->architecture, image->layer_count, e);
+                r = name_again(import, ret, e);
         if (r == 0)
-                r = keep_config(import, &config, e);
-        if (r == 0)
-                r = import_find_again(import, again, e);
-        is_known = r == 0 && *again;
-        if (is_known)
-                r = import_name(import, again, ret, e);
-        if ((r == 0 && !is_known) || (is_known && r == -CLOCHE_E_NOT_FOUND))
                 r = apply_docker(import, bundle, image, &config, e);
         image_config_done(&config);
         docker_manifest_done(&manifest);
-        return r;
+        return r < 0 ? r : 0;
 }
 
 static int import_bundle(struct import *import, const struct bundle *bundle, json_t **ret, struct cloche_err *e)
