@@ -1,6 +1,5 @@
-/* Report decisions to the engine: the first ones of a kind at once, so that whoever waits for the
- * guest finds them there, the other repetitions of a second together with a count. Decisions beyond
- * the rate limit are only counted. */
+/* Report decisions to the engine: the first equal ones of a second at once, so that the result of a
+ * command has them, the others together, with a count. Decisions beyond the rate limit are dropped. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 #define CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 
