@@ -547,6 +547,12 @@ static void on_restored(void *data, const struct cloche_err *e)
                 sandbox_requests_begin(s);
 }
 
+static void restore(struct sandbox *s)
+{
+        s->is_restoring = 1;
+        sandbox_store_restore(s, on_restored, s);
+}
+
 /* Commands must find the network in force; without a network there is no wait. */
 static void on_network(struct connections *c, const struct cloche_err *e)
 {
@@ -558,9 +564,9 @@ static void on_network(struct connections *c, const struct cloche_err *e)
         if (e) {
                 copy = *e;
                 fail_start(s, &copy);
-                return;
+        } else if (!s->is_restoring && connections_are_settled(c)) {
+                restore(s);
         }
-        sandbox_store_restore(s, on_restored, s);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
@@ -577,7 +583,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         s->box = s->connections.box = made.id;
         s->connections.on_change = on_network;
         s->has_box = 1;
-        s->has_usage = 0;
+        s->has_usage = s->is_restoring = 0;
         s->pidfd = made.pidfd;
         fd_close(&made.fork_fd);
         s->control.on_exit = on_exit_of_program;
@@ -589,7 +595,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         if (r < 0)
                 fail_start(s, &e);
         else if (!s->connections.network)
-                sandbox_store_restore(s, on_restored, s);
+                restore(s);
 }
 
 void sandbox_start(struct sandbox *s)

@@ -71,6 +71,7 @@ struct sandbox {
         /* While it runs. */
         uint32_t box;
         int has_box;
+        int is_restoring; /* the saved files, while it starts: a change of the policy does not begin it again */
         int pidfd;
         struct control control;
         STAILQ_HEAD(update_list, update) updates;

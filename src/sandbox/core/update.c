@@ -146,7 +146,8 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
         define(s, &after);
         if (r == 0)
                 r = sandbox_store_define(s, e);
-        if (r == 0 && network && s->state == SANDBOX_RUNNING)
+        /* Also of a box that starts or is saved: it may run on after both. */
+        if (r == 0 && network && s->has_box)
                 r = sandbox_connections_open(s, network, e);
         if (r < 0) {
                 define(s, &before);
