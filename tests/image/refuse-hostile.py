@@ -74,6 +74,16 @@ def test_links_over_layers():
         assert os.listdir(victim) == ["kept"] and os.path.islink(s.tree() + "/l") and paths(s.tree()) == ["l", "m", "m/x"]
 
 
+def test_directories_that_no_member_describes():
+    """An archive of 10 kB makes 9,600 directories, and their paths 20 MB."""
+    deep = "/".join(["d" * 240] * 16)
+    with Store(size="400m") as s:
+        s.refused(gzip.compress(tar([file(f"{i}/{deep}/f", "") for i in range(600)])), "paths of the image's directories")
+        assert not s.leftovers()
+        s.load(tar([file(f"{i}/{deep}/f", "") for i in range(3)]))
+        assert os.path.exists(f"{s.tree()}/2/{deep}/f")
+
+
 def test_their_permitted_twins():
     members = [directory("./"), file("./a/x", "1"), link("l", "/etc/passwd"), link("up", "../../.."), link("a/loop", "loop"), hard("h", "./a/x"), hard("hl", "l"),
                file("..a/...", "2"), file("a/x", "3"), link("dev/fd", "/proc/self/fd"), member("dev/null", CHR), member("dev/sda", BLK), directory("run"), member("run/pipe", FIFO),

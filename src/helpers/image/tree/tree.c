@@ -70,6 +70,11 @@ static int remember(struct image_tree *tree, const char *path, const struct imag
 {
         struct image_tree_directory *row;
 
+        tree->path_bytes += strlen(path);
+        if (tree->path_bytes > TREE_PATH_BYTES_MAX)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE,
+                               "the paths of the image's directories have more than %llu MiB together",
+                               (unsigned long long)(TREE_PATH_BYTES_MAX >> 20));
         if (ARRAY_GROW(tree->directories, tree->directory_count, tree->directory_room) < 0)
                 return work_no_memory(e);
         row = &tree->directories[tree->directory_count];
@@ -105,34 +110,32 @@ static int make_implied(struct image_tree *tree, int parent_fd, const char *name
         return remember(tree, path, &implied, e);
 }
 
-/* Make the missing directories of a path, from the top on. */
+/* Make the missing directories of a path, from the top on, by one step each. */
 static int make_below(struct image_tree *tree, const struct layer_member *m, const char *path, struct cloche_err *e)
 {
         char part[MEMBER_PATH_MAX + 1];
+        _cleanup_fd_ int parent_fd = image_tree_open_below(tree->top_fd, "", O_PATH);
 
-        for (const char *end = path; *end; end += *end == '/') {
-                _cleanup_fd_ int parent_fd = -EBADF;
-                char *name;
-                int r;
+        snprintf(part, sizeof(part), "%s", path);
+        for (char *name = part;;) {
+                size_t size = strcspn(name, "/");
+                bool is_last = name[size] == '\0';
+                int r, fd;
 
-                end = strchrnul(end, '/');
-                memcpy(part, path, (size_t)(end - path));
-                part[end - path] = '\0';
-                name = strrchr(part, '/');
-                if (name)
-                        *name = '\0';
-                parent_fd = image_tree_open_below(tree->top_fd, name ? part : "", O_PATH);
                 if (parent_fd < 0)
                         return parent_fd == -ELOOP || parent_fd == -ENOTDIR
                                        ? refuse(m, e, "is below a link or file of the image")
                                        : image_tree_failed(-parent_fd, path, e);
-                if (name)
-                        *name = '/';
-                r = make_implied(tree, parent_fd, name ? name + 1 : part, part, e);
-                if (r < 0)
+                name[size] = '\0';
+                r = make_implied(tree, parent_fd, name, part, e);
+                if (r < 0 || is_last)
                         return r;
+                fd = image_tree_open_below(parent_fd, name, O_PATH);
+                fd_close(&parent_fd);
+                parent_fd = fd;
+                name[size] = '/';
+                name += size + 1;
         }
-        return 0;
 }
 
 /* Set tree->dir_fd to the directory of the member's path. 1; 0: it is missing. */

@@ -11,6 +11,9 @@
 
 #define TREE_ENTRIES_MAX UINT64_C(2000000) /* members of all layers */
 #define TREE_BYTES_MAX (UINT64_C(32) << 30)
+/* The paths of all directories, as they are in memory: one member of a few bytes in the archive can make
+ * 1024 directories that no other describes. */
+#define TREE_PATH_BYTES_MAX (UINT64_C(16) << 20)
 
 /* Attributes of a directory, to be set once nothing is written to it any more. */
 struct image_tree_directory {
@@ -27,7 +30,7 @@ struct image_tree {
         bool keeps_ids;
         bool has_lower; /* this layer is not the first: its whiteouts may hide something */
         struct work *work;
-        uint64_t entries, bytes, layer_bytes, layer_bytes_max;
+        uint64_t entries, bytes, layer_bytes, layer_bytes_max, path_bytes;
         char phase[80];
         struct layer_drops drops;
         struct path_set fresh; /* paths of this layer, if it has lower ones */
