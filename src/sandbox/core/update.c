@@ -191,7 +191,9 @@ void sandbox_updates_settle(struct sandbox *s)
         if (!is_settled)
                 err_set(&late, CLOCHE_E_TIMEOUT,
                         "the network policy of the sandbox \"%s\" is stored, but was not in force after %d s, as the "
-                        "sandbox uses all its processor time: stop the sandbox to be sure",
+                        "program that enforces it did not answer, perhaps for want of the sandbox's processor time: "
+                        "stop "
+                        "the sandbox to be sure",
                         s->name, SETTLE_PATIENCE_S);
         while ((u = STAILQ_FIRST(&s->settling)) &&
                (is_settled || clock_now_ns() - u->settling_ns > SETTLE_PATIENCE_S * UINT64_C(1000000000))) {
