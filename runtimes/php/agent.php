@@ -20,6 +20,7 @@ require __DIR__ . '/call.php';
 require __DIR__ . '/signature.php';
 require __DIR__ . '/errors.php';
 require __DIR__ . '/requests.php';
+require __DIR__ . '/unused.php';
 require __DIR__ . '/serve.php';
 
 Server::start();

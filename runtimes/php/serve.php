@@ -285,7 +285,6 @@ final class Server
         }
         if ($name === null) {
             if ($request['args'] || $request['kwargs']) {
-                require_once __DIR__ . '/unused.php';
                 Unused::refuse(Source::tagged($request['code']), $request['filename']);
             }
             $GLOBALS['args'] = $request['args'];
