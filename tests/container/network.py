@@ -28,7 +28,7 @@ def test_a_policy_for_sandboxes_without_one():
         for _ in range(3):  # spares have it too
             assert run(http, "curl -sS http://allowed.test/x")["stdout"] == "allowed.test /x 0\n"
         refused = run(http, "curl -sS -m 5 http://other.test/")
-        assert refused["exitCode"] != 0 and "does not allow other.test; whoever runs it can allow more: cloche net wire --allow other.test" in refused["stderr"], refused
+        assert refused["exitCode"] != 0 and "does not allow other.test; whoever runs it can allow more: cloche net wire --add other.test" in refused["stderr"], refused
         assert "220" not in run(http, "exec 7<>/dev/tcp/allowed.test/25; head -1 <&7")["stdout"]
         with daemon.frames() as frames:
             assert frames.call("sandbox.get", sandbox="wire")["network"] == {"allow": ["allowed.test"], "deny": ["allowed.test:25"]}
@@ -46,7 +46,7 @@ def test_without_one():
             result = run(http, command)
             assert result["exitCode"] != 0, result
             last = result["stderr"].splitlines()[-1]
-            assert last.startswith("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST"), result
+            assert last.startswith("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --add HOST"), result
         assert http.begin("POST", BASE + "/api/execute/stream", {"command": "curl -sS -m 5 http://example.org/"}, NEW) == 200
         events = [event for event in of_events(http) if event["type"] == "stderr"]
         assert events[-1]["data"].startswith("cloche: the sandbox wire has no network"), events
@@ -62,7 +62,7 @@ def test_without_one():
                 while not told.endswith("cloched --network\n"):
                     event = next(events)
                     told += event.get("data", "") if event["type"] == "stderr" else ""
-                assert told.count("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST") == 1, told
+                assert told.count("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --add HOST") == 1, told
                 assert not ends or not any("cloche:" in event.get("data", "") for event in events), "once"
             logs = http.get(BASE + f"/api/process/{begun['processId']}/logs", **NEW)[1]
             assert logs["stderr"].splitlines()[-1].startswith("cloche: the sandbox wire has no network"), logs
@@ -73,14 +73,14 @@ def test_without_one():
             assert "Could" in command or "cloche:" not in told, "while it runs nobody knows that it will end well"
             assert "cloche:" not in http.get(BASE + f"/api/process/{begun['processId']}/logs", **NEW)[1]["stderr"]
         status, error = http.post(BASE + "/api/git/checkout", NEW, repoUrl="https://example.org/x.git")
-        assert status == 500 and "cloche net wire --allow" in error["message"], error
+        assert status == 500 and "cloche net wire --add" in error["message"], error
         answer = http.post(BASE + "/api/git/checkout", {}, repoUrl="https://example.org/x.git")[1]
         assert not answer["success"] and answer["stderr"].splitlines()[-1].startswith("cloche: the sandbox wire has no network"), answer
         assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]
 
 
 def test_cells_name_who_can_allow_it_too():
-    hint = "cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST"
+    hint = "cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --add HOST"
     with served() as (_, http):
         for language, code, hints in (("python", "import urllib.request as u; u.urlopen('http://example.org')", 1), ("python", "!curl -sS -m 5 http://example.org/", 1),
                                       ("javascript", "await fetch('http://example.org')", 1),

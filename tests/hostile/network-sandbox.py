@@ -65,7 +65,7 @@ def test_without_a_policy():
         assert box.python("print(name('allowed.test'), talk('93.184.216.34', 80))") == "gaierror OSError"
         assert box.decisions() == []
         # The error of a command that failed for this names the remedy; others do not.
-        way_out = "the sandbox none has no network; whoever runs it can allow more: cloche net none --allow HOST, or for new sandboxes cloched --network"
+        way_out = "the sandbox none has no network; whoever runs it can allow more: cloche net none --add HOST, or for new sandboxes cloched --network"
         assert box.run("curl -sS http://allowed.test/")["warnings"] == [way_out]
         for command in ("curl -sS http://allowed.test/; true", "echo no such thing >&2; false"):
             assert "warnings" not in box.run(command), command
@@ -102,8 +102,8 @@ def test_programs_reach_what_is_allowed():
 
 def test_denials_reach_who_waits():
     start()
-    dns = {"kind": "dns", "host": "other.test", "why": "no rule allows this name", "remedy": "cloche net box --allow other.test"}
-    tcp = {"kind": "tcp", "address": "93.184.216.35", "port": 80, "why": "no rule allows this address on this port", "remedy": "cloche net box --allow 93.184.216.35:80"}
+    dns = {"kind": "dns", "host": "other.test", "why": "no rule allows this name", "remedy": "cloche net box --add other.test"}
+    tcp = {"kind": "tcp", "address": "93.184.216.35", "port": 80, "why": "no rule allows this address on this port", "remedy": "cloche net box --add 93.184.216.35:80"}
 
     def rows(answer):
         return [{name: value for name, value in row.items() if name not in ("count", "rule", "port") or name == "port" and row["kind"] == "tcp"} for row in answer["denials"]]
@@ -125,6 +125,7 @@ def test_denials_reach_who_waits():
         # The command in the remedy does permit it.
         told = cloche.cli(*dns["remedy"].split()[1:], "--socket", daemon.path)
         assert told.code == 0 and "denials" not in box.run("curl -sS http://other.test/"), told
+        assert "denials" not in box.run("curl -sS http://allowed.test/"), told  # and keeps what was allowed
 
         frames.call("context.create", sandbox="box", context="c", language="python")
         cell = frames.call("context.run", sandbox="box", context="c", code="import socket\ntry: socket.create_connection(('93.184.216.36', 443)).recv(1)\nexcept OSError: pass")
@@ -135,9 +136,32 @@ def test_denials_reach_who_waits():
         assert [row["port"] for row in process["denials"]] == [8080], process
 
         told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/")
-        line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --allow third.test permits it\n$"
+        line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --add third.test permits it\n$"
         assert told.code == 6 and re.search(line, told.stderr.decode()), told
         assert b"denied" not in cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/ || true").stderr
+        fetch = "import urllib.request as u\nu.urlopen('http://third.test/')"
+        told = cloche.cli("context", "run", "box", "--socket", daemon.path, "-c", fetch)
+        assert told.code == 1 and re.search(line, told.stderr.decode()), told
+        told = cloche.cli("context", "run", "box", "--socket", daemon.path, "-c", fetch.replace("u.url", "try: u.url") + "\nexcept OSError: pass")
+        assert told.code == 0 and b"denied" not in told.stderr, told
+
+
+def test_the_remedy_of_a_denial():
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["inside.test", "allowed.test"], "deny": ["allowed.test:81"]})
+        # A closed address needs a rule of its own; the rules before are kept.
+        [denied] = box.run("curl -sS -m 5 http://inside.test/")["denials"]
+        assert denied["remedy"] == "cloche net box --add inside.test:80 --add 10.1.1.1:80", denied
+        told = cloche.cli(*denied["remedy"].split()[1:], "--socket", daemon.path)
+        assert told.code == 0 and told.stdout == b"allow inside.test\nallow allowed.test\nallow inside.test:80\nallow 10.1.1.1:80\ndeny  allowed.test:81\n", told
+        assert "denials" not in box.run("curl -sS -m 5 http://inside.test/")
+        # No rule that allows prevails over one that denies.
+        [denied] = box.run("curl -sS -m 5 http://allowed.test:81/")["denials"]
+        assert denied["rule"] == "allowed.test:81" and "remedy" not in denied, denied
+        for others in (["--allow", "b.test"], ["--deny", "b.test"], ["--none"], ["--log"]):
+            told = cloche.cli("net", "box", "--add", "a.test", *others, "--socket", daemon.path)
+            assert told.code == 2 and (b"--add" in told.stderr or others == ["--log"]), told
 
 
 def test_contexts_have_the_network_of_their_sandbox():

@@ -60,10 +60,12 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
         cells->ended_by = follow.ended_by;
         cells->is_lost = !follow.is_over;
         cells->ends_line = !follow.out.last || follow.out.last == '\n';
-        if (exit_code == 0)
+        if (exit_code == 0) {
                 cells_print_error(answer);
-        if (exit_code == 0)
                 exit_code = cells_exit_code(answer);
+                if (exit_code)
+                        print_denials(stderr, answer);
+        }
         if (ret)
                 *ret = answer;
         else

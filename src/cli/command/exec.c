@@ -72,14 +72,10 @@ static void print_late(const struct cli_request *request, const json_t *ended)
  * refused; without a network, the line that names who can allow one. */
 static void print_reasons(const json_t *ended)
 {
-        const json_t *warning, *denied, *denials = json_object_get(ended, "denials");
+        const json_t *warning;
         size_t i;
 
-        if (exit_code(ended) == 0)
-                return;
-        json_array_foreach (denials, i, denied)
-                print_refused(stderr, denied);
-        if (json_array_size(denials) > 0)
+        if (exit_code(ended) == 0 || print_denials(stderr, ended) > 0)
                 return;
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);

@@ -20,6 +20,11 @@ int options_set_allow(struct cli_request *r, const char *v)
         return add_text(&r->sandbox.allow, "--allow", v);
 }
 
+int options_set_add(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.add, "--add", v);
+}
+
 int options_set_deny(struct cli_request *r, const char *v)
 {
         return add_text(&r->sandbox.deny, "--deny", v);

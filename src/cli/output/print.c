@@ -134,6 +134,16 @@ void print_refused(FILE *out, const json_t *denied)
         fputc('\n', out);
 }
 
+size_t print_denials(FILE *out, const json_t *answer)
+{
+        const json_t *denied, *denials = json_object_get(answer, "denials");
+        size_t i;
+
+        json_array_foreach (denials, i, denied)
+                print_refused(out, denied);
+        return json_array_size(denials);
+}
+
 /* -- ages ----------------------------------------------------------------------------------------------------- */
 
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES])

@@ -82,7 +82,7 @@ static const struct {
 /* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
  * not wait for names. */
 static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME "
-                                       "--allow HOST, or cloched --network HOST.\n"
+                                       "--add HOST, or cloched --network HOST.\n"
                                        "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -169,19 +169,28 @@ int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-/* The command that permits it. The operator's shell receives names of a guest's choice, so only
- * those of hosts are in it. */
+static int is_host(const char *text)
+{
+        return text && text[strspn(text, HOST_CHARACTERS)] == '\0';
+}
+
+/* The command that permits it; NULL where a rule denies it, which no other rule changes. A name that
+ * leads to a closed address needs a rule for the address besides its own. The operator's shell
+ * receives names of a guest's choice, so only those of hosts are in it. */
 static json_t *remedy_of(const struct sandbox *s, const json_t *denied)
 {
         const char *host = json_string_value(json_object_get(denied, "host"));
-        json_int_t port = json_integer_value(json_object_get(denied, "port"));
+        const char *address = json_string_value(json_object_get(denied, "address"));
+        const char *first = host ? host : address, *kind = json_string_value(json_object_get(denied, "kind"));
+        long long port = json_integer_value(json_object_get(denied, "port"));
 
-        host = host ? host : json_string_value(json_object_get(denied, "address"));
-        if (!host || host[strspn(host, HOST_CHARACTERS)] != '\0')
+        if (!is_host(first) || json_object_get(denied, "rule"))
                 return NULL;
-        if (port > 0 && strcmp(json_string_value(json_object_get(denied, "kind")), "dns") != 0)
-                return json_sprintf("cloche net %s --allow %s:%lld", s->name, host, (long long)port);
-        return json_sprintf("cloche net %s --allow %s", s->name, host);
+        if (port <= 0 || strcmp(kind, "dns") == 0)
+                return json_sprintf("cloche net %s --add %s", s->name, first);
+        if (host && is_host(address))
+                return json_sprintf("cloche net %s --add %s:%lld --add %s:%lld", s->name, host, port, address, port);
+        return json_sprintf("cloche net %s --add %s:%lld", s->name, first, port);
 }
 
 json_t *sandbox_denials(struct sandbox *s, uint64_t since)
@@ -233,7 +242,7 @@ void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
         size -= strlen(ret);
         ret += strlen(ret);
         snprintf(ret, size,
-                 "; whoever runs it can allow more: cloche net %s --allow %.200s, or for new sandboxes cloched "
+                 "; whoever runs it can allow more: cloche net %s --add %.200s, or for new sandboxes cloched "
                  "--network",
                  name, host ? host : "HOST");
 }
