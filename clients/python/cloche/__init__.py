@@ -19,9 +19,8 @@ from ._results import (Change, Changes, Collected, Console, Denial, Guard, Guest
                        SyncPlan, SyncReport)
 from ._run import Run
 from ._sandbox import Context, Process, Sandbox, Session, Stream
-from ._sandbox_results import (Archived, Checkout, Completed, ConnectionDenial, ExposedPort, FileChange, FileContent, FileEntry, FileList,
-                               FileMatch, Found, Logs,
-                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo,
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found, Logs,
+                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo,
                                SessionInfo, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
 from ._sync import Cloche, Prefix
@@ -32,11 +31,11 @@ from .limits import Limits
 __all__ = [
     "Abort", "Archived", "AsyncCloche", "AsyncContext", "AsyncPrefix", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncStream",
     "AsyncSubprocessSandbox", "CellError", "CellFailedError", "CellResult", "Change", "Changes", "Checkout", "Checkpoint", "Cleared",
-    "Cloche", "Collected", "Completed", "Completions", "ConnectionDenial", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
+    "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
     "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
-    "Question", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo",
+    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
     "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "__version__", *errors.__all__,
 ]

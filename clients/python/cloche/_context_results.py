@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from ._base_errors import GuestFault
 from ._results import Raw, _get, _list
-from ._sandbox_results import _Denied, _path, _printed, _texts
+from ._sandbox_results import RefusedConnection, _denials, _path, _printed, _texts
 from .errors import ProtocolError
 
 CHART = "application/vnd.cloche.chart+json"
@@ -199,7 +199,7 @@ class CellFailedError(GuestFault):
 
 
 @dataclass(frozen=True)
-class CellResult(_Denied):
+class CellResult:
     """The result of a cell. A failed cell raises no exception; unwrap() does."""
 
     context: str
@@ -226,6 +226,8 @@ class CellResult(_Denied):
     ended: bool
     """True if the interpreter died."""
     duration_ms: float
+    denials: list[RefusedConnection] = field(default_factory=list)
+    """The connections that the network refused meanwhile."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @property
@@ -257,7 +259,7 @@ class CellResult(_Denied):
         displays = [Display.read(row) for row in _list(raw, "displays")] + (told or [])
         return cls(_get(raw, "context", str, ""), _get(raw, "executionCount", int, 0), _get(raw, "status", str, ""),
                    None if failure is None else CellError.read(failure), *_printed(raw), displays, _get(raw, "displaysDropped", int, 0) + dropped,
-                   bool(raw.get("timedOut")), bool(raw.get("interrupted")), bool(raw.get("ended")), _get(raw, "durationMs", (int, float), 0.0), raw)
+                   bool(raw.get("timedOut")), bool(raw.get("interrupted")), bool(raw.get("ended")), _get(raw, "durationMs", (int, float), 0.0), _denials(raw), raw)
 
 
 @dataclass(frozen=True)

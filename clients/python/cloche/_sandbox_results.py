@@ -45,6 +45,33 @@ def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | No
 # ---- sandboxes and sessions ----
 
 @dataclass(frozen=True)
+class RefusedConnection:
+    """A connection, or a name to resolve, that the sandbox's network refused."""
+
+    kind: str
+    """dns, tcp, http or tls"""
+    host: str | None
+    address: str | None
+    port: int | None
+    why: str
+    rule: str | None
+    """The rule that denies it."""
+    remedy: str | None
+    """The command that permits it."""
+    count: int
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> RefusedConnection:
+        return cls(_get(raw, "kind", str, ""), _get(raw, "host", str, None), _get(raw, "address", str, None), _get(raw, "port", int, None),
+                   _get(raw, "why", str, ""), _get(raw, "rule", str, None), _get(raw, "remedy", str, None), _get(raw, "count", int, 1), raw)
+
+
+def _denials(raw: Raw) -> list[RefusedConnection]:
+    return [RefusedConnection.read(row) for row in _list(raw, "denials")]
+
+
+@dataclass(frozen=True)
 class Network:
     """The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a
     name, *.name, *, an IPv4 address or CIDR."""
@@ -114,38 +141,7 @@ class SandboxEvent:
 # ---- commands and processes ----
 
 @dataclass(frozen=True)
-class ConnectionDenial:
-    """A connection that the network policy refused while a command, a cell or a process ran. Those that run at the same time share
-    them."""
-
-    kind: Literal["dns", "tcp", "tls", "http"]
-    host: str | None
-    address: str | None
-    port: int | None
-    why: str
-    rule: str | None
-    count: int
-    remedy: str | None
-    """The command that permits it."""
-    raw: Raw = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, raw: Raw) -> ConnectionDenial:
-        return cls(_get(raw, "kind", str, "tcp"), raw.get("host"), raw.get("address"), _get(raw, "port", int, None), _get(raw, "why", str, ""),
-                   raw.get("rule"), _get(raw, "count", int, 1), raw.get("remedy"), raw)
-
-
-class _Denied:
-    raw: Raw
-
-    @property
-    def denials(self) -> list[ConnectionDenial]:
-        """The connections that were refused meanwhile: each once, at most 100."""
-        return [ConnectionDenial.read(row) for row in _list(self.raw, "denials")]
-
-
-@dataclass(frozen=True)
-class Completed(_Denied):
+class Completed:
     """The end of a command. A failed command raises no exception; unwrap() does."""
 
     exit_code: int
@@ -167,6 +163,10 @@ class Completed(_Denied):
     cwd: str
     """The session's present directory."""
     session_ended: bool
+    warnings: list[str] = field(default_factory=list)
+    """Lines about a failed command, such as the sandbox's network policy."""
+    denials: list[RefusedConnection] = field(default_factory=list)
+    """The connections that the network refused meanwhile."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @property
@@ -176,7 +176,7 @@ class Completed(_Denied):
     @classmethod
     def read(cls, raw: Raw) -> Completed:
         return cls(_get(raw, "exitCode", int, 0), raw.get("signal"), *_printed(raw), bool(raw.get("timedOut")), _get(raw, "durationMs", (int, float), 0.0),
-                   _get(raw, "session", str, ""), _path(raw, "cwd"), bool(raw.get("sessionEnded")), raw)
+                   _get(raw, "session", str, ""), _path(raw, "cwd"), bool(raw.get("sessionEnded")), _get(raw, "warnings", list, []), _denials(raw), raw)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class OutputPage:
 
 
 @dataclass(frozen=True)
-class ProcessInfo(_Denied):
+class ProcessInfo:
     id: str
     pid: int
     command: str
@@ -209,6 +209,8 @@ class ProcessInfo(_Denied):
     signal: str | None
     terminal: bool
     timed_out: bool
+    denials: list[RefusedConnection] = field(default_factory=list)
+    """The connections that the network refused until its end."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @property
@@ -219,7 +221,7 @@ class ProcessInfo(_Denied):
     def read(cls, raw: Raw) -> ProcessInfo:
         return cls(_get(raw, "process", str, ""), _get(raw, "pid", int, 0), _path(raw, "command"), _get(raw, "status", str, "running"),
                    _get(raw, "session", str, ""), _get(raw, "startedAt", str, ""), raw.get("endedAt"), raw.get("exitCode"), raw.get("signal"),
-                   bool(raw.get("terminal")), bool(raw.get("timedOut")), raw)
+                   bool(raw.get("terminal")), bool(raw.get("timedOut")), _denials(raw), raw)
 
 
 @dataclass(frozen=True)

@@ -256,14 +256,21 @@ class Sandboxes(DaemonCase):
             self.assertEqual(box.update(network=cloche.Network()).network.allow, [])
             self.assertIsInstance(box.network_log(), list)
 
-    def test_refused_connections(self):
+    def test_what_the_network_refused(self):
+        refused = "curl -sS -m 5 http://93.184.216.34:81/"
         with self.client.sandbox(network=cloche.Network(["example.org:443"])) as box:
-            asks = "import socket\ntry: socket.getaddrinfo('example.net', 80)\nexcept OSError: pass"
-            for done in (box.exec(f"python3 -c \"{asks}\""), box.context("python").run(asks)):
-                [denied] = done.denials
-                self.assertEqual((denied.kind, denied.host, denied.why), ("dns", "example.net", "no rule allows this name"))
-                self.assertRegex(denied.remedy, "^cloche net .* --allow example.net$")
-            self.assertEqual(box.exec("true").denials, [])
+            remedy = f"cloche net {box.name} --add 93.184.216.34:81"
+            done = box.exec(refused)
+            [denial] = done.denials
+            self.assertEqual((denial.kind, denial.host, denial.address, denial.port, denial.rule, denial.remedy),
+                             ("tcp", None, "93.184.216.34", 81, None, remedy))
+            self.assertIn("does not allow", box.exec("curl -sS http://other.invalid/").warnings[0])
+            cell = box.run_code(f"import subprocess; subprocess.run({refused.split()!r}).returncode != 0")
+            process = box.start(refused).wait()
+            self.assertEqual(([row.remedy for row in cell.denials], cell.text), ([remedy], "True"))
+            self.assertEqual([row.remedy for row in process.denials], [remedy])
+            done = box.exec("true")
+            self.assertEqual((done.denials, done.warnings, box.run_code("1").denials), ([], [], []))
 
 
 class Async(AsyncDaemonCase):
