@@ -208,7 +208,8 @@ def test_what_was_meant():
     refused("sandbox", "lst", says="did you mean 'ls'")
     for words, meant in ((["python"], "run python FILE"), (["js", "-c", "1"], "run js FILE"), (["some/tool.py", "--flag"], "run some/tool.py"), (["sandbox", "list"], "sandbox ls"),
                          (["prefix", "rm", "a"], "prefix drop"), (["context", "rm", "a", "b"], "context delete"), (["ls"], "sandbox ls"), (["ssh", "box"], "shell"),
-                         (["eval", "python"], "call"), (["status"], "daemon status")):
+                         (["eval", "python"], "call"), (["status"], "daemon status"),
+                         (["sandbox", "exec", "box", "--", "ls"], "exec"), (["sandbox", "net", "box"], "net"), (["image", "show", "a"], "image inspect")):
         refused(*words, says=f"did you mean 'cloche {meant}'?")
     refused("exec", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")

@@ -111,6 +111,8 @@ static const struct {
         {"new", "create"},
         {"show", "get"},
         {"inspect", "get"},
+        {"show", "inspect"},
+        {"get", "inspect"},
         {"eval", "call"},
         {"execute", "run"},
         {"script", "run"},
@@ -127,6 +129,15 @@ static const struct {
         {"stop", "sandbox stop"},
         {"status", "daemon status"},
 };
+
+/* The command of one word that follows a first word without need, or NULL: "sandbox exec". */
+static const struct cli_command *by_second_word(int count, char **words)
+{
+        for (size_t i = 0; count > 1 && i < COMMANDS; i++)
+                if (is_first_word_of_any(words[0]) && strcmp(words[1], commands[i].name) == 0)
+                        return &commands[i];
+        return NULL;
+}
 
 /* The command meant by another program's habit, or NULL. */
 static const struct cli_command *by_habit(int count, char **words)
@@ -153,6 +164,7 @@ static int unknown(int count, char **words)
         struct suggest s;
         size_t size = 0;
 
+        habitual = habitual ? habitual : by_second_word(count, words);
         if (habitual)
                 return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0],
                                is_first_word_of_any(words[0]) ? " " : "",

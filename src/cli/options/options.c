@@ -312,9 +312,11 @@ static char *words_as_json(const char *const *words, int count)
 /* The option that a word without one was probably meant for; NULL if there is none. */
 static const char *option_of_word(const struct cli_handler *handler, const char *word)
 {
-        if (handler == &command_context_create && options_is_language(word))
+        int is_run = handler == &command_context_run;
+
+        if ((is_run || handler == &command_context_create) && options_is_language(word))
                 return "a language is named as --language";
-        return handler == &command_context_run ? "a context is named as --context" : NULL;
+        return is_run ? "a context is named as --context" : NULL;
 }
 
 static int refuse_words(const struct cli_command *command, const struct cli_request *request)
