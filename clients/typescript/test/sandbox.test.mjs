@@ -127,12 +127,21 @@ describe('sandbox façade', real, () => {
     })
     test('one that could not connect says who can allow it', async () => {
       const command = 'echo "curl: (6) Could not resolve host: x.example" >&2; '
-      const hint = /sandbox my-sandbox has no network; .*cloche net my-sandbox --allow HOST/
+      const hint = /sandbox my-sandbox has no network; .*cloche net my-sandbox --add HOST/
       const { warnings, stderr } = await sandbox.exec(`${command}false`)
       assert.match(warnings[0], hint)
       assert.equal(stderr, 'curl: (6) Could not resolve host: x.example\n')
       assert.match((await events(await sandbox.execStream(`${command}false`))).at(-1).result.warnings[0], hint)
       assert.equal('warnings' in await sandbox.exec(command), false)
+    })
+    test('the connections that the network refused', async () => {
+      const box = getSandbox(ns, 'refused', { network: { allow: ['allowed.test:443'] } })
+      const command = 'curl -sS -m 5 http://93.184.216.34:81/'
+      const remedy = 'cloche net refused --add 93.184.216.34:81'
+      assert.deepEqual((await box.exec(command)).denials.map((row) => row.remedy), [remedy])
+      assert.deepEqual((await events(await box.execStream(command))).at(-1).result.denials.map((row) => row.remedy), [remedy])
+      assert.equal('denials' in await box.exec('true'), false)
+      await box.destroy()
     })
     test('state stays; options are for one call', async () => {
       await sandbox.exec('cd /tmp && export A=1')

@@ -1,3 +1,4 @@
+import type { SandboxDenial } from '../generated/answers.js'
 import type { ExecParams } from '../generated/sandbox.js'
 import type { Asking } from '../internal/asking.js'
 import type { CommandResult, OutputEvent } from './answers.js'
@@ -40,7 +41,10 @@ async function whole (
   return asText(bytes) ?? bytes
 }
 
-const reasonsOf = ({ warnings, denials }: CommandResult): Pick<ExecResult, 'warnings' | 'denials'> => ({ ...warnings === undefined ? {} : { warnings }, ...denials === undefined ? {} : { denials } })
+const notesOf = ({ warnings, denials }: CommandResult): { warnings?: string[], denials?: SandboxDenial[] } => ({
+  ...warnings === undefined ? {} : { warnings },
+  ...denials === undefined ? {} : { denials }
+})
 
 async function resultOf (box: SandboxHandle, command: string, answer: CommandResult, signal: AbortSignal | undefined): Promise<ExecResult> {
   const stdout = await whole(box, answer, 'stdout', signal)
@@ -62,7 +66,7 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
     truncated: size(stdout) < answer.stdoutBytes || size(stderr) < answer.stderrBytes,
     sessionEnded: answer.sessionEnded,
     ...answer.signal === undefined ? {} : { signal: answer.signal },
-    ...reasonsOf(answer)
+    ...notesOf(answer)
   }
 }
 
@@ -180,7 +184,7 @@ async function * commandEvents (
       yield { type: 'error', timestamp: now(), command, sessionId, exitCode, error: endOf(command, sessionId, exitCode), code: 'SESSION_TERMINATED' }
       return
     }
-    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut, ...reasonsOf(answer) }
+    const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut, ...notesOf(answer) }
     yield { type: 'complete', timestamp: now(), command, sessionId, exitCode, result }
   } catch (thrown) {
     if (signal?.aborted && thrown === signal.reason) throw thrown
