@@ -8,6 +8,7 @@ module ClocheAgent
 
     # As in other languages: a last parameter of such a name takes the unclaimed keywords.
     OPTIONS = %i[options opts config].freeze
+    METHOD_OF = Module.instance_method(:instance_method)
 
     class << self
       # [positional arguments, keywords]
@@ -20,13 +21,19 @@ module ClocheAgent
 
       # True if names of parameters are visible. Methods written in C often have none.
       def known?(callable)
-        callable.parameters.all? { |_, name| name }
+        parameters(callable).all? { |_, name| name }
+      end
+
+      # Class#new takes what the class's `initialize` takes.
+      def parameters(callable)
+        return callable.parameters unless Method === callable && callable.owner == Class && callable.name == :new
+        METHOD_OF.bind_call(callable.receiver, :initialize).parameters
       end
     end
 
     def initialize(callable, name)
       @name = name
-      @parameters = callable.parameters
+      @parameters = self.class.parameters(callable)
       @is_lenient = Proc === callable && !callable.lambda?
       @has_rest = kind?(:rest)
       @has_keyrest = kind?(:keyrest)

@@ -105,6 +105,15 @@ class Arguments(AgentCase):
         self.assertEqual(self.call(code, 1, 5, 6, 7, 9, kwargs={"k": 3, "o": 4, "x": 5}), [1, 5, [6, 7], 9, 3, 4, {"x": 5}, None])
         self.assertEqual(self.answer(code, 1, 2, kwargs={"k": 1})["result"]["signatureSource"], "inferred")
 
+    def test_new_takes_what_initialize_takes(self):
+        code = "class P; def initialize(x, y: 2) = (@x, @y = x, y); def to_h = {x: @x, y: @y}; end"
+        self.assertEqual(self.answer(code, 1, kwargs={"y": 5}, function="P.new")["result"]["signatureSource"], "inferred")
+        for args, kwargs, made in (([1], {"y": 5}, {"x": 1, "y": 5}), ([1], {}, {"x": 1, "y": 2}), ([], {"x": 3}, {"x": 3, "y": 2})):
+            self.assertEqual(self.call(code, *args, kwargs=kwargs, function="P.new"), made)
+        self.wrong(code, "P.new(x, y: default): argument 2 is too many", 1, 2, function="P.new")
+        self.assertEqual(self.call("class Q; def self.new(z) = z; end", kwargs={"z": 9}, function="Q.new"), 9)
+        self.assertEqual(self.call("S = Struct.new(:a, :b)", 1, 2, function="S.new"), {"a": 1, "b": 2})
+
     def test_what_is_missing_or_too_many(self):
         self.wrong("def f(a, b) = 1", "f(a, b): missing argument 'b'", 1)
         self.wrong("def f(a, b = 1, c) = 1", "f(a, b = default, c): missing argument 'c'", 1)
