@@ -43,9 +43,11 @@ def test_life_of_a_sandbox():
 def test_names_that_do_not_exist():
     with daemon():
         for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",)):
-            bad_input(*words, "absent", says='there is no sandbox "absent"')
+            bad_input(*words, "absent", says=r'there is no sandbox "absent" \(cloche sandbox ls lists them')
         equal(rows("sandbox", "ls"), [])
         ok("sandbox", "create", "there")
+        bad_input("kill", "there", "none", says=r'there is no process "none" in this sandbox \(cloche ps SANDBOX lists them')
+        bad_input("context", "get", "there", "none", says=r'there is no context "none" in this sandbox \(cloche context list SANDBOX lists them')
         bad_input("sandbox", "rm", "absent", "there", says='there is no sandbox "absent"')
         equal(rows("sandbox", "ls"), [])
         ok("sandbox", "rm", "--force", "absent")

@@ -91,9 +91,33 @@ const char *members_of_run(const struct cli_request *request, const char *messag
         return message;
 }
 
+/* A way out that names an operation, as the command that does it. */
+static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
+{
+        static const struct {
+                const char *operation, *command;
+        } ends[] = {
+                {" (sandbox.list lists them)", " (cloche sandbox ls lists them)"},
+                {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
+                {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},
+                {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},
+        };
+        size_t size = strlen(message);
+
+        for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+                size_t end = strlen(ends[i].operation);
+
+                if (size < end || strcmp(message + size - end, ends[i].operation) != 0)
+                        continue;
+                snprintf(ret, MEMBERS_TEXT_BYTES, "%.*s%s", (int)(size - end), message, ends[i].command);
+                return ret;
+        }
+        return NULL;
+}
+
 const char *members_of_sandbox(const char *message, char ret[MEMBERS_TEXT_BYTES])
 {
-        if (network_error(message, "--allow", "--deny", ret))
+        if (network_error(message, "--allow", "--deny", ret) || way_out(message, ret))
                 return ret;
         for (size_t i = 0; i < sizeof(sandbox_rows) / sizeof(sandbox_rows[0]); i++)
                 if (strncmp(message, sandbox_rows[i].member, strlen(sandbox_rows[i].member)) == 0) {
