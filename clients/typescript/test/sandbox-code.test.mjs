@@ -19,7 +19,7 @@ describe('refused connections', real, () => {
       const execution = await sandbox.runCode(asks)
       const command = await sandbox.exec(`python3 -c '${asks}'`)
       for (const { denials: [denied, ...more] } of [execution, execution.toJSON(), command]) {
-        assert.deepEqual([denied.kind, denied.host, denied.why, denied.remedy, more], ['dns', 'example.net', 'no rule allows this name', 'cloche net refused --allow example.net', []])
+        assert.deepEqual([denied.kind, denied.host, denied.why, denied.remedy, more], ['dns', 'example.net', 'no rule allows this name', 'cloche net refused --add example.net', []])
       }
       assert.equal((await sandbox.exec('true')).denials, undefined)
       assert.equal((await sandbox.runCode('1')).denials, undefined)
