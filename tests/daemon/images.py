@@ -1,6 +1,7 @@
 """Images of a daemon's boxes."""
 import fcntl
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -8,7 +9,7 @@ from rpc import Daemon
 from clocks import Clock
 from sandbox_client import wait_for
 from image_trees import ETC, fill_etc, make_image, make_store
-from cloche import equal
+from cloche import cli, equal
 
 ETC_RUN = {"language": "python", "code": ETC, "function": "f"}
 
@@ -186,3 +187,19 @@ def test_broken_packages_of_an_image_break_no_contexts():
         equal(ran("import numpy")["error"]["name"], "ValueError")
         equal(ran("import pandas\nprint(pandas.whole)")["stdout"], "nothing is in it\n")
         equal(ran("print([name for name in ('there', 'use', 'draw', 'numpy', 'matplotlib') if name in globals()])")["stdout"], "[]\n")
+
+
+def test_names_on_the_command_line():
+    """They are looked up by the command, in the store of its options; the daemon gets the digest."""
+    image = make_image()
+    subprocess.run(["tar", "-C", image, "-cf", "image.tar", "."], check=True)
+    equal(cli("image", "import", "--images", "images", "image.tar", "tools:1").code, 0)
+    with Daemon("--images", os.path.abspath("images")) as daemon, daemon.frames() as frames:
+        made = cli("sandbox", "create", "s", "--image", "tools:1", "--images", "images", "--socket", daemon.path)
+        equal((made.code, made.stdout), (0, b"s\n"), made)
+        [tree] = [name for name in os.listdir("images/trees") if not name.endswith(".list")]
+        equal(frames.call("sandbox.get", sandbox="s")["image"], tree)
+        for name, says in (("none:1", b"there is no image 'none:1' (cloche image ls lists them)"), ("./image", b"--image: './image' is a path")):
+            refused = cli("sandbox", "create", "t", "--image", name, "--images", "images", "--socket", daemon.path)
+            assert refused.code == 2 and says in refused.stderr, refused
+        equal([row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]], ["s"])

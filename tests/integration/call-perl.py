@@ -93,5 +93,5 @@ def test_script():
 
 
 def test_perl_is_cold_only():
-    finished = cli("prefix", "create", "warm", "perl", "-c", "1;")
+    finished = cli("prefix", "create", "of-perl", "perl", "-c", "1;")
     assert finished.code != 0 and b"perl" in finished.stderr, finished

@@ -16,7 +16,7 @@ def commands():
 def placed(line):
     """The command with the test's store and image."""
     line = re.sub(r"cloche image (\w+)", r"cloche image \1 --images images", line.replace("/srv/root", "image"))
-    return line if "sandbox" in line else re.sub(r"--image (\S+)$", r"--image \1 --images images", line)
+    return re.sub(r"--image (\S+)$", r"--image \1 --images images", line)
 
 
 def run(lines):

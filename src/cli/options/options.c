@@ -51,6 +51,21 @@ int options_set_image(struct cli_request *r, const char *v)
         return 0;
 }
 
+/* The daemon takes digests: it may not read a store that is its user's alone. */
+int options_set_sandbox_image(struct cli_request *r, const char *v)
+{
+        struct image image;
+
+        if (strchr(v, '/'))
+                return cli_bad("--image: '%s' is a path: a sandbox is made of an image of the store (cloche image "
+                               "import "
+                               "DIRECTORY NAME)",
+                               v);
+        r->sandbox.image = v;
+        r->image_name = image_read(v, &image) ? NULL : v; /* --images may follow */
+        return 0;
+}
+
 int options_set_optional(struct cli_request *r, const char *v)
 {
         while (*v) {
@@ -388,6 +403,10 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
         bad = request->image_name ? image_store_resolve(request) : 0;
         if (bad)
                 return bad;
+        if (request->image_name && request->sandbox.image) {
+                request->sandbox.image = request->engine.image;
+                request->engine.image = NULL;
+        }
         return mounts_bind(&request->mounts, &request->engine, &request->run);
 }
 
