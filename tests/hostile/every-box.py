@@ -78,20 +78,20 @@ def contexts(frames):
     yield "a context that was rolled back", cell(frames, "c", "a"), OF_A_TEMPLATE
 
 
-def first_processes(daemon):
-    """The processes that are PID 1 of a pid namespace."""
+def scores_of_first_processes(daemon):
+    """The scores of those that are PID 1 of a pid namespace. Boxes come and go meanwhile."""
     for pid in descendants(daemon):
         try:
-            with open(f"/proc/{pid}/status") as file:
-                if "\t1\n" in next(line for line in file if line.startswith("NSpid:")):
-                    yield pid
+            with open(f"/proc/{pid}/status") as status, open(f"/proc/{pid}/oom_score_adj") as score:
+                if "\t1\n" in next(line for line in status if line.startswith("NSpid:")):
+                    yield int(score.read())
         except (OSError, StopIteration):
             pass
 
 
 def check_scores(daemon):
     """For the out-of-memory killer: boxes before the daemon, which all of them need."""
-    scores = [int(open(f"/proc/{pid}/oom_score_adj").read()) for pid in first_processes(daemon)]
+    scores = list(scores_of_first_processes(daemon))
     assert scores and min(scores) == 400, scores
 
 

@@ -2,8 +2,9 @@
 programs first, then boxes, and never the shared processes."""
 import contextlib
 
-from cloche import need_root
+from cloche import need_root, skip
 from hostile_sandboxes import Box, Daemon, Failed, wait_for
+from rpc import Gone
 from own_group import bounded
 
 MIB = 1 << 20
@@ -89,8 +90,31 @@ def test_a_program_that_takes_all():
                 all_of_it.tenant.is_well()
 
 
+def is_protected():
+    """The unit of systemd lowers the daemon's score by this right; some virtual machines keep it from root."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("-1")
+            file.flush()
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("0")
+        return True
+    except PermissionError:
+        return False
+
+
 def test_files_that_take_all():
     """Files of a box are memory that no program holds: with them goes the box. Others' may go too, and come back as they were saved."""
+    try:
+        take_all_by_files()
+    except Gone:
+        # Files go some milliseconds after their box, and there may be nothing else left to kill in between.
+        if is_protected():
+            raise
+        skip("the kernel killed the daemon, which root cannot protect here: CAP_SYS_RESOURCE is missing")
+
+
+def take_all_by_files():
     with served() as all_of_it:
         evil = Box(all_of_it.frames, "evil")
         with bounded("memory", 100 * MIB):
