@@ -84,9 +84,10 @@ def test_a_script_may_answer_an_interrupt():
 
 
 def test_children_of_a_script_are_interrupted_too():
-    # subprocess.run would kill the child a quarter of a second later, which may be too early on a busy machine.
-    code, out, _ = interrupt("import subprocess\nchild = subprocess.Popen(['bash', '-c', \"trap 'echo child; exit 3' INT; echo up; while :; do sleep 0.1; done\"])\n"
-                             "try: child.wait()\nexcept KeyboardInterrupt: child.wait()")
+    # subprocess.run would kill the child a quarter of a second later, which may be too early on a busy machine. The child says
+    # that it is up when its parent can be interrupted.
+    code, out, _ = interrupt("import subprocess\nchild = subprocess.Popen(['bash', '-c', \"trap 'echo child; exit 3' INT; read; echo up; while :; do sleep 0.1; done\"], stdin=subprocess.PIPE)\n"
+                             "try: child.stdin.write(b'\\n'), child.stdin.flush(), child.wait()\nexcept KeyboardInterrupt: child.wait()")
     assert b"child" in out, (code, out)
 
 
