@@ -16,14 +16,20 @@ static int is_same(const json_t *row, const json_t *decision)
         return 1;
 }
 
-uint64_t denials_add(json_t *rows, const json_t *decision)
+int denials_is_one(const json_t *decision)
 {
         const char *verdict = json_string_value(json_object_get(decision, "verdict"));
+
+        return verdict && strcmp(verdict, "denied") == 0;
+}
+
+uint64_t denials_add(json_t *rows, const json_t *decision)
+{
         json_int_t count = json_integer_value(json_object_get(decision, "count"));
         json_t *row;
         size_t i;
 
-        if (!verdict || strcmp(verdict, "denied") != 0)
+        if (!denials_is_one(decision))
                 return 0;
         json_array_foreach (rows, i, row)
                 if (is_same(row, decision)) {

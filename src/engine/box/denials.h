@@ -7,6 +7,8 @@
 
 #define DENIALS_MAX 100 /* rows; repeated denials are counted */
 
+/* True if a decision (network.h) is a denial. */
+int denials_is_one(const json_t *decision);
 /* Add a decision (network.h) to rows, an array of RefusedConnection (spec/answers.def), if it is a
  * denial. Return the number of denials for which there was no room. */
 uint64_t denials_add(json_t *rows, const json_t *decision);

@@ -153,17 +153,24 @@ static void drain(struct sandbox *s)
                         network_drain(context->connections.network);
 }
 
+/* The index in s->decisions of the first one after that number: the kept ones are numbered in a row. */
+static size_t first_after(const struct sandbox *s, uint64_t number)
+{
+        size_t kept = json_array_size(s->decisions);
+        uint64_t later = number < s->decision_count ? s->decision_count - number : 0;
+
+        return later < kept ? kept - (size_t)later : 0; /* later == 0: behind the last */
+}
+
 int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
         uint64_t after = sandbox_request_count(request, "after", 0);
-        json_t *list = json_array(), *decision;
-        size_t i;
+        json_t *list = json_array();
 
         (void)e;
-        json_array_foreach (s->decisions, i, decision)
-                if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > after)
-                        json_array_append(list, decision);
+        for (size_t i = first_after(s, after); i < json_array_size(s->decisions); i++)
+                json_array_append(list, json_array_get(s->decisions, i));
         sandbox_request_result(request,
                                json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
         return 0;
@@ -195,13 +202,15 @@ static json_t *remedy_of(const struct sandbox *s, const json_t *denied)
 
 json_t *sandbox_denials(struct sandbox *s, uint64_t since)
 {
-        json_t *rows = json_array(), *decision, *row;
+        json_t *rows, *row;
         size_t i;
 
         drain(s);
-        json_array_foreach (s->decisions, i, decision)
-                if ((uint64_t)json_integer_value(json_object_get(decision, "number")) > since)
-                        denials_add(rows, decision);
+        if (s->decision_count == since) /* the usual case */
+                return NULL;
+        rows = json_array();
+        for (i = first_after(s, since); i < json_array_size(s->decisions); i++)
+                denials_add(rows, json_array_get(s->decisions, i));
         json_array_foreach (rows, i, row) {
                 json_t *remedy = remedy_of(s, row);
 
@@ -219,9 +228,8 @@ static const json_t *last_denied(const struct sandbox *s)
 {
         for (size_t i = json_array_size(s->decisions); i-- > 0;) {
                 const json_t *decision = json_array_get(s->decisions, i);
-                const char *verdict = json_string_value(json_object_get(decision, "verdict"));
 
-                if (verdict && strcmp(verdict, "denied") == 0)
+                if (denials_is_one(decision))
                         return decision;
         }
         return NULL;
