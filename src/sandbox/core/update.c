@@ -184,16 +184,18 @@ static void settle_later(struct sandbox *s, struct update *u)
 
 void sandbox_updates_settle(struct sandbox *s)
 {
-        int is_settled = sandbox_connections_are_settled(s);
         struct cloche_err late;
         struct update *u;
+        int is_settled;
 
+        if (STAILQ_EMPTY(&s->settling)) /* the usual case, in each round of all sandboxes */
+                return;
+        is_settled = sandbox_connections_are_settled(s);
         if (!is_settled)
                 err_set(&late, CLOCHE_E_TIMEOUT,
                         "the network policy of the sandbox \"%s\" is stored, but was not in force after %d s, as the "
                         "program that enforces it did not answer, perhaps for want of the sandbox's processor time: "
-                        "stop "
-                        "the sandbox to be sure",
+                        "stop the sandbox to be sure",
                         s->name, SETTLE_PATIENCE_S);
         while ((u = STAILQ_FIRST(&s->settling)) &&
                (is_settled || clock_now_ns() - u->settling_ns > SETTLE_PATIENCE_S * UINT64_C(1000000000))) {
@@ -258,12 +260,12 @@ int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, con
 {
         struct keeper_box_limits box;
         struct cloche_limits wanted;
-        int is_limit = s->state == SANDBOX_RUNNING, r = check(s, params, &wanted, e);
+        int r = check(s, params, &wanted, e), is_limit;
         struct update *u = r == 0 ? update_new(request, params, done, e) : NULL;
 
         if (!u)
                 return -(int)e->code;
-        is_limit = is_limit && describe_limits(json_object_get(params, "limits"), &wanted, &box);
+        is_limit = s->state == SANDBOX_RUNNING && describe_limits(json_object_get(params, "limits"), &wanted, &box);
         r = is_limit ? s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e) : apply(s, params, e);
         if (r == 0 && is_limit)
                 STAILQ_INSERT_TAIL(&s->updates, u, link);
