@@ -4,7 +4,7 @@ const { createRequire, builtinModules, Module } = require('node:module')
 const path = require('node:path')
 const { pathToFileURL } = require('node:url')
 const vm = require('node:vm')
-const packages = require('./packages.cjs')
+const packagesOnFirstUse = () => require('./packages.cjs') // only notebooks use it
 
 const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
 const isClass = (value) => typeof value === 'function' && !isCallable(value)
@@ -310,6 +310,7 @@ function awaiting (code, facts, options) {
 
 // The globals that cells have of a module whose file would be in the working directory.
 function notebook (filename) {
+  const packages = packagesOnFirstUse()
   const given = givenFor(filename)
   const { module, file } = given
   const folderOf = (specifier) => packages.isBare(specifier) ? packages.folderOf(specifier, given.require.resolve.paths(specifier), file) : ''
