@@ -225,6 +225,15 @@ function decoded (params, names, coder = values) {
   return { globals: {}, imports: {}, ...given }
 }
 
+// Before any of the user's code runs, declared modules included: no code has a part in a translation that is kept.
+function settleTranslation ({ code, filename, translation }, isBare) {
+  if (translation === undefined) return
+  if (translation !== true) return language.take(code, filename, isBare, values.decode(translation, channel.attachments()))
+  const bytes = language.tell(code, filename, isBare)
+  if (bytes === undefined) channel.tell('translated', { translation: null })
+  else channel.tell('translated', { translation: { $: 'bytes', at: 0, n: bytes.length } }, [bytes])
+}
+
 async function call (request) {
   await declareAll(request)
   const keep = (source) => { state.signatureSource = source }
@@ -239,6 +248,7 @@ async function call (request) {
 }
 
 async function answerCall (params) {
+  settleTranslation(params, false)
   const { value, fn } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
   sendResult(value, state.signatureSource, placeOf(fn, params))
 }
@@ -309,6 +319,7 @@ async function answerEvaluate (params) {
   if (params.lines === true && template !== undefined) channel.keepLines(() => template.lines())
   state.cpuBefore = process.cpuUsage()
   channel.tell('began', { cpuMs: (state.cpuBefore.user + state.cpuBefore.system) / 1000 })
+  settleTranslation(params, true)
   const { exports, late } = await evaluate('evaluate', { ...params, measure: measured })
   const sent = realm.encodeExports(exports, params.resultBytes)
   if (late?.error !== undefined) late.error = unicode(late.error)
@@ -329,7 +340,8 @@ async function answerFreeze () {
 }
 
 // A script: its streams and its exit code are the result. It ends when nothing is left to do.
-async function answerRun ({ code, filename, argv }) {
+async function answerRun ({ code, filename, argv, translation }) {
+  settleTranslation({ code, filename: path.basename(filename), translation }, false)
   state.answered = state.isScript = true
   process.argv = [process.execPath, filename, ...argv]
   await program.prepare(translatedScript(code, path.basename(filename)), path.basename(filename), scan, true)

@@ -199,6 +199,7 @@ function transform (code, wrap, filename, isCell) {
 let compiler
 function compileAll (code, filename, isJSX, { isCell, isBare }) {
   compiler ??= host.compile('compiler.cjs', ['host'])({ ...host, scan })
+  dependsOnFiles = !isBare
   const settings = isBare ? {} : host.require('./tsconfig.cjs').settingsFor(filename)
   const { code: printed, mappings } = compiler.compile(code, { isJSX, isCell, settings })
   const { marked, mapped } = markPrinted(printed, mappings, code)
@@ -315,12 +316,52 @@ const known = new Map() // by file name, the latest translation
 // isBare: for the bare realm, which must not get a function of the main one; its stacks go through
 // `place`. isCell: a program, whose imports later ones may use.
 function translate (given, filename, isBare, isCell) {
+  if (kept !== undefined && !isCell && kept.given === given && kept.filename === filename && kept.isBare === !!isBare) return useKept()
   const code = given.replace(/^\ufeff/, '')
   const kind = { isBare, isCell }
+  dependsOnFiles = false
   const translated = isCell ? translateProgram(code, filename, kind, (refused) => refused()) : translateAny(code, filename, kind)
   known.set(filename, { code, translated })
   if (maps.has(filename) && !isBare) stacks.follow(find)
   return translated
+}
+
+// -- translations that the engine keeps
+
+const UTF8_BYTES_OF_UNIT = 3
+const encoder = new TextEncoder()
+const textDecoder = new TextDecoder()
+let kept // {given, filename, isBare, translated, mapped}: the latest that was told or taken
+let dependsOnFiles // the latest translation, on a tsconfig.json of the box
+
+function useKept () {
+  const { given, filename, isBare, translated, mapped } = kept
+  known.set(filename, { code: given.replace(/^\ufeff/, ''), translated })
+  maps.delete(filename)
+  if (mapped !== undefined) maps.set(filename, mapped)
+  if (mapped !== undefined && !isBare) stacks.follow(find)
+  return translated
+}
+
+// Translates, and returns bytes for `take`; undefined for code that does not compile, and whose
+// translation is not that of the code alone. The next `translate` of the same code costs nothing.
+function tell (given, filename, isBare) {
+  try {
+    const translated = translate(given, filename, isBare)
+    if (dependsOnFiles) return undefined
+    kept = { given, filename, isBare, translated, mapped: maps.get(filename) }
+  } catch {
+    return undefined
+  }
+  const text = JSON.stringify([kept.translated, kept.mapped])
+  const bytes = new host.Uint8Array(UTF8_BYTES_OF_UNIT * text.length)
+  return bytes.subarray(0, encoder.encodeInto(text, bytes).written)
+}
+
+function take (given, filename, isBare, bytes) {
+  library ??= load()
+  const [translated, mapped] = JSON.parse(textDecoder.decode(bytes))
+  kept = { given, filename, isBare, translated, mapped: mapped ?? undefined }
 }
 
 // Maps a place in the translated code to the user's file: {line, column}, from 1, or undefined.
@@ -393,6 +434,8 @@ function rehearseOne (code) {
   try {
     scan(translate(code, 'main.ts', true))
     place('    at f (main.ts:1:1)')
+    take(code, 'main.ts', true, tell(code, 'main.ts', true))
+    kept = undefined
   } catch {}
 }
 
@@ -408,4 +451,4 @@ function rehearse () {
   known.clear()
 }
 
-return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, named: (type, message) => message, explain, rehearse }
+return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, tell, take, place, named: (type, message) => message, explain, rehearse }

@@ -68,3 +68,14 @@ def test_the_bare_realm():
         assert "main.ts:2:8" in error["message"], error
         error = warm.run("enum E { A }\n\nthrow new RangeError('far')").error
         assert "main.ts:3:" in error["stack"], error
+
+
+def test_code_that_comes_again():
+    """From the second time on its translation is kept (src/engine/warm/translation.h): nothing else is."""
+    throwing = "enum E { A }\nfunction f(a: E): never {\n  throw new TypeError('x' as string)\n}"
+    with Warm("typescript", SETUP, spares=1) as warm:
+        for n in range(4):
+            equal(warm.value("enum E { A = 4 }\nexport const f = (x: number, y?: number): unknown[] => { box.seen.push(x); return [box.seen, E.A] }", args=[n]), [[n], 4])
+            equal(warm.run(throwing, args=[1]).error["stack"], "TypeError: x\n    at f (main.ts:3:9)")
+            assert warm.run("const a: number = 1\nlet x: = 2").error["message"].endswith("(main.ts:2:8)")
+            equal(warm.value(throwing.replace("throw", "return").replace("string)", "string).message"), args=[n]), "x")

@@ -189,6 +189,7 @@ struct cloche_run {
         struct channel channel;
         struct buf request;
         struct build build; /* of a compiled language, cold */
+        struct translation_use translation;
         struct bridge bridge;
 
         struct run_stream {
@@ -250,10 +251,12 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
                   struct cloche_err *e);
 /* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
 int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e);
-/* Make the request to the agent, as a frame. arguments: only of a call. */
+/* Make the request to the agent, as a frame. arguments: only of a call. translation: held, or NULL. */
 int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
-                  const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
-                  struct cloche_err *e);
+                  const struct cloche_limits *limits, const struct arguments *arguments, const json_t *translation,
+                  struct buf *ret, struct cloche_err *e);
+/* The method of that request. */
+const char *request_method(const struct cloche_run_options *opt);
 /* Make the `prepare` request, as a frame. function: the one that runs will call, or NULL. */
 int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
                     const struct runtime *runtime, struct buf *ret, struct cloche_err *e);

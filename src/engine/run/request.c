@@ -274,22 +274,29 @@ int request_bind(const struct values *values, struct arguments *ret, struct sche
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "bind the arguments") : r;
 }
 
+const char *request_method(const struct cloche_run_options *opt)
+{
+        return opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
+}
+
 int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
-                  const struct cloche_limits *limits, const struct arguments *arguments, struct buf *ret,
-                  struct cloche_err *e)
+                  const struct cloche_limits *limits, const struct arguments *arguments, const json_t *translation,
+                  struct buf *ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = json_object();
-        int r = opt->kind == CLOCHE_SCRIPT
-                        ? fill_script(params, opt, values, runtime, &attachments, e)
-                        : fill_params(params, opt, values, runtime, limits, arguments, &attachments, e);
-        const char *method = opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
+        int r = translation ? add(params, "translation", translation, NULL, &attachments, e) : 0;
 
+        if (r == 0)
+                r = opt->kind == CLOCHE_SCRIPT
+                            ? fill_script(params, opt, values, runtime, &attachments, e)
+                            : fill_params(params, opt, values, runtime, limits, arguments, &attachments, e);
         if (r < 0) {
                 json_decref(params);
                 return r;
         }
-        return rpc_request(json_integer(REQUEST_CALL_ID), method, params, attachments.data, attachments.size, ret, e);
+        return rpc_request(json_integer(REQUEST_CALL_ID), request_method(opt), params, attachments.data,
+                           attachments.size, ret, e);
 }
 
 int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,

@@ -254,6 +254,8 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
                 return keep_result(run, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && run->translation.is_requested && strcmp(m->method, "translated") == 0)
+                return translation_on_told(&run->template->translations, &run->translation, m, f, e);
         if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE &&
             (strcmp(m->method, "console") == 0 || strcmp(m->method, "lines") == 0))
                 return console_receive(run, m, f, e);
@@ -489,20 +491,44 @@ void run_broke_bridge(struct cloche_run *run, const struct cloche_err *e)
         end(run, RUN_END_BRIDGE);
 }
 
-static int queue_run(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+static int find_template(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
-        struct cloche_engine *engine = run->engine;
-        int r = 0;
-
-        r = engine_check_queue(engine, e);
-        if (r < 0)
-                return r;
         if (opt->prefix)
                 run->template = opt->prefix->template;
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
-                r = prefix_of_code(engine, run->runtime, opt, run->values, &run->template, e);
+                return prefix_of_code(run->engine, run->runtime, opt, run->values, &run->template, e);
         else
-                r = template_base(engine, run->runtime, &run->image, opt->tenant, &run->template, e);
+                return template_base(run->engine, run->runtime, &run->image, opt->tenant, &run->template, e);
+        return 0;
+}
+
+static int request_of_child(struct cloche_run *run, const struct cloche_run_options *opt,
+                            const struct arguments *arguments, struct cloche_err *e)
+{
+        struct source source = request_source(opt->code, opt->code_size);
+        char name[256];
+        int r = 0;
+
+        if (run->runtime->is_translated)
+                r = translation_use(&run->template->translations, request_method(opt),
+                                    request_filename(opt, run->runtime, name, sizeof(name)), source.text, source.size,
+                                    &run->translation, e);
+        if (r == 0)
+                r = request_build(opt, run->values, run->runtime, &run->limits, arguments, run->translation.param,
+                                  &run->request, e);
+        translation_use_done(&run->translation);
+        return r;
+}
+
+static int queue_run(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments,
+                     struct cloche_err *e)
+{
+        int r = engine_check_queue(run->engine, e);
+
+        if (r == 0)
+                r = find_template(run, opt, e);
+        if (r == 0)
+                r = request_of_child(run, opt, arguments, e);
         if (r == 0)
                 r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
         if (r < 0) {
@@ -600,11 +626,11 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
 
         if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !run->is_forked)
                 r = append_build_request(run, opt, e);
-        if (r == 0 && (run->kind != CLOCHE_SCRIPT || run->is_forked))
-                r = request_build(opt, run->values, run->runtime, &run->limits, arguments, &run->request, e);
+        if (r == 0 && run->kind != CLOCHE_SCRIPT && !run->is_forked)
+                r = request_build(opt, run->values, run->runtime, &run->limits, arguments, NULL, &run->request, e);
         if (r < 0)
                 return r;
-        return run->is_forked ? queue_run(run, opt, e) : run_start_cold(run, opt, e);
+        return run->is_forked ? queue_run(run, opt, arguments, e) : run_start_cold(run, opt, e);
 }
 
 /* Arguments that do not fit need no box: the run ends at once. */

@@ -48,6 +48,7 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .has_realm = json_is_true(json_object_get(manifest, "realm")),
                 .template = json_object_get(manifest, "template"),
                 .is_compiled = json_is_true(json_object_get(manifest, "build")),
+                .is_translated = json_is_true(json_object_get(manifest, "translated")),
                 .has_no_host = json_is_false(json_object_get(manifest, "host")),
                 .is_cold_only = json_is_false(json_object_get(manifest, "warm")),
                 .script_needs_folder = names_folder(json_object_get(manifest, "script")),

@@ -8,6 +8,7 @@
 struct runtime {
         int has_realm;           /* answers `evaluate` */
         int is_compiled;         /* handles `build`; warm calls fork a template of their own code */
+        int is_translated;       /* keeps translations of code (translation.h) */
         int is_cold_only;        /* cannot be forked */
         int has_no_host;         /* its code cannot call host functions */
         int script_needs_folder; /* scripts are started by a program of the runtime */

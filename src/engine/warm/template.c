@@ -65,6 +65,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, cons
         TAILQ_INIT(&t->active);
         TAILQ_INIT(&t->waits);
         TAILQ_INIT(&t->children);
+        translations_init(&t->translations);
         TAILQ_INSERT_TAIL(&engine->templates, t, link);
         *ret = t;
         return 0;
@@ -91,6 +92,7 @@ void template_replace(struct template *base)
                 return; /* the old one stays in use if the new one cannot be started */
         next->pool_limits = base->pool_limits;
         next->has_pool_limits = base->has_pool_limits;
+        translations_move(&base->translations, &next->translations);
         base->is_retired = 1;
         template_drop_instances(base);
         engine_schedule_refill(base->engine);
@@ -134,6 +136,7 @@ void template_free(struct template *t)
         channel_close(&t->channel);
         parent_box_unref(t->parent_box);
         json_decref(t->failure);
+        translations_done(&t->translations);
         setup_free(t->setup);
         free(t);
 }

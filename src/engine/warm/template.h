@@ -11,6 +11,7 @@
 #include "engine/loop/channel.h"
 #include "instance.h"
 #include "runtime.h"
+#include "translation.h"
 
 #include <cloche/limits.h>
 #include <jansson.h>
@@ -73,6 +74,7 @@ struct template
         unsigned active_count;
         TAILQ_HEAD(template_waits, template_wait) waits;
         TAILQ_HEAD(template_children, template_child) children;
+        struct translations translations;
 };
 
 /* Find or add a tenant's base of a runtime in an image, or the prefix with that setup (takes its reference,

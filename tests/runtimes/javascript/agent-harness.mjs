@@ -48,7 +48,7 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
   }
 
   // A display of a cell is a request, and the cell waits for the answer.
-  function takeDisplay ({ id, method, params }, attachments) {
+  function takeTold ({ id, method, params }, attachments) {
     told.push(attachments.length > 0 ? [method, params, attachments] : [method, params])
     if (id !== undefined) channel.write(frame({ id, result: {} }))
   }
@@ -56,8 +56,7 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
   function receive (message, attachments) {
     if (message.method === 'bridge') answer(message, attachments)
     else if (message.method === 'input') answerInput(message)
-    else if (message.method === 'display' || message.method === 'clear') takeDisplay(message, attachments)
-    else if (message.method !== undefined) told.push([message.method, message.params])
+    else if (message.method !== undefined) takeTold(message, attachments)
     else waiting.resolve({ ...message, attachments })
   }
 
