@@ -248,6 +248,21 @@ def test_verify_tells_what_differs():
         assert s.ask("verify", name="y")["isWhole"]
 
 
+def test_verify_without_a_listing():
+    with Store() as s:
+        s.load(tar([file("f", "1")]))
+        for harm in (lambda: None, lambda: os.chmod(s.tree() + "/f", 0o600)):
+            os.unlink(s.tree() + ".list")
+            harm()
+            try:
+                raise AssertionError(s.ask("verify", name="x"))
+            except Refused as e:
+                assert "has lost the listing" in str(e) and "import the image again" in str(e), e
+            s.load(tar([file("f", "1")]))
+            answer = s.ask("verify", name="x")
+        assert not answer["isWhole"] and answer["changes"][0]["path"] == "f", answer  # the tree stays as it is
+
+
 def test_exports_come_back():
     members = [directory("./", mode=0o700), *LOWER, hard("h", "d1/f1"), link("l", "x"), file("späce", "1", uid=7, gid=8), file("big", os.urandom(3 << 20)), directory("d", mode=0o1777)]
     config = {"Env": ["A=1", "PATH=/bin"], "WorkingDir": "/w", "User": "7:8", "Entrypoint": ["e"], "Cmd": ["c"], "Labels": {"a": "b"}, "ExposedPorts": {"80/tcp": {}}, "Volumes": {"/v": {}}}

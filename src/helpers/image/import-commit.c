@@ -51,13 +51,23 @@ static int set_name(const struct import *import, const char *id, struct cloche_e
 
 /* -- again ---------------------------------------------------------------------------------------------------- */
 
-static bool has_tree(const struct store *store, const char *hex)
+static bool has(const struct store *store, const char *hex, const char *ending, mode_t kind)
 {
         char name[STORE_TREE_NAME_SIZE];
         struct stat status;
 
-        store_tree_name(name, hex, "");
-        return fstatat(store->trees_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+        store_tree_name(name, hex, ending);
+        return fstatat(store->trees_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+static bool has_tree(const struct store *store, const char *hex)
+{
+        return has(store, hex, "", S_IFDIR);
+}
+
+static bool has_listing(const struct store *store, const char *hex)
+{
+        return has(store, hex, STORE_LISTING, S_IFREG);
 }
 
 int import_find_again(struct import *import, char ret_id[HASH_TEXT_SIZE], struct cloche_err *e)
@@ -74,7 +84,7 @@ int import_find_again(struct import *import, char ret_id[HASH_TEXT_SIZE], struct
 
                 if (r == 0 && digest && kind && strcmp(kind, import->kind) == 0 &&
                     strcmp(digest + strcspn(digest, ":") + (*digest != '\0'), import->source) == 0 &&
-                    has_tree(import->store, record_tree(record)))
+                    has_tree(import->store, record_tree(record)) && has_listing(import->store, record_tree(record)))
                         memcpy(ret_id, id, HASH_TEXT_SIZE);
         }
         json_decref(records);
@@ -135,14 +145,14 @@ static int place_tree(struct import *import, const char *hex, struct cloche_err 
         const struct store *store = import->store;
         char tree[STORE_TREE_NAME_SIZE], listing[STORE_TREE_NAME_SIZE];
 
-        if (has_tree(store, hex))
+        if (has_tree(store, hex) && has_listing(store, hex))
                 return 0;
         store_tree_name(tree, hex, "");
         store_tree_name(listing, hex, STORE_LISTING);
         if (renameat(import->incoming.fd, "listing", store->trees_fd, listing) < 0)
                 return failed(e, "place the tree's listing");
         crash_point();
-        if (renameat(import->incoming.fd, "tree", store->trees_fd, tree) < 0)
+        if (!has_tree(store, hex) && renameat(import->incoming.fd, "tree", store->trees_fd, tree) < 0)
                 return failed(e, "place the tree");
         crash_point();
         return fsync(store->trees_fd) < 0 ? failed(e, "flush the trees") : 0;

@@ -85,11 +85,16 @@ static int compare_tree(const struct store *store, const json_t *record, int tre
 
         store_tree_name(file_name, hex, STORE_LISTING);
         was_fd = openat(store->trees_fd, file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (is_fd < 0 || (was_fd < 0 && errno != ENOENT))
+        if (was_fd < 0 && errno == ENOENT)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the image store has lost the listing of the tree sha256:%s, by which it is compared: "
+                               "import the image again",
+                               hex);
+        if (is_fd < 0 || was_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "open the tree's listing");
         r = listing_make(tree_fd, store->keeps_ids, is_fd,
                          (uint64_t)json_integer_value(json_object_get(record, "size")), work, &listing, e);
-        if (r == 0 && strcmp(listing.hex, hex) != 0 && was_fd >= 0)
+        if (r == 0 && strcmp(listing.hex, hex) != 0)
                 r = listing_compare(was_fd, is_fd, &changes, &count, e);
         if (r == 0 && !changes)
                 changes = json_array();
