@@ -12,6 +12,15 @@ def offered(*words):
     return [line.split("\t")[0] for line in finished.stdout.decode().splitlines()]
 
 
+def test_nothing_lands_in_the_line_that_is_typed():
+    os.makedirs("store/trees", mode=0o755)  # refused: its user's alone
+    for libexec, data in (("/nonexistent", "data"), (os.path.dirname(CLI), "/dev/null"), (os.path.dirname(CLI), "store")):
+        under = ["env", f"CLOCHE_LIBEXEC={libexec}", f"XDG_DATA_HOME={data}", "HOME=/dev/null"]
+        for words in (("image", "rm", ""), ("call", "--image", "")):
+            finished = cli("__complete", *words, under=under)
+            equal((finished.code, finished.stdout, finished.stderr), (0, b"", b""), finished)
+
+
 def test_commands_once_each():
     words = offered("")
     assert {"call", "run", "prefix", "languages", "help"} <= set(words), words

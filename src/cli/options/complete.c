@@ -290,8 +290,11 @@ static void complete_name(const struct cli_command *commands, size_t command_cou
         }
 }
 
+/* The user is typing: messages, also of programs that are started here, would land in the line. */
 int complete(const struct cli_command *commands, size_t command_count, int count, char **words)
 {
+        if (!freopen("/dev/null", "w", stderr))
+                return 1;
         for (size_t i = 0; count > 0 && i < command_count; i++) {
                 int taken = cli_matches(&commands[i], count - 1, words);
 
