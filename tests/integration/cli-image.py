@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import tarfile
 
@@ -106,7 +107,26 @@ def test_bad_input():
     bad_input("image", "ls", "--images", "open", says="its user's alone")
     bad_input("image", "inspect", says="expected an image")
     bad_input("image", "list", says="did you mean 'cloche image ls'")
-    bad_input("image", "export", "x", "-", "-", says="unexpected word|'-'")
+
+
+def test_wrong_words():
+    """Each command of images and networks names the surplus or missing word, and its usage."""
+    none = {"ls": "[OPTION…]", "prune": "[OPTION…]"}
+    one = {"inspect": "IMAGE [OPTION…]", "verify": "IMAGE [OPTION…]"}
+    for command, usage in {**none, **one}.items():
+        usage = re.escape(f"(usage: cloche image {command} {usage})")
+        words = ["x"] * (command in one)
+        for surplus in ("y", "-", "--"):
+            bad_input("image", command, *words, surplus, says=f"unexpected word '{surplus}' {usage}")
+    for surplus in ("y", "-", "--"):
+        bad_input("image", "export", "x", "-", surplus, says=re.escape(f"unexpected word '{surplus}' (usage: cloche image export IMAGE FILE [OPTION…])"))
+        bad_input("image", "import", "-", "x", surplus, says=re.escape(f"unexpected word '{surplus}' (usage: cloche image import SOURCE [NAME] [OPTION…])"))
+        bad_input("net", "box", surplus, says=re.escape(f"unexpected word '{surplus}' (usage: cloche net SANDBOX [OPTION…])"))
+    bad_input("image", "rm", "x", "-", says=re.escape("unexpected word '-' (usage: cloche image rm IMAGE… [OPTION…])"))
+    for words, missing in (("import", "a source"), ("inspect", "an image"), ("verify", "an image"), ("rm", "an image"), ("export", "an image and a file"), ("export x", "an image and a file")):
+        bad_input("image", *words.split(), says=re.escape(f"expected {missing} (usage: cloche image {words.split()[0]} "))
+    bad_input("net", says=re.escape("expected a sandbox (usage: cloche net SANDBOX [OPTION…])"))
+    bad_input("image", says="expected one of import, ls, ")
 
 
 def test_an_image_in_use():

@@ -186,6 +186,8 @@ static int refuse_option(const struct cli_command *command, const char *word, si
                 return cli_bad("there is no option '--function': the function is a word behind the code (usage: "
                                "cloche %s %s)",
                                command->name, command->usage);
+        if (word[strspn(word, "-")] == '\0')
+                return cli_bad("unexpected word '%s' (usage: cloche %s %s)", word, command->name, command->usage);
         while ((option = options_next(command, option)))
                 if (strlen(option->name) > 2)
                         suggest_candidate(&s, option->name, strlen(option->name));

@@ -66,8 +66,6 @@ int options_set_label(struct cli_request *r, const char *v)
 int options_set_standard(struct cli_request *r, const char *v)
 {
         (void)v;
-        if (r->positional_count == 2)
-                return cli_bad("unexpected word '-'");
         r->positional[r->positional_count++] = "-";
         return 0;
 }
