@@ -80,22 +80,6 @@ static int is_first_word_of_any(const char *word)
         return 0;
 }
 
-/* Suggest for the word at `index` (0, 1) of one- or two-word names; for the second, the first must match. */
-static struct suggest suggest_command(int index, char **words)
-{
-        struct suggest s = suggest_for(words[index], strlen(words[index]));
-
-        for (size_t i = 0; i < COMMANDS; i++) {
-                const char *name = commands[i].name;
-
-                if (index && !is_first_word(&commands[i], words[0]))
-                        continue;
-                name += index ? strlen(words[0]) + 1 : 0;
-                suggest_candidate(&s, name, strcspn(name, " "));
-        }
-        return s;
-}
-
 /* Commands of other programs, which are spelled differently from ours. */
 static const struct {
         const char *typed, *meant; /* meant: a command, or its second word */
@@ -139,51 +123,81 @@ static const struct cli_command *by_second_word(int count, char **words)
         return NULL;
 }
 
-/* The command meant by another program's habit, or NULL. */
-static const struct cli_command *by_habit(int count, char **words)
+/* The word of a command at `index` (0, 1) of those typed, with the ones behind it; NULL: the first one differs. */
+static const char *own_word(const struct cli_command *command, int index, char **words)
 {
-        int index = is_first_word_of_any(words[0]) && count > 1;
+        if (index && !is_first_word(command, words[0]))
+                return NULL;
+        return command->name + (index ? strlen(words[0]) + 1 : 0);
+}
 
-        for (size_t i = 0; i < COMMANDS; i++) {
-                const char *name = commands[i].name;
+struct nearest {
+        struct suggest word;
+        const struct cli_command
+                *habitual; /* the command that another program's word means; NULL: it is our own word */
+};
 
-                if (index && !is_first_word(&commands[i], words[0]))
-                        continue;
-                name += index ? strlen(words[0]) + 1 : 0;
+static void consider(struct nearest *n, const char *candidate, size_t size, const struct cli_command *habitual)
+{
+        const char *before = n->word.best;
+
+        suggest_candidate(&n->word, candidate, size);
+        if (n->word.best != before)
+                n->habitual = habitual;
+}
+
+/* The word nearest to the one at `index`, of our commands and of other programs'. */
+static struct nearest nearest_to(int index, char **words)
+{
+        static const char *const builtin[] = {"help", "version"};
+        struct nearest n = {.word = suggest_for(words[index], strlen(words[index]))};
+        const char *name;
+
+        for (size_t i = 0; !index && i < sizeof(builtin) / sizeof(builtin[0]); i++)
+                consider(&n, builtin[i], strlen(builtin[i]), NULL);
+        for (size_t i = 0; i < COMMANDS; i++)
+                if ((name = own_word(&commands[i], index, words)))
+                        consider(&n, name, strcspn(name, " "), NULL);
+        for (size_t i = 0; i < COMMANDS; i++)
                 for (size_t k = 0; k < sizeof(habits) / sizeof(habits[0]); k++)
-                        if (strcmp(words[index], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
-                                return &commands[i];
-        }
-        return NULL;
+                        if ((name = own_word(&commands[i], index, words)) && strcmp(name, habits[k].meant) == 0)
+                                consider(&n, habits[k].typed, strlen(habits[k].typed), &commands[i]);
+        return n;
+}
+
+static int unknown_but_meant(int index, char **words, const struct cli_command *meant)
+{
+        return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0], index ? " " : "",
+                       index ? words[1] : "", meant->name);
 }
 
 static int unknown(int count, char **words)
 {
-        const struct cli_command *habitual = by_habit(count, words);
-        char second[200] = "", meant[SUGGEST_TEXT_BYTES];
-        struct suggest s;
+        int is_first = is_first_word_of_any(words[0]), index = is_first && count > 1;
+        struct nearest nearest = nearest_to(index, words);
+        const struct cli_command *second = by_second_word(count, words);
+        char after[200] = "", meant[SUGGEST_TEXT_BYTES];
         size_t size = 0;
 
-        habitual = habitual ? habitual : by_second_word(count, words);
-        if (habitual)
-                return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0],
-                               is_first_word_of_any(words[0]) ? " " : "",
-                               is_first_word_of_any(words[0]) ? words[1] : "", habitual->name);
+        if (second && nearest.word.distance > 0)
+                return unknown_but_meant(index, words, second);
         if (options_is_code_word(words[0]))
                 return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0],
                                strchr(words[0], '.') ? "" : " FILE");
+        if (nearest.habitual)
+                return unknown_but_meant(index, words, nearest.habitual);
 
-        for (size_t i = 0; i < COMMANDS && size < sizeof(second); i++)
+        for (size_t i = 0; i < COMMANDS && size < sizeof(after); i++)
                 if (is_first_word(&commands[i], words[0]))
-                        size += (size_t)snprintf(second + size, sizeof(second) - size, "%s%s", size ? ", " : "",
+                        size += (size_t)snprintf(after + size, sizeof(after) - size, "%s%s", size ? ", " : "",
                                                  commands[i].name + strlen(words[0]) + 1);
-        s = suggest_command(size && count > 1, words);
-        if (size && count > 1)
-                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second,
-                               suggest_text(&s, meant));
-        if (size)
-                return cli_bad("%s: expected one of %s", words[0], second);
-        return cli_bad("there is no command '%s' (cloche --help lists them)%s", words[0], suggest_text(&s, meant));
+        if (index)
+                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], after,
+                               suggest_text(&nearest.word, meant));
+        if (is_first)
+                return cli_bad("%s: expected one of %s", words[0], after);
+        return cli_bad("there is no command '%s' (cloche --help lists them)%s", words[0],
+                       suggest_text(&nearest.word, meant));
 }
 
 static void list(const char *first_word)
