@@ -3,16 +3,36 @@ import os
 import signal
 import sys
 
-from cloche import SOURCE, command_line, equal, need_root, task_children, wait_for
+from cloche import SOURCE, command_line, descendants, equal, need_root, process_state, task_children, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 import egress  # noqa: E402
 from rpc import Daemon, Failed  # noqa: E402
 
-TIMEOUT = 120  # one waits for a deadline of 20 s
+TIMEOUT = 180  # one waits for a deadline of 20 s, one for 10 s and then a minute
 NETWORK = {"allow": ["allowed.test"]}
 SAID = "allowed.test / 0\n"
 ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
+
+
+# A forkable context whose copies stop themselves before they answer.
+STOP_COPIES = r"""
+import os, signal, sys
+if os.uname().nodename != "cloche" or os.getuid() != 1000:
+    raise SystemExit("an attack that is not in a box would be one on the host")
+pid = os.getpid()
+below = sys._getframe()
+while "State" not in below.f_globals or getattr(below.f_globals["State"], "template", None) is None:
+    below = below.f_back
+taken = type(below.f_globals["State"].template)
+stand = taken.stand
+def attack(agent, channel):
+    made = stand(agent, channel)
+    if os.getpid() != pid:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return made
+taken.stand = attack
+"""
 
 
 class Evil:
@@ -107,3 +127,27 @@ def test_an_egress_program_that_does_not_begin():
         except Failed as error:
             equal(error.name, "timeout", error)
         equal(it.evil.call("exec", sandbox=name, command="echo again")["stdout"], "again\n")
+
+
+def test_an_egress_program_that_a_context_waits_for():
+    """The copy of a context has answered; its network has not."""
+    with Evil() as it:
+        it.evil.call("sandbox.create", sandbox="evil", network=NETWORK)
+        it.evil.call("context.create", sandbox="evil", context="c", forkable=True)
+        equal(it.evil.call("context.run", sandbox="evil", context="c", code=STOP_COPIES)["status"], "ok")
+        known = it.egress_programs()
+        number = it.evil.ask("context.fork", sandbox="evil", context="c", count=1)
+        wait_for(lambda: [pid for pid in descendants(it.keeper) if process_state(pid) == "T"], "a copy that has stopped itself")
+        [copy] = [pid for pid in descendants(it.keeper) if process_state(pid) == "T"]
+        it.evil.call("sandbox.update", sandbox="evil", network=NETWORK)  # in force everywhere
+        [egress_pid] = it.egress_programs() - known
+        it.stop(egress_pid)
+        equal(it.evil.refused("sandbox.update", sandbox="evil", network=NETWORK).name, "timeout")
+        os.kill(copy, signal.SIGCONT)
+        it.others_are_served("victim")
+        it.evil.socket.settimeout(120)
+        try:
+            raise AssertionError(it.evil.wait(number))
+        except Failed as error:
+            assert error.name == "context_ended" and "the network of the context was not in force within 60 s" in str(error), error
+        equal(it.evil.call("context.run", sandbox="evil", context="c", code="6 * 7")["status"], "ok")

@@ -154,7 +154,8 @@ static int on_answer(void *data, const struct rpc_message *m, const struct frame
                 return r;
         if (!task)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
-        uv_timer_stop(c->end_timer);
+        if (task->kind->is_short) /* the time of an opening also bounds the wait for its network */
+                uv_timer_stop(c->end_timer);
         context_streams_take(c); /* output from before the answer */
         leave(task);
         if (task->is_detached)

@@ -462,12 +462,15 @@ static const struct context_task_kind opening_kinds[] = {
 
 static void on_not_opened(uv_timer_t *timer)
 {
+        struct context *c = timer->data;
         struct cloche_err e;
 
         err_set(&e, CLOCHE_E_CONTEXT_ENDED,
-                "the interpreter did not begin within %d s: the host may be overloaded, try again",
+                c->pid ? "the network of the context was not in force within %d s: its egress program did not answer, "
+                         "perhaps for want of the sandbox's processor time; try again"
+                       : "the interpreter did not begin within %d s: the host may be overloaded, try again",
                 OPEN_PATIENCE_MS / 1000);
-        context_end(timer->data, &e);
+        context_end(c, &e);
 }
 
 /* Put the request in front of the tasks that wait. */
