@@ -134,6 +134,15 @@ def test_denials_reach_who_waits():
         process = frames.call("process.start", sandbox="box", command="curl -sS http://93.184.216.34:8080/")["process"]
         process = frames.call("process.wait", sandbox="box", process=process)["process"]
         assert [row["port"] for row in process["denials"]] == [8080], process
+        well = frames.call("process.start", sandbox="box", command="curl -sS http://93.184.216.34:8080/ || true")["process"]
+        frames.call("process.wait", sandbox="box", process=well)
+        line = "denied tcp 93.184.216.34:8080: no rule allows this address on this port; cloche net box --add 93.184.216.34:8080 permits it\n"
+        told = cloche.cli("ps", "box", "--socket", daemon.path)
+        assert told.code == 0 and told.stderr.decode() == f"cloche: {process['process']}: {line}", told  # not of the one that did well
+        for options in ([], ["-f"]):
+            told = cloche.cli("logs", "box", process["process"], "--socket", daemon.path, *options)
+            assert told.code == 0 and told.stderr.decode().endswith(f"\ncloche: {line}"), told
+            assert b"denied" not in cloche.cli("logs", "box", well, "--socket", daemon.path, *options).stderr
 
         told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/")
         line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --add third.test permits it\n$"
@@ -144,6 +153,24 @@ def test_denials_reach_who_waits():
         assert told.code == 1 and re.search(line, told.stderr.decode()), told
         told = cloche.cli("context", "run", "box", "--socket", daemon.path, "-c", fetch.replace("u.url", "try: u.url") + "\nexcept OSError: pass")
         assert told.code == 0 and b"denied" not in told.stderr, told
+
+
+def test_the_end_of_a_network_is_named():
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
+        assert box.says("mkfifo go; curl -sS http://allowed.test/") == "allowed.test / 0"
+        client = cloche.start("exec", "box", "--session", "other", "--socket", daemon.path, "--", "echo begun; read word < /workspace/go; exit 3")
+        assert client.stdout.readline() == b"begun\n"
+        [program] = egress_programs()
+        os.kill(program, 9)
+        cloche.wait_for(lambda: box.decisions(verdict="denied"), "the end of the network in the log")
+        box.run("echo > go")
+        errors = client.communicate()[1].decode()
+        why = "the network of the box is closed: its egress program ended"
+        assert client.returncode == 3 and errors == f"cloche: denied tcp connections: {why}\n", errors
+        told = cloche.cli("net", "box", "--log", "--socket", daemon.path).stdout.decode()
+        assert f"  denied  tcp  connections  {why}\n" in told, told
 
 
 def test_the_remedy_of_a_denial():

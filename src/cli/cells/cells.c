@@ -64,7 +64,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
                 cells_print_error(answer);
                 exit_code = cells_exit_code(answer);
                 if (exit_code)
-                        print_denials(stderr, answer);
+                        print_denials(stderr, NULL, answer);
         }
         if (ret)
                 *ret = answer;

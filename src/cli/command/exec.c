@@ -75,7 +75,7 @@ static void print_reasons(const json_t *ended)
         const json_t *warning;
         size_t i;
 
-        if (exit_code(ended) == 0 || print_denials(stderr, ended) > 0)
+        if (exit_code(ended) == 0 || print_denials(stderr, NULL, ended) > 0)
                 return;
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);

@@ -112,10 +112,12 @@ static void print_policy(const json_t *sandbox, int json)
 static void print_decision(const json_t *of)
 {
         const char *host = sandbox_text(of, "host"), *address = sandbox_text(of, "address");
+        json_int_t port = json_integer_value(json_object_get(of, "port"));
 
         printf("%s  %-7s %-4s ", sandbox_text(of, "time"), sandbox_text(of, "verdict"), sandbox_text(of, "kind"));
-        print_name(stdout, *host ? host : address);
-        printf(":%lld", (long long)json_integer_value(json_object_get(of, "port")));
+        print_name(stdout, *host ? host : *address ? address : "connections");
+        if (port)
+                printf(":%lld", (long long)port);
         if (*host && *address)
                 printf(" (%s)", address);
         fputs("  ", stdout);

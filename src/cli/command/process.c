@@ -15,6 +15,12 @@ static json_t *process_params(const struct cli_request *request)
         return json_pack("{s:s, s:s}", "sandbox", request->positional[0], "process", request->positional[1]);
 }
 
+static int has_failed(const json_t *process)
+{
+        return json_integer_value(json_object_get(process, "exitCode")) != 0 ||
+               json_is_true(json_object_get(process, "timedOut"));
+}
+
 /* -- ps ------------------------------------------------------------------------------------------------------- */
 
 static void print_status(const json_t *process)
@@ -41,6 +47,12 @@ static void print_row(const json_t *process)
         putchar('\n');
 }
 
+static void print_denied(const json_t *process)
+{
+        if (has_failed(process))
+                print_denials(stderr, sandbox_text(process, "process"), process);
+}
+
 static int ps(struct cli_request *request)
 {
         json_t *answer = NULL;
@@ -48,6 +60,10 @@ static int ps(struct cli_request *request)
 
         if (code == 0)
                 print_rows(json_object_get(answer, "processes"), request->json, print_row);
+        if (code == 0 && !request->json) {
+                fflush(stdout);
+                print_rows(json_object_get(answer, "processes"), 0, print_denied);
+        }
         json_decref(answer);
         return code;
 }
@@ -101,6 +117,24 @@ static int print_stream(struct daemon_client *client, const struct cli_request *
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
+/* As of a command that failed. ended: NULL if it is not known. */
+static void print_logs_denied(const json_t *ended)
+{
+        if (ended && has_failed(ended))
+                print_denials(stderr, NULL, ended);
+}
+
+/* The denials of a process that has ended are known with its output. */
+static int print_end(const struct cli_request *request, struct daemon_client *client)
+{
+        json_t *process = NULL;
+        int code = sandbox_request(client, "process.get", process_params(request), &process);
+
+        print_logs_denied(process);
+        json_decref(process);
+        return code;
+}
+
 static int follow(struct cli_request *request, struct daemon_client *client)
 {
         struct follow f = {.client = client, .ends_unread = 1};
@@ -112,6 +146,7 @@ static int follow(struct cli_request *request, struct daemon_client *client)
         if (daemon_request(client, "process.follow", process_params(request), NULL, 0, &id, &e) < 0)
                 return sandbox_fail(&e);
         code = follow_run(&f, id, &ended);
+        print_logs_denied(ended);
         json_decref(ended);
         return code;
 }
@@ -129,6 +164,8 @@ static int logs(struct cli_request *request)
                 code = print_stream(&client, request, "stdout", STDOUT_FILENO);
                 if (code == 0)
                         code = print_stream(&client, request, "stderr", STDERR_FILENO);
+                if (code == 0)
+                        code = print_end(request, &client);
         }
         daemon_close(&client);
         return code;

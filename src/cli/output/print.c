@@ -112,14 +112,24 @@ int print_at_once(const char *text, size_t size, int patience_ms)
 
 /* -- denials -------------------------------------------------------------------------------------------------- */
 
-void print_refused(FILE *out, const json_t *denied)
+/* of: the process that it happened to; NULL: the one that is known. */
+static void print_refused_of(FILE *out, const char *of, const json_t *denied)
 {
-        const json_t *host = json_object_get(denied, "host");
+        const json_t *host = json_object_get(denied, "host"),
+                     *target = host ? host : json_object_get(denied, "address");
         const char *remedy = json_string_value(json_object_get(denied, "remedy"));
         json_int_t count = json_integer_value(json_object_get(denied, "count"));
 
-        fprintf(out, "cloche: denied %s ", json_string_value(json_object_get(denied, "kind")));
-        print_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
+        fputs("cloche: ", out);
+        if (of) {
+                print_name(out, of);
+                fputs(": ", out);
+        }
+        fprintf(out, "denied %s ", json_string_value(json_object_get(denied, "kind")));
+        if (target)
+                print_name(out, json_string_value(target));
+        else
+                fputs("connections", out); /* the network itself has ended, or has no room for one */
         if (json_object_get(denied, "port"))
                 fprintf(out, ":%lld", (long long)json_integer_value(json_object_get(denied, "port")));
         fputs(": ", out);
@@ -134,13 +144,18 @@ void print_refused(FILE *out, const json_t *denied)
         fputc('\n', out);
 }
 
-size_t print_denials(FILE *out, const json_t *answer)
+void print_refused(FILE *out, const json_t *denied)
+{
+        print_refused_of(out, NULL, denied);
+}
+
+size_t print_denials(FILE *out, const char *of, const json_t *answer)
 {
         const json_t *denied, *denials = json_object_get(answer, "denials");
         size_t i;
 
         json_array_foreach (denials, i, denied)
-                print_refused(out, denied);
+                print_refused_of(out, of, denied);
         return json_array_size(denials);
 }
 

@@ -20,8 +20,9 @@ char *output_path_bytes(const json_t *path);
 
 /* Print a RefusedConnection or SandboxDenial of spec/answers.def as a line. */
 void print_refused(FILE *out, const json_t *denied);
-/* Print a line for each of an answer's denials; returns their number. */
-size_t print_denials(FILE *out, const json_t *answer);
+/* Print a line for each of an answer's denials; returns their number. of: the process that each line
+ * names; NULL: none. */
+size_t print_denials(FILE *out, const char *of, const json_t *answer);
 
 #define OUTPUT_AGE_BYTES 40
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES]);
