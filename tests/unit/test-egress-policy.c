@@ -164,7 +164,20 @@ static void test_names(void)
               "an empty allow allows nothing");
         policy_free(policy);
         policy = load("{\"allow\": [\"a\"], \"dns\": false}", &e);
-        CHECK(!policy_resolves(policy, "a").allowed, "no names are answered");
+        CHECK(!policy_resolves(policy, "a").allowed && !policy_resolves(policy, "a").is_curable,
+              "no names are answered, whatever is allowed");
+        CHECK(policy_name(policy, "b", 80).is_curable && !policy_name(policy, "a", 80).is_curable,
+              "a rule could allow the one, and one allows the other");
+        policy_free(policy);
+        policy = load("{\"deny\": [\"a\", \"b:80\", \"8.8.8.8\"]}", &e);
+        CHECK(!strcmp(policy_resolves(policy, "a").rule, "a") && !policy_resolves(policy, "a").is_curable,
+              "a rule that denies decides, though none allows");
+        CHECK(policy_resolves(policy, "b").is_curable && !policy_name(policy, "b", 80).is_curable &&
+                      policy_name(policy, "b", 81).is_curable,
+              "on its port");
+        CHECK(!policy_address(policy, address("8.8.8.8"), 80, 0).is_curable &&
+                      policy_address(policy, address("8.8.4.4"), 80, 0).is_curable,
+              "addresses likewise");
         policy_free(policy);
 }
 

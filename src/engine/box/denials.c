@@ -1,6 +1,9 @@
 /* Merge denials. Runs in: the engine, on its loop, on decisions of cloche-egress; pure. */
 #include "denials.h"
 
+#include "helpers/egress/read/address.h"
+#include "helpers/egress/read/policy.h"
+
 #include <string.h>
 
 static const char *const names[] = {"kind", "host", "address", "port", "why", "rule"};
@@ -45,4 +48,86 @@ uint64_t denials_add(json_t *rows, const json_t *decision)
                         json_object_set(row, names[i], json_object_get(decision, names[i]));
         json_array_append_new(rows, row);
         return 0;
+}
+
+/* -- remedies -------------------------------------------------------------------------------------------------- */
+
+/* The verdicts on the name and on the address of a denied act; one that is not part of it is allowed. */
+struct verdicts {
+        struct policy_verdict name, address;
+};
+
+/* The address may be this machine's own, which only a rule for itself opens. */
+static struct verdicts decide(const struct policy *policy, const char *host, const char *text, unsigned port)
+{
+        struct verdicts ret = {.name = {.allowed = 1}, .address = {.allowed = 1}};
+        uint32_t address = 0;
+
+        if (host)
+                ret.name = port ? policy_name(policy, host, port) : policy_resolves(policy, host);
+        if (text && address_parse(text, strlen(text), &address) < 0)
+                ret.address = (struct policy_verdict){0};
+        else if (text)
+                ret.address = host ? policy_leads(policy, address, port, 1) : policy_address(policy, address, port, 1);
+        return ret;
+}
+
+static int is_final(const struct policy_verdict *verdict)
+{
+        return !verdict->allowed && !verdict->is_curable;
+}
+
+static json_t *add_rule(json_t *command, const char *host, unsigned port)
+{
+        const char *before = json_string_value(command);
+        json_t *longer =
+                port ? json_sprintf("%s --add %s:%u", before, host, port) : json_sprintf("%s --add %s", before, host);
+
+        json_decref(command);
+        return longer;
+}
+
+/* Names are of a guest's choice, and the command goes to an operator's shell: only text in the form
+ * of a host's name or of an address is in it. */
+static json_t *remedy_of(const struct policy *policy, const json_t *denied, const char *command)
+{
+        const char *kind = json_string_value(json_object_get(denied, "kind")),
+                   *host = json_string_value(json_object_get(denied, "host")),
+                   *address = json_string_value(json_object_get(denied, "address"));
+        unsigned port =
+                kind && strcmp(kind, "dns") != 0 ? (unsigned)json_integer_value(json_object_get(denied, "port")) : 0;
+        char name[HOST_NAME_MAX_BYTES + 1];
+        struct verdicts verdicts;
+        json_t *ret;
+
+        if (host && host_name(host, strlen(host), name) < 0)
+                return NULL;
+        verdicts = decide(policy, host ? name : NULL, address, port);
+        if (is_final(&verdicts.name) || is_final(&verdicts.address) ||
+            (verdicts.name.allowed && verdicts.address.allowed)) /* refused for another reason */
+                return NULL;
+        ret = json_string(command);
+        if (!verdicts.name.allowed)
+                ret = add_rule(ret, name, port);
+        if (!verdicts.address.allowed)
+                ret = add_rule(ret, address, port);
+        return ret;
+}
+
+void denials_set_remedies(json_t *rows, const json_t *policy_json, const char *command)
+{
+        struct policy *policy = NULL;
+        struct cloche_err e;
+        json_t *row;
+        size_t i;
+
+        if (json_array_size(rows) == 0 || policy_load(policy_json, &policy, &e) < 0)
+                return;
+        json_array_foreach (rows, i, row) {
+                json_t *remedy = remedy_of(policy, row, command);
+
+                if (remedy)
+                        json_object_set_new(row, "remedy", remedy);
+        }
+        policy_free(policy);
 }

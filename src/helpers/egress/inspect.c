@@ -21,13 +21,26 @@ static void pass(struct egress_connection *c, size_t size)
         c->out.passed += size;
 }
 
+/* port: of a tunnel's target, or the connection's. -1: not allowed. */
+static int report_verdict(struct egress_connection *c, const struct policy_verdict *verdict, const char *kind,
+                          const char *host, const char *address, unsigned port)
+{
+        report_decision(&c->egress->report, &(struct decision){.kind = kind,
+                                                               .host = host,
+                                                               .address = address,
+                                                               .rule = verdict->rule,
+                                                               .why = verdict->why,
+                                                               .port = port,
+                                                               .allowed = verdict->allowed});
+        return verdict->allowed ? 0 : -1;
+}
+
 /* Check a name used inside the connection. -1: not allowed, reported. */
 static int check_name(struct egress_connection *c, const char *kind, const char *name, unsigned port)
 {
         struct policy_verdict verdict = policy_name(c->egress->policy, name, port);
 
-        connection_report(c, verdict.allowed, kind, name, NULL, verdict.rule, verdict.why);
-        if (!verdict.allowed)
+        if (report_verdict(c, &verdict, kind, name, NULL, port) < 0)
                 return -1;
         strcpy(c->announced, name);
         c->announced_port = port;
@@ -79,8 +92,7 @@ static int check_address(struct egress_connection *c, uint32_t address, unsigned
         char text[ADDRESS_TEXT_MAX];
 
         address_print(address, text);
-        connection_report(c, verdict.allowed, "http", NULL, text, verdict.rule, verdict.why);
-        return verdict.allowed ? 0 : -1;
+        return report_verdict(c, &verdict, "http", NULL, text, port);
 }
 
 static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define DECISIONS_MAX 1000
-#define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 
 static void on_decision(void *data, const json_t *decision)
 {
@@ -176,33 +175,17 @@ int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-static int is_host(const char *text)
+static void set_remedies(const struct sandbox *s, json_t *rows)
 {
-        return text && text[strspn(text, HOST_CHARACTERS)] == '\0';
-}
+        char command[SANDBOX_NAME_MAX + sizeof("cloche net ")];
 
-/* The command that permits it; NULL where a rule denies it, which no other rule changes. A name that
- * leads to a closed address needs a rule for the address besides its own. The operator's shell
- * receives names of a guest's choice, so only those of hosts are in it. */
-static json_t *remedy_of(const struct sandbox *s, const json_t *denied)
-{
-        const char *host = json_string_value(json_object_get(denied, "host"));
-        const char *address = json_string_value(json_object_get(denied, "address"));
-        const char *first = host ? host : address, *kind = json_string_value(json_object_get(denied, "kind"));
-        long long port = json_integer_value(json_object_get(denied, "port"));
-
-        if (!is_host(first) || json_object_get(denied, "rule"))
-                return NULL;
-        if (port <= 0 || strcmp(kind, "dns") == 0)
-                return json_sprintf("cloche net %s --add %s", s->name, first);
-        if (host && is_host(address))
-                return json_sprintf("cloche net %s --add %s:%lld --add %s:%lld", s->name, host, port, address, port);
-        return json_sprintf("cloche net %s --add %s:%lld", s->name, first, port);
+        snprintf(command, sizeof(command), "cloche net %s", s->name);
+        denials_set_remedies(rows, s->network_policy, command);
 }
 
 json_t *sandbox_denials(struct sandbox *s, uint64_t since)
 {
-        json_t *rows, *row;
+        json_t *rows;
         size_t i;
 
         drain(s);
@@ -211,48 +194,63 @@ json_t *sandbox_denials(struct sandbox *s, uint64_t since)
         rows = json_array();
         for (i = first_after(s, since); i < json_array_size(s->decisions); i++)
                 denials_add(rows, json_array_get(s->decisions, i));
-        json_array_foreach (rows, i, row) {
-                json_t *remedy = remedy_of(s, row);
-
-                if (remedy)
-                        json_object_set_new(row, "remedy", remedy);
-        }
+        set_remedies(s, rows);
         if (json_array_size(rows) > 0)
                 return rows;
         json_decref(rows);
         return NULL;
 }
 
-/* Return the last denied connection, or NULL. */
-static const json_t *last_denied(const struct sandbox *s)
+/* Return the last denied connection as the only row of an array, with its remedy; an empty one: none. */
+static json_t *last_denied(const struct sandbox *s)
 {
-        for (size_t i = json_array_size(s->decisions); i-- > 0;) {
-                const json_t *decision = json_array_get(s->decisions, i);
+        json_t *rows = json_array();
 
-                if (denials_is_one(decision))
-                        return decision;
-        }
-        return NULL;
+        for (size_t i = json_array_size(s->decisions); i-- > 0 && json_array_size(rows) == 0;)
+                denials_add(rows, json_array_get(s->decisions, i));
+        set_remedies(s, rows);
+        return rows;
+}
+
+/* A sentence about a denial that no further rule permits. */
+static void explain_final(const struct sandbox *s, const json_t *denied, const char *host, char *ret, size_t size)
+{
+        const char *why = json_string_value(json_object_get(denied, "why")),
+                   *rule = json_string_value(json_object_get(denied, "rule"));
+
+        snprintf(ret, size,
+                 "the network of the sandbox %s refused %.200s: %.200s%s%.300s (cloche net %s shows its rules)",
+                 s->name, host, why ? why : "", rule ? ": deny " : "", rule ? rule : "", s->name);
 }
 
 void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
 {
-        const json_t *denied = last_denied(s);
-        const char *host = json_string_value(json_object_get(denied, "host")), *name = s->name;
+        json_t *rows = last_denied(s);
+        const json_t *denied = json_array_get(rows, 0);
+        const char *host = json_string_value(json_object_get(denied, "host")), *name = s->name,
+                   *remedy = json_string_value(json_object_get(denied, "remedy"));
+        int is_open = json_array_size(json_object_get(s->network_policy, "allow")) > 0;
+        size_t used;
 
         host = host ? host : json_string_value(json_object_get(denied, "address"));
-        if (json_array_size(json_object_get(s->network_policy, "allow")) == 0)
+        if (host && !remedy) {
+                explain_final(s, denied, host, ret, size);
+                json_decref(rows);
+                return;
+        }
+        if (!is_open)
                 snprintf(ret, size, "the sandbox %s has no network", name);
         else if (host)
                 snprintf(ret, size, "the network policy of the sandbox %s does not allow %.200s", name, host);
         else
                 snprintf(ret, size, "the sandbox %s may connect only to where its network policy allows", name);
-        size -= strlen(ret);
-        ret += strlen(ret);
-        snprintf(ret, size,
-                 "; whoever runs it can allow more: cloche net %s --add %.200s, or for new sandboxes cloched "
-                 "--network",
-                 name, host ? host : "HOST");
+        used = strlen(ret);
+        snprintf(ret + used, size - used,
+                 remedy ? "; whoever runs it can allow more: %.400s, or for new sandboxes cloched --network"
+                        : "; whoever runs it can allow more: cloche net %s --add HOST, or for new sandboxes cloched "
+                          "--network",
+                 remedy ? remedy : name);
+        json_decref(rows);
 }
 
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)

@@ -227,7 +227,7 @@ export interface SandboxDenial {
   rule?: string
   /** How often. */
   count?: number
-  /** The command that permits it. */
+  /** The command that permits it; absent if no further rule would. */
   remedy?: string
 }
 

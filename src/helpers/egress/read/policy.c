@@ -284,14 +284,19 @@ static int is_on_port(const struct rule *rule, unsigned port)
         return port >= rule->first && port <= rule->last;
 }
 
-static struct policy_verdict deny(const struct rule *rule, const char *why)
+static struct policy_verdict deny_by(const struct rule *rule)
 {
-        return (struct policy_verdict){0, rule ? rule->text : NULL, why};
+        return (struct policy_verdict){.rule = rule->text, .why = "a rule denies it"};
+}
+
+static struct policy_verdict deny_without(const char *why)
+{
+        return (struct policy_verdict){.is_curable = 1, .why = why};
 }
 
 static struct policy_verdict allow(const struct rule *rule)
 {
-        return (struct policy_verdict){1, rule ? rule->text : NULL, "a rule allows it"};
+        return (struct policy_verdict){.allowed = 1, .rule = rule ? rule->text : NULL, .why = "a rule allows it"};
 }
 
 static const struct rule *find_name(const struct rules *rules, const char *name, unsigned port)
@@ -333,21 +338,22 @@ static const struct rule *find_covering(const struct rules *rules, const char *n
 
 struct policy_verdict policy_resolves(const struct policy *policy, const char *name)
 {
-        const struct rule *denied = NULL;
+        static const struct rule every_port = {.first = 1, .last = PORT_MAX};
+        const struct rule *denied = find_covering(&policy->deny, name, &every_port);
 
         if (!policy->dns)
-                return deny(NULL, "names are not answered");
+                return (struct policy_verdict){.why = "names are not answered"};
+        if (denied) /* no rule in allow prevails over it */
+                return deny_by(denied);
         for (size_t i = 0; i < policy->allow.count; i++) {
-                const struct rule *rule = &policy->allow.rows[i], *covering;
+                const struct rule *rule = &policy->allow.rows[i];
 
                 if (!is_about_name(rule, name))
                         continue;
-                covering = find_covering(&policy->deny, name, rule);
-                if (!covering)
+                if (!find_covering(&policy->deny, name, rule))
                         return allow(rule);
-                denied = covering;
         }
-        return denied ? deny(denied, "a rule denies it") : deny(NULL, "no rule allows this name");
+        return deny_without("no rule allows this name");
 }
 
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port)
@@ -355,9 +361,9 @@ struct policy_verdict policy_name(const struct policy *policy, const char *name,
         const struct rule *rule = find_name(&policy->deny, name, port);
 
         if (rule)
-                return deny(rule, "a rule denies it");
+                return deny_by(rule);
         rule = find_name(&policy->allow, name, port);
-        return rule ? allow(rule) : deny(NULL, "no rule allows this name on this port");
+        return rule ? allow(rule) : deny_without("no rule allows this name on this port");
 }
 
 /* A rule opens a closed range only if it lies within it: 0.0.0.0/0 opens none. The machine's own
@@ -375,9 +381,9 @@ struct policy_verdict policy_address(const struct policy *policy, uint32_t addre
         const struct rule *rule = find_address_denied(&policy->deny, address, port);
 
         if (rule)
-                return deny(rule, "a rule denies it");
+                return deny_by(rule);
         rule = find_address(&policy->allow, address, port, bits_needed(address, own));
-        return rule ? allow(rule) : deny(NULL, "no rule allows this address on this port");
+        return rule ? allow(rule) : deny_without("no rule allows this address on this port");
 }
 
 struct policy_verdict policy_leads(const struct policy *policy, uint32_t address, unsigned port, int own)
@@ -388,5 +394,6 @@ struct policy_verdict policy_leads(const struct policy *policy, uint32_t address
                 return verdict;
         if (bits_needed(address, own) == 0)
                 return allow(NULL);
-        return deny(NULL, own ? "the name leads to this machine's own address" : "the name leads into a closed range");
+        return deny_without(own ? "the name leads to this machine's own address"
+                                : "the name leads into a closed range");
 }

@@ -13,9 +13,10 @@
 
 struct policy; /* opaque */
 
-/* rule: text of the deciding rule, valid as long as the policy, or NULL: none applies. why: static text. */
+/* rule: text of the deciding rule, valid as long as the policy, or NULL: none applies. why: static text.
+ * is_curable: it is denied, and a rule in allow for this host (and port) would allow it. */
 struct policy_verdict {
-        int allowed;
+        int allowed, is_curable;
         const char *rule, *why;
 };
 
