@@ -191,6 +191,31 @@ def test_the_remedy_of_a_denial():
             assert told.code == 2 and (b"--add" in told.stderr or others == ["--log"]), told
 
 
+def test_rules_that_are_added_at_once():
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"], "deny": ["b.test:81"]})
+        names = [f"h{i}.test" for i in range(20)]
+        adding = [cloche.start("net", "box", "--add", name, "--add", "allowed.test", "--socket", daemon.path) for name in names]
+        printed = [(adder.communicate(), adder.returncode) for adder in adding]
+        rules = frames.call("sandbox.get", sandbox="box")["network"]
+        assert rules == {"allow": ["allowed.test", *rules["allow"][1:]], "deny": ["b.test:81"]} and sorted(rules["allow"][1:]) == sorted(names), (rules, printed)
+        numbers = [frames.ask("sandbox.update", sandbox="box", addNetwork={"allow": [f"r{i}.test"], "deny": [f"d{i}.test"]}) for i in range(20)]
+        for number in numbers:
+            frames.wait(number)
+        rules = frames.call("sandbox.get", sandbox="box")["network"]
+        assert len(rules["allow"]) == 41 and len(rules["deny"]) == 21, rules
+        assert box.says("curl -sS http://allowed.test/a") == "allowed.test /a 0"
+        for wrong, says in (({"addNetwork": {"allow": ["x.test"]}, "network": {}}, "exclude each other"), ({"addNetwork": {"dns": False}}, "no 'dns'"),
+                            ({"addNetwork": {"allow": ["10.0.0.1/8"]}}, "network.allow"), ({"addNetwork": {"permit": []}}, "permit"), ({"addNetwork": {"allow": "x"}}, "an array"),
+                            ({"addNetwork": {"allow": [f"x{i}.test" for i in range(970)]}}, "at most 1000 rules"), ({"addNetwork": []}, "addNetwork")):
+            error = frames.refused("sandbox.update", sandbox="box", **wrong)
+            assert error.name == "invalid_argument" and says in str(error), (wrong, error)
+        assert frames.call("sandbox.get", sandbox="box")["network"] == rules
+        frames.call("sandbox.create", sandbox="none")
+        assert frames.call("sandbox.update", sandbox="none", addNetwork={"allow": ["allowed.test"]})["network"]["allow"] == ["allowed.test"]
+
+
 def test_the_remedy_of_each_kind_permits_the_act():
     start()
     acts = {  # by the kind of the denial and its rules: the first as the guest is refused

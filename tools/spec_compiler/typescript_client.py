@@ -13,7 +13,7 @@ FIELD_TYPES = {
     "LIST": "readonly [first: number, last: number]",
     "OBJECT": "Record<string, unknown>",
 }
-OBJECT_TYPES = {"network": "NetworkPolicy", "env": "Record<string, string | null>", "terminal": "TerminalSize"}
+OBJECT_TYPES = {"network": "NetworkPolicy", "addNetwork": "Omit<NetworkPolicy, 'dns'>", "env": "Record<string, string | null>", "terminal": "TerminalSize"}
 
 ERROR = """/** {text} */
 export class {cls} extends ClocheError {{

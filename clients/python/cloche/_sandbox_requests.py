@@ -166,12 +166,13 @@ def sandbox_info(at: Place) -> Request[SandboxInfo]:
 
 
 def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None, network: Rules | None = None,
-                   idle_ms: int | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
+                   add_network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
     """Change the named options. memory_bytes, pids, cpu_percent and network act at once, other
-    limits from the next start; env, network and labels replace the former ones. To close its
-    network: network=Network()."""
+    limits from the next start; env, network and labels replace the former ones; add_network adds
+    rules to those in force, in one step. To close its network: network=Network()."""
     w = _Writer(at).add(limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    return w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels)).asks("sandbox.update", _reads(SandboxInfo.read))
+    w.add(network=network_tree(network), addNetwork=network_tree(add_network), idleMs=idle_ms, labels=_labels(labels))
+    return w.asks("sandbox.update", _reads(SandboxInfo.read))
 
 
 def sandbox_stop(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:

@@ -253,6 +253,7 @@ class Sandboxes(DaemonCase):
         with self.client.sandbox() as box:
             self.assertFalse(box.exec("python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)'", timeout_ms=20000).success)
             self.assertEqual(box.update(network=cloche.Network(["example.org:443"])).network.allow, ["example.org:443"])
+            self.assertEqual(box.update(add_network=cloche.Network(["b.test"])).network.allow, ["example.org:443", "b.test"])
             self.assertEqual(box.update(network=cloche.Network()).network.allow, [])
             self.assertIsInstance(box.network_log(), list)
 

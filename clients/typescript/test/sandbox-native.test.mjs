@@ -211,6 +211,7 @@ describe('sandboxes of a client', real, () => {
   test('no network, and the log says so', async () => {
     assert.notEqual((await box.exec({ command: 'python3 -c "import urllib.request as u; u.urlopen(\'http://example.com\', timeout=5)"', timeoutMs: 20_000 })).exitCode, 0)
     await box.update({ network: { allow: ['allowed.test:80'] } })
+    assert.deepEqual((await box.update({ addNetwork: { allow: ['more.test'] } })).network, { allow: ['allowed.test:80', 'more.test'] })
     await box.exec({ command: 'python3 -c "import urllib.request as u; u.urlopen(\'http://denied.test\', timeout=5)"', timeoutMs: 20_000 })
     const { decisions } = await box.network.log()
     assert.ok(decisions.some(({ host, verdict }) => host === 'denied.test' && verdict === 'denied'), JSON.stringify(decisions))

@@ -134,6 +134,18 @@ describe('the façade on a connection', () => {
       assert.equal(askedFor(link, 'exec').length, 3)
     }))
   }
+  test('rules are added in one request; a sandbox that is made again has the answer\'s', () => withPeer((message, link) => {
+    const network = message.params?.addNetwork === undefined ? { allow: ['x.org'] } : { allow: ['x.org', 'of-another.org', 'y.org'] }
+    if (message.method === 'sandbox.update') link.result(message.id, { sandbox: 's', network })
+    if (message.method === 'sandbox.delete') link.result(message.id, {})
+  }, async (client, link) => {
+    const sandbox = getSandbox(client, 's', { network: { allow: ['x.org'] } })
+    await sandbox.addNetwork({ allow: ['y.org'] })
+    await sandbox.destroy()
+    await sandbox.setKeepAlive(true)
+    assert.deepEqual(askedFor(link, 'sandbox.update').map(({ params: { network, addNetwork } }) => network ?? addNetwork),
+      [{ allow: ['x.org'] }, { allow: ['y.org'] }, { allow: ['x.org', 'of-another.org', 'y.org'] }, undefined])
+  }))
   test('errors have the codes that are known, and ours as their cause', () => withPeer((message, link) => {
     const names = { 'file.read': 'file_not_found', 'process.kill': 'not_found', 'port.expose': 'invalid_argument', 'git.checkout': 'git_auth', 'exec': 'session_ended', 'file.remove': 'file_kind', 'process.get': 'not_found', 'file.write': 'disk_full' }
     if (message.method === 'port.list') link.result(message.id, { exposed: [], open: [] })

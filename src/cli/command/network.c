@@ -138,49 +138,6 @@ static int print_log(struct cli_request *request)
         return code;
 }
 
-static int holds(const json_t *list, const json_t *value)
-{
-        const json_t *item;
-        size_t i;
-
-        json_array_foreach (list, i, item)
-                if (json_equal(item, value))
-                        return 1;
-        return 0;
-}
-
-/* Add rules to the present ones, which are kept in their order. */
-static int add_rules(struct cli_request *request)
-{
-        json_t *sandbox = NULL, *answer = NULL, *network, *allow, *rule;
-        struct daemon_client client;
-        size_t i;
-        int code = sandbox_open(request, &client);
-
-        if (code)
-                return code;
-        code = sandbox_request(&client, "sandbox.get", sandbox_params(request), &sandbox);
-        network = json_object_get(sandbox, "network");
-        network = json_is_object(network) ? json_incref(network) : json_object();
-        allow = json_object_get(network, "allow");
-        if (!allow)
-                json_object_set_new(network, "allow", allow = json_array());
-        json_array_foreach (request->sandbox.add, i, rule)
-                if (!holds(allow, rule))
-                        json_array_append(allow, rule);
-        if (code == 0)
-                code = sandbox_request(&client, "sandbox.update",
-                                       json_pack("{s:s, s:O}", "sandbox", request->positional[0], "network", network),
-                                       &answer);
-        if (code == 0)
-                print_policy(answer, request->json);
-        json_decref(network);
-        json_decref(sandbox);
-        json_decref(answer);
-        daemon_close(&client);
-        return code;
-}
-
 static int check_net(const struct cli_request *request)
 {
         const struct sandbox_options *options = &request->sandbox;
@@ -198,19 +155,20 @@ static int check_net(const struct cli_request *request)
 static int net(struct cli_request *request)
 {
         json_t *policy, *params, *sandbox = NULL;
+        const json_t *add = request->sandbox.add;
         int code = check_net(request);
 
         if (code)
                 return code;
         if (request->sandbox.log)
                 return print_log(request);
-        if (request->sandbox.add)
-                return add_rules(request);
         policy = sandbox_network(request);
         params = sandbox_params(request);
         if (policy)
                 json_object_set_new(params, "network", policy);
-        code = sandbox_request_once(request, policy ? "sandbox.update" : "sandbox.get", params, &sandbox);
+        if (add)
+                json_object_set_new(params, "addNetwork", json_pack("{s:O}", "allow", add));
+        code = sandbox_request_once(request, policy || add ? "sandbox.update" : "sandbox.get", params, &sandbox);
         if (code == 0)
                 print_policy(sandbox, request->json);
         json_decref(sandbox);

@@ -83,18 +83,76 @@ static int describe_limits(const json_t *limits, const struct cloche_limits *wan
         return ret->memory_bytes || ret->pids || ret->cpu_percent;
 }
 
+/* -- the network policy ------------------------------------------------------------------------------------------ */
+
+/* Append the rules that the list lacks. */
+static void add_rules(json_t *policy, const char *list, const json_t *rules)
+{
+        json_t *present = json_object_get(policy, list), *rule;
+        size_t i;
+
+        if (json_array_size(rules) == 0)
+                return;
+        if (!present)
+                json_object_set_new(policy, list, present = json_array());
+        json_array_foreach (rules, i, rule) {
+                size_t k = 0;
+
+                while (k < json_array_size(present) && !json_equal(json_array_get(present, k), rule))
+                        k++;
+                if (k == json_array_size(present))
+                        json_array_append(present, rule);
+        }
+}
+
+static int is_of_network(const json_t *params)
+{
+        return json_object_get(params, "network") || json_object_get(params, "addNetwork");
+}
+
+/* The policy after the request: a new reference, or NULL: it stays. Rules are added to the policy of
+ * the moment, so that no other request's are lost. */
+static json_t *policy_after(const struct sandbox *s, const json_t *params)
+{
+        const json_t *add = json_object_get(params, "addNetwork");
+        json_t *policy = add ? json_deep_copy(s->network_policy) : json_incref(json_object_get(params, "network"));
+
+        add_rules(policy, "allow", json_object_get(add, "allow"));
+        add_rules(policy, "deny", json_object_get(add, "deny"));
+        return policy;
+}
+
+static int check_policy(const struct sandbox *s, const json_t *params, struct cloche_err *e)
+{
+        const json_t *add = json_object_get(params, "addNetwork");
+        json_t *after = NULL;
+        int r = 0;
+
+        if (add && json_object_get(params, "network"))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network and addNetwork exclude each other: use one");
+        if (json_object_get(add, "dns"))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "addNetwork: there is no 'dns'; expected allow or deny");
+        if (add)
+                r = network_policy_check(add, e);
+        if (r == 0)
+                after = policy_after(s, params);
+        if (json_object_size(after) > 0)
+                r = network_policy_check(after, e);
+        json_decref(after);
+        return r;
+}
+
 /* -- the whole update ------------------------------------------------------------------------------------------- */
 
 static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
 {
-        const json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network"),
-                     *limits = json_object_get(params, "limits");
+        const json_t *env = json_object_get(params, "env"), *limits = json_object_get(params, "limits");
         int r = check_names(limits, e);
 
         if (r == 0 && env)
                 r = sandbox_env_check_of_all(env, e);
-        if (r == 0 && json_object_size(network) > 0)
-                r = network_policy_check(network, e);
+        if (r == 0 && is_of_network(params))
+                r = check_policy(s, params, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
 }
 
@@ -136,7 +194,7 @@ static void define(struct sandbox *s, const struct definition *d)
 static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
         const json_t *idle = json_object_get(params, "idleMs");
-        json_t *network = json_object_get(params, "network");
+        json_t *network = policy_after(s, params);
         const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms,
                                          json_object_get(params, "env"), json_object_get(params, "labels"), network};
         struct cloche_limits requested_limits = s->requested_limits, limits = s->limits;
@@ -157,6 +215,7 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
                                                 next change writes it */
         }
         definition_done(&before);
+        json_decref(network);
         return r;
 }
 
@@ -173,7 +232,7 @@ static void conclude(struct update *u, struct sandbox *s, const struct cloche_er
 
 static int is_settling(const struct sandbox *s, const json_t *params)
 {
-        return json_object_get(params, "network") && !sandbox_connections_are_settled(s);
+        return is_of_network(params) && !sandbox_connections_are_settled(s);
 }
 
 static void settle_later(struct sandbox *s, struct update *u)

@@ -27,6 +27,8 @@ export interface SandboxUpdateParams {
   env?: Record<string, string> | undefined
   /** Replaces the earlier policy at once, also for open connections. */
   network?: NetworkPolicy | undefined
+  /** Adds rules to the policy, {allow, deny}, in one step; those that it has are kept. */
+  addNetwork?: Omit<NetworkPolicy, 'dns'> | undefined
   /** As in sandbox.create. */
   idleMs?: number | undefined
   /** Replaces all earlier labels. */

@@ -66,10 +66,10 @@ export class Box {
   }
 
   /** Applies to this sandbox, and to its successor if it is created again. */
-  async update (change: SandboxUpdateParams): Promise<void> {
+  async update ({ addNetwork, ...change }: SandboxUpdateParams): Promise<void> {
     const handle = await this.ready()
-    await handle.update(change)
-    this.wanted = { ...this.wanted, ...change }
+    const { network } = await handle.update({ ...change, addNetwork })
+    this.wanted = { ...this.wanted, ...change, ...addNetwork === undefined ? {} : { network } }
   }
 
   /** It was deleted: the next use creates a new one. */

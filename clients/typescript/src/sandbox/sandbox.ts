@@ -206,6 +206,11 @@ export class Sandbox extends ExecutionSession {
     await this.update({ network })
   }
 
+  /** Permits further connections, beside those that are permitted. */
+  async addNetwork (addNetwork: Omit<NetworkPolicy, 'dns'>): Promise<void> {
+    await this.update({ addNetwork })
+  }
+
   private async update (change: SandboxUpdateParams): Promise<void> {
     try {
       await this.box.update(change)
