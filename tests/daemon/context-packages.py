@@ -12,6 +12,8 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+import egress
+from cloche import need_root
 from rpc import Daemon
 
 TIMEOUT = 120
@@ -113,6 +115,68 @@ def test_the_environment_of_contexts():
             box.context(language, language, env={"NODE_PATH": "/workspace/js"})
             assert box.cell(language, "console.log(require('of_path').v)") == "js"
             assert box.cell(language, "import * as one from 'of_path'; console.log(one.default.v)") == "js"
+
+
+REGISTRY = """
+import http.server, json, ssl, sys
+PACKAGE = open("hellojs.tgz", "rb").read()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        about = {"name": "hellojs", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "hellojs", "version": "1.0.0", "dist": {"tarball": "https://127.0.0.1:4443/hellojs.tgz"}}}}
+        body = PACKAGE if self.path.endswith(".tgz") else json.dumps(about).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 4443), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("server.pem", "server.key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print("ready", flush=True)
+server.serve_forever()
+"""
+
+
+def make_authority(folder):
+    """authority.pem, and server.pem with server.key for 127.0.0.1 by it."""
+    run = lambda *words: subprocess.run(["openssl", *words], cwd=folder, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    run("req", "-x509", *key, "-keyout", "authority.key", "-out", "authority.pem", "-subj", "/CN=the machine's own", "-days", "2")
+    run("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=registry")
+    with open(folder + "/names", "w") as file:
+        file.write("subjectAltName=IP:127.0.0.1\n")
+    run("x509", "-req", "-in", "server.csr", "-CA", "authority.pem", "-CAkey", "authority.key", "-CAcreateserial", "-out", "server.pem", "-days", "2", "-extfile", "names")
+
+
+def test_a_registry_with_a_certificate_of_the_machines_own():
+    """npm takes the authorities of the image; Node alone has its own."""
+    need_root()
+    folder = os.path.abspath("authority")
+    os.mkdir(folder)
+    make_authority(folder)
+    bundle = "/etc/ssl/certs/ca-certificates.crt"
+    with open(bundle, "rb") as known, open(folder + "/authority.pem", "rb") as own:
+        bundled = known.read() + own.read()
+    with open(folder + "/bundle", "wb") as file:
+        file.write(bundled)
+    egress.unshare(egress.CLONE_NEWNS)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "--bind", folder + "/bundle", bundle], check=True)
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        box.put("hellojs.tgz", npm_package()), box.put("registry.py", REGISTRY)
+        for name in ("server.pem", "server.key"):
+            with open(os.path.join(folder, name), "rb") as file:
+                box.put(name, file.read())
+        frames.call("process.start", sandbox="box", command="python3 registry.py", process="registry")
+        frames.call("process.wait", sandbox="box", process="registry", text="ready")
+        install = "npm install --no-audit --no-fund --fetch-retries 0 --registry https://127.0.0.1:4443/ hellojs 2>&1"
+        refused = frames.call("exec", sandbox="box", command="NPM_CONFIG_CAFILE= " + install, timeoutMs=60000)
+        assert refused["exitCode"] != 0 and "certificate" in refused["stdout"], refused
+        box.exec(install)
+        assert box.exec("node -p 'require(\"hellojs\").version'") == "one\n"
+        missing = frames.call("exec", sandbox="box", command="rm -r node_modules ~/.npm; NPM_CONFIG_CAFILE=/none " + install, timeoutMs=60000)
+        assert "ENOENT" not in missing["stdout"] and "certificate" in missing["stdout"], missing
 
 
 def test_node():
