@@ -1,58 +1,17 @@
 """Packages that pip, npm and gem install in a sandbox: its commands, new contexts and those that live already find them, also after
 they were looked for in vain. The packages are files, so no network is needed."""
-import base64
-import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-import tempfile
-import zipfile
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import egress
 from cloche import need_root
+from package_files import gem, npm_package, wheel
 from rpc import Daemon
 
 TIMEOUT = 120
-
-
-def wheel(version):
-    """PEP 427."""
-    info = f"hellopy-{version}.dist-info"
-    files = {"hellopy/__init__.py": f"version = {version!r}\ndef main(): print('hellopy', version)\n", f"{info}/entry_points.txt": "[console_scripts]\nhellopy=hellopy:main\n",
-             f"{info}/METADATA": f"Metadata-Version: 2.1\nName: hellopy\nVersion: {version}\n", f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
-    rows = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},{len(text)}\n" for name, text in files.items()]
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, text in {**files, f"{info}/RECORD": "".join(rows) + f"{info}/RECORD,,\n"}.items():
-            archive.writestr(name, text)
-    return file.getvalue()
-
-
-def npm_package():
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for name, text in {"package.json": json.dumps({"name": "hellojs", "version": "1.0.0", "main": "entry.js", "bin": {"hellojs": "bin.js"}}),
-                           "entry.js": "module.exports = { version: 'one' }", "bin.js": "#!/usr/bin/env node\nconsole.log('hellojs', 'one')\n"}.items():
-            member = tarfile.TarInfo("package/" + name)
-            member.size, member.mode = len(text), 0o755
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return file.getvalue()
-
-
-def gem():
-    with tempfile.TemporaryDirectory() as folder:
-        os.makedirs(folder + "/lib"), os.makedirs(folder + "/bin")
-        for name, text in {"lib/hellorb.rb": "HELLO = 'one'\n", "bin/hellorb": "#!/usr/bin/env ruby\nrequire 'hellorb'\nputs \"hellorb #{HELLO}\"\n",
-                           "hellorb.gemspec": "Gem::Specification.new { |s| s.name = 'hellorb'; s.version = '1'; s.summary = 's'; s.authors = ['a']; s.files = ['lib/hellorb.rb', 'bin/hellorb']; s.executables = ['hellorb'] }"}.items():
-            with open(f"{folder}/{name}", "w") as file:
-                file.write(text)
-        subprocess.run(["gem", "build", "--silent", "hellorb.gemspec"], cwd=folder, check=True)
-        with open(folder + "/hellorb-1.gem", "rb") as file:
-            return file.read()
 
 
 class Box:

@@ -15,6 +15,7 @@
 #include "daemon/web/socket.h"
 #include "daemon/web/web.h"
 #include "log.h"
+#include "packages.h"
 #include "sandbox-request.h"
 #include "state.h"
 
@@ -377,12 +378,18 @@ static json_t *network_of(const char *rules)
 
 static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 {
-        json_t *network = d->options.network ? network_of(d->options.network) : NULL;
+        json_t *network = d->options.network ? network_of(d->options.network) : NULL, *env = packages_env(&d->options);
+        char *gemrc = NULL;
+        int r = env && packages_gemrc(&d->options, &gemrc) == 0
+                        ? 0
+                        : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
         const struct sandboxes_options opt = {
                 .engine = d->engine,
                 .state_dir = d->state_dir,
                 .preview_host = d->options.preview_host,
                 .preview_is_tls = d->options.tls_key != NULL,
+                .env = env,
+                .gemrc = gemrc,
                 .network = network,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
@@ -393,9 +400,11 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .events_data = d,
         };
 
-        int r = sandboxes_new(&opt, &d->sandboxes, e);
-
+        if (r == 0)
+                r = sandboxes_new(&opt, &d->sandboxes, e);
         json_decref(network);
+        json_decref(env);
+        free(gemrc);
         return r < 0 ? r : warm_contexts(d, e);
 }
 

@@ -2,6 +2,7 @@
  * at their start, with the rights of their starter. */
 #include "options.h"
 #include "caller.h"
+#include "packages.h"
 
 #include "user/images-dir.h"
 
@@ -189,6 +190,22 @@ static int set_network(struct daemon_options *o, const char *value)
                       : bad("--network needs rules, separated by commas: HOST or HOST:PORT, with a leading ! to deny");
 }
 
+static int add_package_index(struct daemon_options *o, const char *value)
+{
+        const char *expected = packages_check_index(o, value);
+
+        return expected ? bad("--package-index must be %s, not '%s'", expected, value)
+                        : add_name("--package-index", value, o->package_indexes.names, &o->package_indexes.count);
+}
+
+static int set_package_proxy(struct daemon_options *o, const char *value)
+{
+        const char *expected = packages_check_proxy(value);
+
+        o->package_proxy = value;
+        return expected ? bad("--package-proxy must be %s, not '%s'", expected, value) : 0;
+}
+
 static int add_container(struct daemon_options *o, const char *value)
 {
         const char *equals = strchr(value, '='), *colon = equals ? memrchr(value, ':', (size_t)(equals - value)) : NULL;
@@ -273,6 +290,10 @@ static const struct option_row {
          TEXT(contexts)},
         {"--network", "RULE,…", "network of sandboxes that are created without a policy; !RULE denies (none)",
          set_network},
+        {"--package-index", "KIND=URL",
+         "index from which sandboxes install packages; KIND is pip, npm or gem; may be repeated (that of the tool)",
+         add_package_index},
+        {"--package-proxy", "URL", "proxy through which pip, npm and gem in sandboxes connect", set_package_proxy},
         {"--preview-host", "HOST[:PORT]", "serve exposed ports of sandboxes at PORT-SANDBOX-TOKEN.HOST",
          set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX",

@@ -24,7 +24,7 @@ struct daemon_options {
         struct {
                 const char *names[OPTIONS_LIST_MAX];
                 unsigned count;
-        } hosts, origins;
+        } hosts, origins, package_indexes;         /* of the last, KIND=URL */
         const char *mount_roots[OPTIONS_LIST_MAX]; /* for engine, like mount_root_uids */
         int64_t mount_root_uids[OPTIONS_LIST_MAX];
         const char *state_dir;    /* NULL: the default; "": none */
@@ -34,8 +34,9 @@ struct daemon_options {
                 size_t size;         /* of HOST:PORT */
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
-        const char *contexts; /* languages, with commas; NULL: option absent; "": none */
-        const char *network;  /* rules, with commas; NULL: none */
+        const char *contexts;      /* languages, with commas; NULL: option absent; "": none */
+        const char *network;       /* rules, with commas; NULL: none */
+        const char *package_proxy; /* URL; NULL: none */
         unsigned long save_every_ms, sandboxes_max, saved_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
         unsigned long exit_when_idle_ms; /* 0: never */

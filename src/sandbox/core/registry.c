@@ -137,10 +137,11 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
-        all->state_fd = all->shell_fd = all->files_fd = -EBADF;
+        all->state_fd = all->shell_fd = all->files_fd = all->gemrc_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
         all->network = opt->network ? json_deep_copy(opt->network) : json_object();
+        all->env = opt->env ? json_deep_copy(opt->env) : json_object();
         all->turn_timer = handle_timer(&all->engine->loop, all);
         all->tidy_timer = handle_timer(&all->engine->loop, all);
         all->refill_timer = handle_timer(&all->engine->loop, all);
@@ -155,6 +156,10 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = all->shell_fd;
         if (r == 0 && (all->files_fd = hold_program(all->engine, SANDBOX_FILES, 0111, e)) < 0)
                 r = all->files_fd;
+        if (r == 0 && opt->gemrc)
+                all->gemrc_fd = fd_from_bytes("gemrc", opt->gemrc, strlen(opt->gemrc));
+        if (r == 0 && opt->gemrc && all->gemrc_fd < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, -all->gemrc_fd, "hold the configuration of gem");
         if (r == 0)
                 r = open_state(all, e);
         if (r < 0) {
@@ -209,9 +214,11 @@ void sandboxes_free(struct sandboxes *all)
         fd_close(&all->state_fd);
         fd_close(&all->shell_fd);
         fd_close(&all->files_fd);
+        fd_close(&all->gemrc_fd);
         free(all->state_dir);
         free(all->preview_host);
         json_decref(all->network);
+        json_decref(all->env);
         free(all);
 }
 

@@ -524,14 +524,26 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
         drop(s, &copy);
 }
 
+/* Before any program, for PID 1 handles requests in their order. A guest that put something else at
+ * its path, or used up its disk, only does without it. */
+static int put_gemrc(struct sandbox *s, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_PUT, .mode = 0644};
+
+        return s->all->gemrc_fd < 0 ? 0
+                                    : control_request_path(&s->control, &request, SANDBOX_GEMRC, &s->all->gemrc_fd, 1,
+                                                           NULL, NULL, e);
+}
+
 static void on_restored(void *data, const struct cloche_err *e)
 {
         struct sandbox *s = data;
+        struct cloche_err lost;
 
         if (s->state != SANDBOX_STARTING)
                 return; /* it collapsed meanwhile */
-        if (e) {
-                fail_start(s, e);
+        if (e || put_gemrc(s, &lost) < 0) {
+                fail_start(s, e ? e : &lost);
                 return;
         }
         s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */

@@ -17,6 +17,8 @@
 /* Our programs for boxes, read from their directory by sandboxes_new. */
 #define SANDBOX_SHELL "cloche-session.so"
 #define SANDBOX_FILES "cloche-files"
+/* gem has no variable for its sources. The file is written at each start of a sandbox. */
+#define SANDBOX_GEMRC "/home/cloche/.local/share/cloche/gemrc"
 
 struct sandboxes;
 struct sandbox_request;
@@ -28,6 +30,8 @@ struct sandboxes_options {
         const char *state_dir;             /* for saved sandboxes; NULL: they end with the process */
         const char *preview_host;          /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
+        const json_t *env;      /* variables of all programs, unless the sandbox or the request has them; NULL: none */
+        const char *gemrc;      /* text of the file SANDBOX_GEMRC in each sandbox; NULL: none */
         const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
         uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */
         unsigned sandboxes_max; /* running at once, of all principals; 0: 1000 */

@@ -30,6 +30,8 @@ struct sandboxes {
         struct sandboxes_options options;
         char *state_dir, *preview_host;
         json_t *network;        /* policy of sandboxes that are made without one */
+        json_t *env;            /* variables of all programs */
+        int gemrc_fd;           /* a sealed memory file; -EBADF: none */
         int state_fd;           /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;

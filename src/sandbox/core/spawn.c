@@ -163,6 +163,8 @@ char **sandbox_env_list(const struct sandbox *s, const json_t *more)
         for (size_t i = 0; r == 0 && i < sizeof(own_env) / sizeof(own_env[0]); i++)
                 r = put(&env, strdup(own_env[i]));
         if (r == 0)
+                r = put_all(&env, s->all->env);
+        if (r == 0)
                 r = put_all(&env, s->env);
         if (r == 0 && more)
                 r = put_all(&env, more);

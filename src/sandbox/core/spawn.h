@@ -26,7 +26,7 @@ int sandbox_start_files(struct sandbox *s, struct control *control, const char *
                         control_done done, void *data, struct cloche_err *e);
 int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
                       size_t spared_count, control_done done, void *data, struct cloche_err *e);
-/* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
+/* Return the environment for a program: ours, the operator's, the sandbox's, then more (both objects of text, null:
  * unset; more may be NULL). Free it with sandbox_env_free(). */
 char **sandbox_env_list(const struct sandbox *s, const json_t *more);
 /* The same as an object; NULL: no memory. */

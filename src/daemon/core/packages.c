@@ -1,0 +1,161 @@
+/* Where tools in sandboxes install packages from, as the operator's options say. Runs in: the
+ * supervisor and cloched-engine, at their start, with the rights of their starter. */
+#include "packages.h"
+
+#include "sandbox/core/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define URL_BYTES_MAX 2048
+/* Without blanks, quotes, backslashes and control characters: a URL needs no escape in a variable, nor in YAML. */
+#define URL_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%"
+
+/* The variables that a tool reads; gem has none for its sources, but a file. */
+static const struct kind {
+        const char *name, *first, *others; /* others: further indexes, with blanks between; NULL: there is only one */
+        const char *trusted;               /* hosts that may be without TLS */
+        const char *proxies[3];
+} kinds[] = {
+        {"pip", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", {"PIP_PROXY"}},
+        {"npm", "NPM_CONFIG_REGISTRY", NULL, NULL, {"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTPS_PROXY"}},
+        {"gem", NULL, "", NULL, {NULL}},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* -- reading ------------------------------------------------------------------------------------------------------ */
+
+static const struct kind *kind_of(const char *index)
+{
+        size_t size = strcspn(index, "=");
+
+        for (size_t i = 0; i < KINDS; i++)
+                if (strlen(kinds[i].name) == size && strncmp(kinds[i].name, index, size) == 0)
+                        return &kinds[i];
+        return NULL;
+}
+
+static const char *url_of(const char *index)
+{
+        return strchr(index, '=') + 1;
+}
+
+/* The part between scheme and path, without a user; NULL: it is no URL of HTTP. */
+static const char *authority_of(const char *url, size_t *ret_size)
+{
+        const char *at = strncasecmp(url, "https://", 8) == 0  ? url + 8
+                         : strncasecmp(url, "http://", 7) == 0 ? url + 7
+                                                               : NULL;
+        size_t size = at ? strcspn(at, "/?#") : 0;
+        const char *user = size ? memrchr(at, '@', size) : NULL;
+
+        if (user) {
+                size -= (size_t)(user + 1 - at);
+                at = user + 1;
+        }
+        *ret_size = size;
+        return size > 0 ? at : NULL;
+}
+
+static int is_url(const char *text)
+{
+        size_t size;
+
+        return strlen(text) <= URL_BYTES_MAX && text[strspn(text, URL_CHARACTERS)] == '\0' && authority_of(text, &size);
+}
+
+const char *packages_check_index(const struct daemon_options *o, const char *value)
+{
+        const struct kind *kind = kind_of(value);
+
+        if (!kind || !value[strcspn(value, "=")] || !is_url(url_of(value)))
+                return "pip=URL, npm=URL or gem=URL, where URL begins with https:// or http://";
+        for (unsigned i = 0; !kind->others && i < o->package_indexes.count; i++)
+                if (kind_of(o->package_indexes.names[i]) == kind)
+                        return "one URL for npm, which has a single registry";
+        return NULL;
+}
+
+const char *packages_check_proxy(const char *value)
+{
+        return is_url(value) ? NULL : "a URL that begins with http:// or https://";
+}
+
+/* -- the environment ---------------------------------------------------------------------------------------------- */
+
+/* Append a word to the text of that name. */
+static int add_word(json_t *env, const char *name, const char *word, size_t size)
+{
+        const char *old = json_string_value(json_object_get(env, name));
+
+        return json_object_set_new(env, name,
+                                   json_sprintf("%s%s%.*s", old ? old : "", old ? " " : "", (int)size, word));
+}
+
+static int add_index(json_t *env, const struct kind *kind, const char *url)
+{
+        int is_first = !json_object_get(env, kind->first);
+        const char *host;
+        size_t size;
+        int r = add_word(env, is_first ? kind->first : kind->others, url, strlen(url));
+
+        if (r == 0 && kind->trusted && strncasecmp(url, "http:", 5) == 0) {
+                host = authority_of(url, &size);
+                r = add_word(env, kind->trusted, host, size);
+        }
+        return r;
+}
+
+json_t *packages_env(const struct daemon_options *o)
+{
+        json_t *env = json_object();
+        int r = env ? 0 : -1, has_gemrc = 0;
+
+        for (unsigned i = 0; r == 0 && i < o->package_indexes.count; i++) {
+                const struct kind *kind = kind_of(o->package_indexes.names[i]);
+
+                if (kind->first)
+                        r = add_index(env, kind, url_of(o->package_indexes.names[i]));
+                has_gemrc |= !kind->first;
+        }
+        for (size_t i = 0; o->package_proxy && i < KINDS; i++)
+                for (const char *const *name = kinds[i].proxies; r == 0 && *name; name++)
+                        r = json_object_set_new(env, *name, json_string(o->package_proxy));
+        if (r == 0 && (has_gemrc || o->package_proxy))
+                r = json_object_set_new(env, "GEMRC", json_string(SANDBOX_GEMRC));
+        if (r == 0)
+                return env;
+        json_decref(env);
+        return NULL;
+}
+
+int packages_gemrc(const struct daemon_options *o, char **ret)
+{
+        const char *const *names = o->package_indexes.names;
+        int is_needed = o->package_proxy != NULL, has_sources = 0;
+        size_t size;
+        FILE *file = open_memstream(ret, &size);
+
+        if (!file)
+                return -ENOMEM;
+        for (unsigned i = 0; i < o->package_indexes.count; i++)
+                if (!kind_of(names[i])->first) {
+                        fprintf(file, "%s- \"%s\"\n", has_sources ? "" : ":sources:\n", url_of(names[i]));
+                        is_needed = has_sources = 1;
+                }
+        if (o->package_proxy) /* versions of gem look it up by either key */
+                fprintf(file, "http_proxy: \"%s\"\n:http_proxy: \"%s\"\n", o->package_proxy, o->package_proxy);
+        if (fclose(file) != 0) {
+                free(*ret);
+                *ret = NULL;
+                return -ENOMEM;
+        }
+        if (!is_needed) {
+                free(*ret);
+                *ret = NULL;
+        }
+        return 0;
+}

@@ -1,0 +1,20 @@
+/* The options about packages: where tools in sandboxes install from, and the names that these hosts
+ * have in network policies. */
+#ifndef CLOCHE_DAEMON_CORE_PACKAGES_H
+#define CLOCHE_DAEMON_CORE_PACKAGES_H
+
+#include "options.h"
+
+#include <jansson.h>
+
+/* For KIND=URL and URL. NULL: it is valid; else the text that the option expects. */
+const char *packages_check_index(const struct daemon_options *o, const char *value);
+const char *packages_check_proxy(const char *value);
+
+/* The variables of all programs in sandboxes, an object of text; NULL: no memory. */
+json_t *packages_env(const struct daemon_options *o);
+/* The configuration file of gem, whose path is in packages_env(); *ret is NULL without a need for one.
+ * -ENOMEM. */
+int packages_gemrc(const struct daemon_options *o, char **ret);
+
+#endif
