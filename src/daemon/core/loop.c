@@ -25,6 +25,7 @@
 #include "base/peer.h"
 #include "base/state.h"
 #include "daemon/http/server.h"
+#include "engine/loop/engine.h"
 #include "sandbox/core/sandbox.h"
 
 #include <cloche/cloche.h>
@@ -379,8 +380,9 @@ static json_t *network_of(const char *rules)
 static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 {
         json_t *network = d->options.network ? network_of(d->options.network) : NULL, *env = packages_env(&d->options);
+        json_t *names = packages_network_names(&d->options);
         char *gemrc = NULL;
-        int r = env && packages_gemrc(&d->options, &gemrc) == 0
+        int r = env && names && packages_gemrc(&d->options, &gemrc) == 0
                         ? 0
                         : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
         const struct sandboxes_options opt = {
@@ -400,6 +402,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .events_data = d,
         };
 
+        engine_set_network_names(d->engine, names);
         if (r == 0)
                 r = sandboxes_new(&opt, &d->sandboxes, e);
         json_decref(network);

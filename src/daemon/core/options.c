@@ -198,6 +198,14 @@ static int add_package_index(struct daemon_options *o, const char *value)
                         : add_name("--package-index", value, o->package_indexes.names, &o->package_indexes.count);
 }
 
+static int add_network_preset(struct daemon_options *o, const char *value)
+{
+        const char *expected = packages_check_preset(value);
+
+        return expected ? bad("--network-preset must be %s, not '%s'", expected, value)
+                        : add_name("--network-preset", value, o->network_presets.names, &o->network_presets.count);
+}
+
 static int set_package_proxy(struct daemon_options *o, const char *value)
 {
         const char *expected = packages_check_proxy(value);
@@ -290,6 +298,10 @@ static const struct option_row {
          TEXT(contexts)},
         {"--network", "RULE,…", "network of sandboxes that are created without a policy; !RULE denies (none)",
          set_network},
+        {"--network-preset", "NAME=RULE,…",
+         "what the rule NAME stands for, in addition to --package-index for python, node and ruby; may be repeated "
+         "(what the host's tools are configured with)",
+         add_network_preset},
         {"--package-index", "KIND=URL",
          "index from which sandboxes install packages; KIND is pip, npm or gem; may be repeated (that of the tool)",
          add_package_index},

@@ -2,6 +2,7 @@
  * supervisor and cloched-engine, at their start, with the rights of their starter. */
 #include "packages.h"
 
+#include "engine/box/network-names.h"
 #include "sandbox/core/sandbox.h"
 
 #include <errno.h>
@@ -11,18 +12,21 @@
 #include <strings.h>
 
 #define URL_BYTES_MAX 2048
+#define PRESET_NAME_MAX 40
 /* Without blanks, quotes, backslashes and control characters: a URL needs no escape in a variable, nor in YAML. */
 #define URL_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%"
 
-/* The variables that a tool reads; gem has none for its sources, but a file. */
+/* The preset of a tool's index in network policies, and the variables that the tool reads; gem has none for its
+ * sources, but a file. */
 static const struct kind {
-        const char *name, *first, *others; /* others: further indexes, with blanks between; NULL: there is only one */
-        const char *trusted;               /* hosts that may be without TLS */
+        const char *name, *preset, *first,
+                *others;     /* others: further indexes, with blanks between; NULL: there is only one */
+        const char *trusted; /* hosts that may be without TLS */
         const char *proxies[3];
 } kinds[] = {
-        {"pip", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", {"PIP_PROXY"}},
-        {"npm", "NPM_CONFIG_REGISTRY", NULL, NULL, {"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTPS_PROXY"}},
-        {"gem", NULL, "", NULL, {NULL}},
+        {"pip", "python", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", {"PIP_PROXY"}},
+        {"npm", "node", "NPM_CONFIG_REGISTRY", NULL, NULL, {"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTPS_PROXY"}},
+        {"gem", "ruby", NULL, "", NULL, {NULL}},
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -43,28 +47,14 @@ static const char *url_of(const char *index)
         return strchr(index, '=') + 1;
 }
 
-/* The part between scheme and path, without a user; NULL: it is no URL of HTTP. */
-static const char *authority_of(const char *url, size_t *ret_size)
-{
-        const char *at = strncasecmp(url, "https://", 8) == 0  ? url + 8
-                         : strncasecmp(url, "http://", 7) == 0 ? url + 7
-                                                               : NULL;
-        size_t size = at ? strcspn(at, "/?#") : 0;
-        const char *user = size ? memrchr(at, '@', size) : NULL;
-
-        if (user) {
-                size -= (size_t)(user + 1 - at);
-                at = user + 1;
-        }
-        *ret_size = size;
-        return size > 0 ? at : NULL;
-}
-
 static int is_url(const char *text)
 {
-        size_t size;
+        json_t *rules = json_array();
+        int is_valid = strlen(text) <= URL_BYTES_MAX && text[strspn(text, URL_CHARACTERS)] == '\0' &&
+                       network_names_add_url(rules, text) == 0;
 
-        return strlen(text) <= URL_BYTES_MAX && text[strspn(text, URL_CHARACTERS)] == '\0' && authority_of(text, &size);
+        json_decref(rules);
+        return is_valid;
 }
 
 const char *packages_check_index(const struct daemon_options *o, const char *value)
@@ -103,7 +93,7 @@ static int add_index(json_t *env, const struct kind *kind, const char *url)
         int r = add_word(env, is_first ? kind->first : kind->others, url, strlen(url));
 
         if (r == 0 && kind->trusted && strncasecmp(url, "http:", 5) == 0) {
-                host = authority_of(url, &size);
+                host = network_names_authority(url, &size);
                 r = add_word(env, kind->trusted, host, size);
         }
         return r;
@@ -158,4 +148,62 @@ int packages_gemrc(const struct daemon_options *o, char **ret)
                 *ret = NULL;
         }
         return 0;
+}
+
+/* -- names of networks ------------------------------------------------------------------------------------------- */
+
+const char *packages_check_preset(const char *value)
+{
+        size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+        return size == 0 || size > PRESET_NAME_MAX || value[size] != '=' || !value[size + 1]
+                       ? "NAME=HOST or NAME=HOST:PORT, with further rules after commas, and a name of a to z, 0 to 9 "
+                         "and -"
+                       : NULL;
+}
+
+/* The array of that name, made if it is missing; NULL: no memory. */
+static json_t *rules_of(json_t *presets, const char *name, size_t size)
+{
+        if (!json_object_getn(presets, name, size))
+                json_object_setn_new(presets, name, size, json_array());
+        return json_object_getn(presets, name, size);
+}
+
+/* The rules themselves are checked with the policies that name the preset. */
+static int add_preset(json_t *presets, const char *option)
+{
+        const char *at = strchr(option, '=') + 1;
+        json_t *rules = rules_of(presets, option, (size_t)(at - 1 - option));
+        int r = rules ? 0 : -1;
+
+        while (r == 0 && *at) {
+                size_t size = strcspn(at, ",");
+
+                r = json_array_append_new(rules, json_stringn(at, size));
+                at += size + (at[size] == ',');
+        }
+        return r;
+}
+
+json_t *packages_network_names(const struct daemon_options *o)
+{
+        json_t *presets = json_object(), *proxy = json_array();
+        int r = presets && proxy ? 0 : -1;
+
+        for (unsigned i = 0; r == 0 && i < o->package_indexes.count; i++) {
+                const char *preset = kind_of(o->package_indexes.names[i])->preset;
+
+                r = network_names_add_url(rules_of(presets, preset, strlen(preset)),
+                                          url_of(o->package_indexes.names[i]));
+        }
+        for (unsigned i = 0; r == 0 && i < o->network_presets.count; i++)
+                r = add_preset(presets, o->network_presets.names[i]);
+        if (r == 0 && o->package_proxy)
+                r = network_names_add_url(proxy, o->package_proxy);
+        if (r == 0)
+                return json_pack("{s:o, s:o}", "presets", presets, "proxy", proxy);
+        json_decref(presets);
+        json_decref(proxy);
+        return NULL;
 }

@@ -17,4 +17,9 @@ json_t *packages_env(const struct daemon_options *o);
  * -ENOMEM. */
 int packages_gemrc(const struct daemon_options *o, char **ret);
 
+/* For NAME=RULE,…. As packages_check_index(). */
+const char *packages_check_preset(const char *value);
+/* The names that network policies may use (engine/box/network-names.h); NULL: no memory. */
+json_t *packages_network_names(const struct daemon_options *o);
+
 #endif

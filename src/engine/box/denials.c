@@ -1,5 +1,6 @@
 /* Merge denials. Runs in: the engine, on its loop, on decisions of cloche-egress; pure. */
 #include "denials.h"
+#include "network-names.h"
 
 #include "helpers/egress/read/address.h"
 #include "helpers/egress/read/policy.h"
@@ -77,19 +78,46 @@ static int is_final(const struct policy_verdict *verdict)
         return !verdict->allowed && !verdict->is_curable;
 }
 
-static json_t *add_rule(json_t *command, const char *host, unsigned port)
+static json_t *add_rule(json_t *command, const char *rule, unsigned port)
 {
         const char *before = json_string_value(command);
         json_t *longer =
-                port ? json_sprintf("%s --add %s:%u", before, host, port) : json_sprintf("%s --add %s", before, host);
+                port ? json_sprintf("%s --add %s:%u", before, rule, port) : json_sprintf("%s --add %s", before, rule);
 
         json_decref(command);
         return longer;
 }
 
+/* A preset that the policy lacks and that has a rule for it; NULL: none. */
+static const char *preset_for(json_t *names, const json_t *policy, const char *host, unsigned port)
+{
+        const char *preset = network_names_preset(names, host, port);
+        const json_t *rule;
+        size_t i;
+
+        json_array_foreach (json_object_get(policy, "allow"), i, rule)
+                if (preset && strcmp(json_string_value(rule), preset) == 0)
+                        return NULL;
+        return preset;
+}
+
+/* As given and as cloche-egress has it. */
+struct policies {
+        json_t *names;
+        const json_t *given;
+        struct policy *loaded;
+};
+
+static json_t *permit(const struct policies *p, json_t *command, const char *host, unsigned port)
+{
+        const char *preset = preset_for(p->names, p->given, host, port);
+
+        return preset ? add_rule(command, preset, 0) : add_rule(command, host, port);
+}
+
 /* Names are of a guest's choice, and the command goes to an operator's shell: only text in the form
  * of a host's name or of an address is in it. */
-static json_t *remedy_of(const struct policy *policy, const json_t *denied, const char *command)
+static json_t *remedy_of(const struct policies *p, const json_t *denied, const char *command)
 {
         const char *kind = json_string_value(json_object_get(denied, "kind")),
                    *host = json_string_value(json_object_get(denied, "host")),
@@ -102,32 +130,44 @@ static json_t *remedy_of(const struct policy *policy, const json_t *denied, cons
 
         if (host && host_name(host, strlen(host), name) < 0)
                 return NULL;
-        verdicts = decide(policy, host ? name : NULL, address, port);
+        verdicts = decide(p->loaded, host ? name : NULL, address, port);
         if (is_final(&verdicts.name) || is_final(&verdicts.address) ||
             (verdicts.name.allowed && verdicts.address.allowed)) /* refused for another reason */
                 return NULL;
         ret = json_string(command);
         if (!verdicts.name.allowed)
-                ret = add_rule(ret, name, port);
+                ret = permit(p, ret, name, port);
         if (!verdicts.address.allowed)
-                ret = add_rule(ret, address, port);
+                ret = permit(p, ret, address, port);
         return ret;
 }
 
-void denials_set_remedies(json_t *rows, const json_t *policy_json, const char *command)
+static int load(struct policies *p)
 {
-        struct policy *policy = NULL;
         struct cloche_err e;
+        json_t *expanded;
+        int r = network_names_expand(p->names, p->given, &expanded, &e);
+
+        if (r < 0)
+                return r;
+        r = policy_load(expanded, &p->loaded, &e);
+        json_decref(expanded);
+        return r;
+}
+
+void denials_set_remedies(json_t *rows, json_t *names, const json_t *policy, const char *command)
+{
+        struct policies p = {.names = names, .given = policy};
         json_t *row;
         size_t i;
 
-        if (json_array_size(rows) == 0 || policy_load(policy_json, &policy, &e) < 0)
+        if (json_array_size(rows) == 0 || load(&p) < 0)
                 return;
         json_array_foreach (rows, i, row) {
-                json_t *remedy = remedy_of(policy, row, command);
+                json_t *remedy = remedy_of(&p, row, command);
 
                 if (remedy)
                         json_object_set_new(row, "remedy", remedy);
         }
-        policy_free(policy);
+        policy_free(p.loaded);
 }

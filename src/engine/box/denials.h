@@ -13,7 +13,8 @@ int denials_is_one(const json_t *decision);
  * denial. Return the number of denials for which there was no room. */
 uint64_t denials_add(json_t *rows, const json_t *decision);
 /* Set "remedy" of each row that more rules in allow would permit: the command, and " --add RULE" for
- * each of them. Other rows, such as those that a rule of deny refuses, have none. */
-void denials_set_remedies(json_t *rows, const json_t *policy, const char *command);
+ * each of them, a preset where one has the rule. Other rows, such as those that a rule of deny refuses,
+ * have none. names: of the engine (network-names.h). */
+void denials_set_remedies(json_t *rows, json_t *names, const json_t *policy, const char *command);
 
 #endif

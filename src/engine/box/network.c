@@ -1,6 +1,7 @@
 /* The network of a box: policy to its egress, decisions from it. Runs in: the engine, on its loop. */
 #include "network.h"
 #include "engine/loop/channel.h"
+#include "network-names.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -40,6 +41,7 @@ struct network {
         struct channel channel;
         uv_timer_t timer; /* freed when it is closed */
         struct network_face face;
+        json_t *names; /* of the engine */
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
         enum network_state state;
@@ -53,13 +55,32 @@ static void set_state(struct network *network, enum network_state state)
         network->state = state;
 }
 
-int network_policy_check(const json_t *policy, struct cloche_err *e)
+/* *ret: the policy for cloche-egress, owned by the caller. */
+static int expand(json_t *names, const json_t *policy, json_t **ret, struct cloche_err *e)
 {
         struct policy *loaded = NULL;
-        int r = policy_load(policy, &loaded, e);
+        json_t *expanded;
+        int r = network_names_expand(names, policy, &expanded, e);
+
+        if (r < 0)
+                return r;
+        r = policy_load(expanded, &loaded, e);
+        if (r < 0) {
+                json_decref(expanded);
+                return r;
+        }
+        policy_free(loaded);
+        *ret = expanded;
+        return 0;
+}
+
+int network_policy_check(json_t *names, const json_t *policy, struct cloche_err *e)
+{
+        json_t *expanded;
+        int r = expand(names, policy, &expanded, e);
 
         if (r == 0)
-                policy_free(loaded);
+                json_decref(expanded);
         return r;
 }
 
@@ -274,21 +295,26 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
         return r;
 }
 
-int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
+int network_start(struct keeper *keeper, json_t *names, uint32_t box, uv_loop_t *loop, const json_t *policy,
                   const struct network_face *face, struct network **ret, struct cloche_err *e)
 {
-        int r = network_policy_check(policy, e);
+        json_t *expanded = NULL;
+        int r = expand(names, policy, &expanded, e);
         struct network *network = r == 0 ? calloc(1, sizeof(*network)) : NULL;
 
         if (r < 0)
                 return r;
-        if (!network)
+        if (!network) {
+                json_decref(expanded);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
+        }
         network->face = *face;
+        network->names = names;
         network->channel.fd = -EBADF;
         uv_timer_init(loop, &network->timer);
         network->timer.data = network;
-        r = begin(network, keeper, box, loop, policy, e);
+        r = begin(network, keeper, box, loop, expanded, e);
+        json_decref(expanded);
         if (r < 0)
                 network_stop(network);
         else
@@ -298,13 +324,17 @@ int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const js
 
 int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e)
 {
-        int r = network_policy_check(policy, e);
+        json_t *expanded;
+        int r = expand(network->names, policy, &expanded, e);
 
         if (r < 0)
                 return r;
-        if (network->state == NETWORK_ENDED)
+        if (network->state == NETWORK_ENDED) {
+                json_decref(expanded);
                 return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network of the box is closed: its egress program ended");
-        return channel_request(&network->channel, "policy", json_pack("{s:O}", "policy", policy), -EBADF, on_policy, e);
+        }
+        return channel_request(&network->channel, "policy", json_pack("{s:o}", "policy", expanded), -EBADF, on_policy,
+                               e);
 }
 
 void network_drain(struct network *network)

@@ -33,14 +33,16 @@ struct network_face {
 };
 
 /* Check {allow: [rule, …], deny: [rule, …], dns?: boolean} as in spec/sandbox.md.
- * -CLOCHE_E_INVALID_ARGUMENT names the rule: "network.allow[2]: …". */
-CLOCHE_MUST_CHECK int network_policy_check(const json_t *policy, struct cloche_err *e);
+ * names: of the engine (network-names.h). -CLOCHE_E_INVALID_ARGUMENT names the rule:
+ * "network.allow[2]: …". */
+CLOCHE_MUST_CHECK int network_policy_check(json_t *names, const json_t *policy, struct cloche_err *e);
 
-/* policy: checked here, borrowed. keeper, loop: borrowed until network_stop. box: alive, made with
+/* policy: checked here, borrowed. keeper, names, loop: borrowed until network_stop. box: alive, made with
  * is_sandbox. Returns -CLOCHE_E_INVALID_ARGUMENT, _RESOURCE, _KEEPER; refusals of the keeper come
  * by on_end. */
-CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const json_t *policy,
-                                    const struct network_face *face, struct network **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, json_t *names, uint32_t box, uv_loop_t *loop,
+                                    const json_t *policy, const struct network_face *face, struct network **ret,
+                                    struct cloche_err *e);
 /* Replace the policy; also before on_ready, which comes again when it is in force. Open connections that it does not
  * allow are cut. */
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);

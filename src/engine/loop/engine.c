@@ -473,6 +473,12 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         engine->optional_guards = opt->optional_guards;
 }
 
+void engine_set_network_names(struct cloche_engine *engine, json_t *names)
+{
+        json_decref(engine->network_names);
+        engine->network_names = names;
+}
+
 int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
         static const struct cloche_engine_options none;
@@ -494,6 +500,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         TAILQ_INIT(&engine->cold_waiting);
         TAILQ_INIT(&engine->cold_requested);
         set_options(engine, opt);
+        engine->network_names = json_object();
         engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);
         if (r == 0) {
@@ -561,6 +568,7 @@ void cloche_engine_free(cloche_engine *engine)
         free(engine->mount_roots.arguments);
         free(engine->image);
         free(engine->libexec_dir);
+        json_decref(engine->network_names);
         free(engine);
 }
 

@@ -39,6 +39,7 @@ struct cloche_engine {
         int artifacts_fd; /* -errno: builds are not cached */
         struct mount_roots mount_roots;
         uint32_t optional_guards;
+        json_t *network_names; /* of the operator (box/network-names.h) */
         uv_loop_t loop;
         struct stream_turns streams;
         uv_poll_t keeper_poll;
@@ -70,6 +71,8 @@ struct cloche_engine {
 #define TEMPLATE_DISK_INODES 4096
 #define TEMPLATE_PIDS 4096 /* a child counts here until it is in its box */
 
+/* Give network policies the operator's names (box/network-names.h). Steals names. */
+void engine_set_network_names(struct cloche_engine *engine, json_t *names);
 /* Fill the pools later, not on the path of the run that took an instance. */
 void engine_schedule_refill(struct cloche_engine *engine);
 /* Call it when an instance was wanted while too many boxes were being made; dispatch runs again

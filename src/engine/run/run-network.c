@@ -21,7 +21,7 @@ int run_take_network(struct cloche_run *run, const struct cloche_run_options *op
                                "network: a run that is forked from a template has none: leave out %s",
                                opt->prefix ? "the prefix" : "'warm'");
         run->network.denied = json_array();
-        return network_policy_check(run->network.policy, e);
+        return network_policy_check(run->engine->network_names, run->network.policy, e);
 }
 
 static void on_decision(void *data, const json_t *decision)
@@ -60,8 +60,8 @@ int run_start_network(struct cloche_run *run, struct cloche_err *e)
                                           .on_end = on_end,
                                           .data = run};
 
-        return network_start(run->engine->keeper, run->box.id, &run->engine->loop, run->network.policy, &face,
-                             &run->network.egress, e);
+        return network_start(run->engine->keeper, run->engine->network_names, run->box.id, &run->engine->loop,
+                             run->network.policy, &face, &run->network.egress, e);
 }
 
 int run_awaits_network(struct cloche_run *run)

@@ -148,7 +148,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) ||
             (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");
-        if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
+        if (r == 0 && (r = network_policy_check(all->engine->network_names, all->network, e)) < 0)
                 err_wrap(e, "--network");
         if (r == 0 && sandbox_requests_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set up the sandboxes");

@@ -133,11 +133,11 @@ static int check_policy(const struct sandbox *s, const json_t *params, struct cl
         if (json_object_get(add, "dns"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "addNetwork: there is no 'dns'; expected allow or deny");
         if (add)
-                r = network_policy_check(add, e);
+                r = network_policy_check(s->all->engine->network_names, add, e);
         if (r == 0)
                 after = policy_after(s, params);
         if (json_object_size(after) > 0)
-                r = network_policy_check(after, e);
+                r = network_policy_check(s->all->engine->network_names, after, e);
         json_decref(after);
         return r;
 }

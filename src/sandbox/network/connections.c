@@ -71,7 +71,8 @@ int connections_open(struct connections *c, const json_t *policy, struct cloche_
         }
         if (!c->network || c->is_lost) {
                 connections_close(c);
-                r = network_start(engine->keeper, c->box, &engine->loop, policy, &face, &c->network, e);
+                r = network_start(engine->keeper, engine->network_names, c->box, &engine->loop, policy, &face,
+                                  &c->network, e);
         } else {
                 r = network_set_policy(c->network, policy, e);
         }
@@ -180,7 +181,7 @@ static void set_remedies(const struct sandbox *s, json_t *rows)
         char command[SANDBOX_NAME_MAX + sizeof("cloche net ")];
 
         snprintf(command, sizeof(command), "cloche net %s", s->name);
-        denials_set_remedies(rows, s->network_policy, command);
+        denials_set_remedies(rows, s->all->engine->network_names, s->network_policy, command);
 }
 
 json_t *sandbox_denials(struct sandbox *s, uint64_t since)

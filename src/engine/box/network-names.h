@@ -1,0 +1,21 @@
+/* Names that stand for rules in a network policy (spec/sandbox.md): presets, whose hosts the operator
+ * or the host's configuration names. */
+#ifndef CLOCHE_ENGINE_BOX_NETWORK_NAMES_H
+#define CLOCHE_ENGINE_BOX_NETWORK_NAMES_H
+
+#include <cloche/error.h>
+#include <jansson.h>
+
+/* Replace the names in a policy by what they stand for; the other rules keep their places. names: of the
+ * operator, {presets?: {name: [rule, …]}, proxy?: [rule]}; what the host's files say is added to it. *ret is owned
+ * by the caller. -CLOCHE_E_INVALID_ARGUMENT: nothing is known for a name. */
+CLOCHE_MUST_CHECK int network_names_expand(json_t *names, const json_t *policy, json_t **ret, struct cloche_err *e);
+/* Return the preset with a rule for exactly this host, and port if it is not 0; NULL: none. */
+const char *network_names_preset(json_t *names, const char *host, unsigned port);
+
+/* Return HOST or HOST:PORT of a URL of HTTP, without a user, in the text; NULL: it has none. */
+const char *network_names_authority(const char *url, size_t *ret_size);
+/* Append the rule HOST:PORT for that URL, unless the list has it. 0 or -1: no valid host, no memory. */
+int network_names_add_url(json_t *rules, const char *url);
+
+#endif
