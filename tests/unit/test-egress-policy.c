@@ -26,6 +26,43 @@ static void refuses(const char *text, const char *place)
         policy_free(policy);
 }
 
+/* Services of this machine: only their own rule allows them, any rule denies them. */
+static void test_services(void)
+{
+        static const struct {
+                const char *policy, *name;
+                unsigned port;
+                int resolves, allowed;
+        } rows[] = {
+                {"{\"allow\": [\"host:db:5432\"]}", "db.host.internal", 5432, 1, 1},
+                {"{\"allow\": [\"host:db:5432\"]}", "db.host.internal", 5433, 1, 0},
+                {"{\"allow\": [\"host:db:5432\"]}", "a.db.host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"host:db:5432\"]}", "host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"host:db:5432\", \"*\"]}", "x.host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"*\", \"*.internal\", \"db.host.internal\"]}", "db.host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"*\"]}", "host.internal", 80, 0, 0},
+                {"{\"allow\": [\"*\"]}", "myhost.internal", 80, 1, 1},
+                {"{\"allow\": [\"host:db:5432\"], \"deny\": [\"*\"]}", "db.host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"host:db:5432\"], \"deny\": [\"host:db:5432\"]}", "db.host.internal", 5432, 0, 0},
+                {"{\"allow\": [\"host:db:5432\"], \"deny\": [\"host:db:5431\"]}", "db.host.internal", 5432, 1, 1},
+                {"{\"allow\": [\"host:80\"]}", "host", 80, 1, 1},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct cloche_err e = {0};
+                struct policy *policy = load(rows[i].policy, &e);
+
+                CHECK(policy && policy_resolves(policy, rows[i].name).allowed == rows[i].resolves &&
+                              policy_name(policy, rows[i].name, rows[i].port).allowed == rows[i].allowed,
+                      "%s: %s:%u", rows[i].policy, rows[i].name, rows[i].port);
+                policy_free(policy);
+        }
+        refuses("{\"allow\": [\"host:a b:80\"]}", "allow[0]");
+        refuses("{\"allow\": [\"host:a:0\"]}", "allow[0]");
+        refuses("{\"allow\": [\"host:a:1:2\"]}", "allow[0]");
+        refuses("{\"allow\": [\"host::80\"]}", "allow[0]");
+}
+
 static void test_reading(void)
 {
         static const char *const wrong[] = {
@@ -263,6 +300,7 @@ static void test_addresses6(void)
 int main(void)
 {
         test_reading();
+        test_services();
         test_names();
         test_addresses();
         test_addresses6();

@@ -206,6 +206,14 @@ static int add_network_preset(struct daemon_options *o, const char *value)
                         : add_name("--network-preset", value, o->network_presets.names, &o->network_presets.count);
 }
 
+static int add_host_port(struct daemon_options *o, const char *value)
+{
+        const char *expected = packages_check_port(o, value);
+
+        return expected ? bad("--host-port must be %s, not '%s'", expected, value)
+                        : add_name("--host-port", value, o->host_ports.names, &o->host_ports.count);
+}
+
 static int set_package_proxy(struct daemon_options *o, const char *value)
 {
         const char *expected = packages_check_proxy(value);
@@ -298,6 +306,9 @@ static const struct option_row {
          TEXT(contexts)},
         {"--network", "RULE,…", "network of sandboxes that are created without a policy; !RULE denies (none)",
          set_network},
+        {"--host-port", "NAME=PORT",
+         "permit policies to open this port of the host's 127.0.0.1 by the rule host:NAME; may be repeated (none)",
+         add_host_port},
         {"--network-preset", "NAME=RULE,…",
          "what the rule NAME stands for, in addition to --package-index for python, node and ruby; may be repeated "
          "(what the host's tools are configured with)",

@@ -24,8 +24,8 @@ struct daemon_options {
         struct {
                 const char *names[OPTIONS_LIST_MAX];
                 unsigned count;
-        } hosts, origins, package_indexes, network_presets; /* of the last two, KIND=URL and NAME=RULE,… */
-        const char *mount_roots[OPTIONS_LIST_MAX];          /* for engine, like mount_root_uids */
+        } hosts, origins, package_indexes, network_presets, host_ports; /* KIND=URL, NAME=RULE,…, NAME=PORT */
+        const char *mount_roots[OPTIONS_LIST_MAX];                      /* for engine, like mount_root_uids */
         int64_t mount_root_uids[OPTIONS_LIST_MAX];
         const char *state_dir;    /* NULL: the default; "": none */
         const char *preview_host; /* HOST or HOST:PORT */

@@ -162,6 +162,35 @@ const char *packages_check_preset(const char *value)
                        : NULL;
 }
 
+const char *packages_check_port(const struct daemon_options *o, const char *value)
+{
+        size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-");
+        const char *port = value + size + 1;
+
+        if (size == 0 || size > NETWORK_SERVICE_MAX || value[size] != '=' || value[0] < 'a' || value[0] > 'z' ||
+            value[size - 1] == '-' || !*port || strlen(port) > 5 || port[strspn(port, "0123456789")] ||
+            atoi(port) < 1 || atoi(port) > 65535)
+                return "NAME=PORT, with a name of a to z, 0 to 9 and - that begins with a letter, and a port from 1 to "
+                       "65535";
+        for (unsigned i = 0; i < o->host_ports.count; i++)
+                if (strncmp(o->host_ports.names[i], value, size + 1) == 0)
+                        return "given once for each name";
+        return NULL;
+}
+
+static json_t *services_of(const struct daemon_options *o)
+{
+        json_t *services = json_object();
+
+        for (unsigned i = 0; i < o->host_ports.count; i++) {
+                const char *equals = strchr(o->host_ports.names[i], '=');
+
+                json_object_setn_new(services, o->host_ports.names[i], (size_t)(equals - o->host_ports.names[i]),
+                                     json_integer(atoi(equals + 1)));
+        }
+        return services;
+}
+
 /* The array of that name, made if it is missing; NULL: no memory. */
 static json_t *rules_of(json_t *presets, const char *name, size_t size)
 {
@@ -202,7 +231,7 @@ json_t *packages_network_names(const struct daemon_options *o)
         if (r == 0 && o->package_proxy)
                 r = network_names_add_url(proxy, o->package_proxy);
         if (r == 0)
-                return json_pack("{s:o, s:o}", "presets", presets, "proxy", proxy);
+                return json_pack("{s:o, s:o, s:o}", "presets", presets, "proxy", proxy, "services", services_of(o));
         json_decref(presets);
         json_decref(proxy);
         return NULL;

@@ -1,5 +1,5 @@
-/* The options about packages: where tools in sandboxes install from, and the names that these hosts
- * have in network policies. */
+/* The options about packages and networks: where tools in sandboxes install from, and the names that
+ * hosts and ports have in network policies. */
 #ifndef CLOCHE_DAEMON_CORE_PACKAGES_H
 #define CLOCHE_DAEMON_CORE_PACKAGES_H
 
@@ -19,6 +19,8 @@ int packages_gemrc(const struct daemon_options *o, char **ret);
 
 /* For NAME=RULE,…. As packages_check_index(). */
 const char *packages_check_preset(const char *value);
+/* For NAME=PORT. */
+const char *packages_check_port(const struct daemon_options *o, const char *value);
 /* The names that network policies may use (engine/box/network-names.h); NULL: no memory. */
 json_t *packages_network_names(const struct daemon_options *o);
 

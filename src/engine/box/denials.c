@@ -5,6 +5,7 @@
 #include "helpers/egress/read/address.h"
 #include "helpers/egress/read/policy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const names[] = {"kind", "host", "address", "port", "why", "rule"};
@@ -108,10 +109,21 @@ struct policies {
         struct policy *loaded;
 };
 
+/* NULL: only the operator of the daemon could open it. */
 static json_t *permit(const struct policies *p, json_t *command, const char *host, unsigned port)
 {
-        const char *preset = preset_for(p->names, p->given, host, port);
+        char service[NETWORK_SERVICE_MAX + 1], rule[NETWORK_SERVICE_MAX + sizeof("host:")];
+        const char *preset;
 
+        if (network_names_service(p->names, host, port, service)) {
+                snprintf(rule, sizeof(rule), "host:%s", service);
+                return add_rule(command, rule, 0);
+        }
+        if (policy_is_service(host)) {
+                json_decref(command);
+                return NULL;
+        }
+        preset = preset_for(p->names, p->given, host, port);
         return preset ? add_rule(command, preset, 0) : add_rule(command, host, port);
 }
 
@@ -137,7 +149,7 @@ static json_t *remedy_of(const struct policies *p, const json_t *denied, const c
         ret = json_string(command);
         if (!verdicts.name.allowed)
                 ret = permit(p, ret, name, port);
-        if (!verdicts.address.allowed)
+        if (ret && !verdicts.address.allowed)
                 ret = permit(p, ret, address, port);
         return ret;
 }

@@ -19,6 +19,8 @@
 #define FILE_BYTES_MAX (64u << 10)
 #define FILES_MAX 64 /* of a directory */
 #define RULE_BYTES 300
+#define SERVICE "host:"
+#define SERVICES ".host.internal"
 #define WORDS_END " \t\r\n\"'<>,"
 
 /* No host of an ecosystem is named here. files: configuration of the tools on the host, read when the
@@ -226,6 +228,45 @@ const char *network_names_preset(json_t *names, const char *host, unsigned port)
         return NULL;
 }
 
+/* -- ports of the host ------------------------------------------------------------------------------------------------
+ */
+
+/* host:NAME; "host:80" is a port of the host "host". */
+static const char *service_of(const char *rule)
+{
+        size_t size = sizeof(SERVICE) - 1;
+
+        return strncmp(rule, SERVICE, size) == 0 && !(rule[size] >= '0' && rule[size] <= '9') ? rule + size : NULL;
+}
+
+static int expand_service(const json_t *names, json_t *list, size_t at, const char *name, struct cloche_err *e)
+{
+        const json_t *port = json_object_get(json_object_get(names, "services"), name);
+
+        if (!port)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "no port of the host is open under this name: expected a name of the daemon's option "
+                               "--host-port NAME=PORT");
+        return json_array_set_new(list, at,
+                                  json_sprintf(SERVICE "%s:%lld", name, (long long)json_integer_value(port))) < 0
+                       ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules")
+                       : 0;
+}
+
+const char *network_names_service(const json_t *names, const char *host, unsigned port,
+                                  char ret[NETWORK_SERVICE_MAX + 1])
+{
+        size_t size = strcspn(host, ".");
+        const json_t *known;
+
+        if (size > NETWORK_SERVICE_MAX || strcasecmp(host + size, SERVICES) != 0)
+                return NULL;
+        memcpy(ret, host, size);
+        ret[size] = '\0';
+        known = json_object_get(json_object_get(names, "services"), ret);
+        return known && (port == 0 || json_integer_value(known) == port) ? ret : NULL;
+}
+
 /* -- policies ---------------------------------------------------------------------------------------------------------
  */
 
@@ -257,6 +298,14 @@ static int expand_preset(json_t *names, json_t *list, size_t at, const char *nam
         return 0;
 }
 
+/* NULL: no text, or one with NUL, which policy_load refuses. */
+static const char *text_of(const json_t *item)
+{
+        const char *text = json_string_value(item);
+
+        return text && strlen(text) == json_string_length(item) ? text : NULL;
+}
+
 static int expand_list(json_t *names, const json_t *policy, const char *key, json_t *ret, struct cloche_err *e)
 {
         const json_t *given = json_object_get(policy, key);
@@ -268,10 +317,12 @@ static int expand_list(json_t *names, const json_t *policy, const char *key, jso
         if (json_object_set_new(ret, key, list) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules");
         for (size_t i = 0; i < json_array_size(given); i++) {
-                const char *name = json_string_value(json_array_get(given, i));
+                const char *name = text_of(json_array_get(given, i));
                 const json_t *rules = name ? rules_of(names, name) : NULL;
+                const char *service = name ? service_of(name) : NULL;
 
-                if (rules && expand_preset(names, list, i, name, rules, e) < 0)
+                if ((rules && expand_preset(names, list, i, name, rules, e) < 0) ||
+                    (service && expand_service(names, list, i, service, e) < 0))
                         return err_wrap(e, "network.%s[%zu]: '%s'", key, i, name);
         }
         return 0;

@@ -227,8 +227,12 @@ static void start_with_name(struct egress_connection *c, const char *name)
         c->rule = verdict.rule;
         if (!verdict.allowed)
                 connection_report(c, 0, "tcp", name, NULL, verdict.rule, verdict.why);
-        if (!verdict.allowed || lookup_start(c->egress->lookups, name, on_looked_up, c, &c->lookup) < 0)
+        if (verdict.allowed && policy_is_service(name)) {
+                dial_service(c);
+                start_connecting(c);
+        } else if (!verdict.allowed || lookup_start(c->egress->lookups, name, on_looked_up, c, &c->lookup) < 0) {
                 end(c, 1);
+        }
 }
 
 static void start(struct egress_connection *c)
@@ -386,7 +390,8 @@ static int is_allowed(struct egress_connection *c)
                 c->state == CONNECTION_OPEN && dial_is_own((const struct sockaddr *)&to->address, sizeof(to->address));
 
         c->rule = verdict.rule;
-        if (verdict.allowed && c->state == CONNECTION_OPEN && to->address.ss_family == AF_INET)
+        if (verdict.allowed && c->state == CONNECTION_OPEN && to->address.ss_family == AF_INET &&
+            !policy_is_service(c->name))
                 verdict = c->name[0] ? policy_leads(c->egress->policy,
                                                     ntohl(((const struct sockaddr_in *)&to->address)->sin_addr.s_addr),
                                                     c->port, is_own)

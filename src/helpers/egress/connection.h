@@ -58,6 +58,8 @@ void connection_report(struct egress_connection *c, int allowed, const char *kin
  * -1: none, reported. */
 int dial_names(struct egress_connection *c, const struct lookup_result *result);
 int dial_address(struct egress_connection *c);
+/* The candidate of a service of this machine that the policy allows. */
+void dial_service(struct egress_connection *c);
 /* Return a socket that connects to the next candidate, or -errno. */
 int dial_next(struct egress_connection *c);
 /* True if the address belongs to this machine. */

@@ -119,6 +119,11 @@ int dial_address(struct egress_connection *c)
         return -1;
 }
 
+void dial_service(struct egress_connection *c)
+{
+        add(c, INADDR_LOOPBACK);
+}
+
 int dial_next(struct egress_connection *c)
 {
         const struct sockaddr *address = (const struct sockaddr *)&c->candidates[c->candidate].address;

@@ -6,18 +6,22 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RULE_BYTES_MAX 300
 #define PORT_MAX 65535u
 
-enum host_kind { HOST_NAMED, HOST_BELOW, HOST_ANY, HOST_ADDRESS };
+enum host_kind { HOST_NAMED, HOST_BELOW, HOST_ANY, HOST_ADDRESS, HOST_SERVICE };
+
+#define SERVICE "host:"
+#define SERVICES "host.internal"
 
 struct rule {
         enum host_kind kind;
         char *text;                         /* as given */
-        char name[HOST_NAME_MAX_BYTES + 1]; /* HOST_NAMED, HOST_BELOW */
+        char name[HOST_NAME_MAX_BYTES + 1]; /* HOST_NAMED, HOST_BELOW, HOST_SERVICE */
         uint32_t network;                   /* HOST_ADDRESS */
         unsigned bits;
         unsigned first, last; /* ports */
@@ -152,6 +156,33 @@ static int refuse_url(const char *text, struct cloche_err *e)
                        port);
 }
 
+/* host:NAME:PORT. "host:80" is a port of the host "host". */
+static int is_service_rule(const char *text)
+{
+        size_t size = sizeof(SERVICE) - 1;
+
+        return strncmp(text, SERVICE, size) == 0 && !(text[size] >= '0' && text[size] <= '9') &&
+               strchr(text + size, ':');
+}
+
+static int read_service(const char *text, struct rule *rule, struct cloche_err *e)
+{
+        const char *name = text + sizeof(SERVICE) - 1, *colon = strchr(name, ':');
+        char whole[RULE_BYTES_MAX + sizeof("." SERVICES)];
+        int size = snprintf(whole, sizeof(whole), "%.*s." SERVICES, (int)(colon - name), name);
+
+        rule->kind = HOST_SERVICE;
+        return host_name(whole, (size_t)size, rule->name) < 0
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected host:NAME:PORT, with a label as name")
+                       : read_ports(colon + 1, rule, e);
+}
+
+static int keep_text(const char *text, struct rule *rule, struct cloche_err *e)
+{
+        rule->text = strdup(text);
+        return rule->text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rule");
+}
+
 static int read_rule(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
 {
         const char *colon;
@@ -161,6 +192,10 @@ static int read_rule(const char *text, size_t size, struct rule *rule, struct cl
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has at most %d bytes, and no NUL", RULE_BYTES_MAX);
         if (strstr(text, "://"))
                 return refuse_url(text, e);
+        if (is_service_rule(text)) {
+                r = read_service(text, rule, e);
+                return r == 0 ? keep_text(text, rule, e) : r;
+        }
         colon = strchr(text, ':');
         if (colon && (strchr(colon + 1, ':') || text[0] == '['))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
@@ -170,9 +205,7 @@ static int read_rule(const char *text, size_t size, struct rule *rule, struct cl
         r = read_host(text, colon ? (size_t)(colon - text) : size, rule, e);
         if (r == 0 && colon)
                 r = read_ports(colon + 1, rule, e);
-        if (r == 0 && !(rule->text = strdup(text)))
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rule");
-        return r;
+        return r == 0 ? keep_text(text, rule, e) : r;
 }
 
 static int read_rules(const json_t *json, const char *list, struct rules *ret, struct cloche_err *e)
@@ -270,7 +303,8 @@ static int is_below(const char *name, const char *parent)
 
 static int is_about_name(const struct rule *rule, const char *name)
 {
-        return rule->kind == HOST_ANY || (rule->kind == HOST_NAMED && strcmp(rule->name, name) == 0) ||
+        return rule->kind == HOST_ANY ||
+               ((rule->kind == HOST_NAMED || rule->kind == HOST_SERVICE) && strcmp(rule->name, name) == 0) ||
                (rule->kind == HOST_BELOW && is_below(name, rule->name));
 }
 
@@ -305,6 +339,31 @@ static const struct rule *find_name(const struct rules *rules, const char *name,
                 if (is_on_port(&rules->rows[i], port) && is_about_name(&rules->rows[i], name))
                         return &rules->rows[i];
         return NULL;
+}
+
+int policy_is_service(const char *name)
+{
+        return is_below(name, SERVICES) || strcmp(name, SERVICES) == 0;
+}
+
+/* A rule of allow opens a service of this machine only if it is about that service. */
+static int allows_name(const struct rule *rule, const char *name)
+{
+        return is_about_name(rule, name) && (rule->kind == HOST_SERVICE || !policy_is_service(name));
+}
+
+static const struct rule *find_allowed(const struct rules *rules, const char *name, unsigned port)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                if (is_on_port(&rules->rows[i], port) && allows_name(&rules->rows[i], name))
+                        return &rules->rows[i];
+        return NULL;
+}
+
+static struct policy_verdict deny_name(const char *name, const char *why)
+{
+        return deny_without(policy_is_service(name) ? "a service of the host needs a rule host:NAME, and has one port"
+                                                    : why);
 }
 
 /* bits: the minimum prefix length. */
@@ -348,12 +407,12 @@ struct policy_verdict policy_resolves(const struct policy *policy, const char *n
         for (size_t i = 0; i < policy->allow.count; i++) {
                 const struct rule *rule = &policy->allow.rows[i];
 
-                if (!is_about_name(rule, name))
+                if (!allows_name(rule, name))
                         continue;
                 if (!find_covering(&policy->deny, name, rule))
                         return allow(rule);
         }
-        return deny_without("no rule allows this name");
+        return deny_name(name, "no rule allows this name");
 }
 
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port)
@@ -362,8 +421,8 @@ struct policy_verdict policy_name(const struct policy *policy, const char *name,
 
         if (rule)
                 return deny_by(rule);
-        rule = find_name(&policy->allow, name, port);
-        return rule ? allow(rule) : deny_without("no rule allows this name on this port");
+        rule = find_allowed(&policy->allow, name, port);
+        return rule ? allow(rule) : deny_name(name, "no rule allows this name on this port");
 }
 
 /* A rule opens a closed range only if it lies within it: 0.0.0.0/0 opens none. The machine's own

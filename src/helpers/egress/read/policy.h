@@ -33,6 +33,10 @@ void policy_free(struct policy *policy); /* accepts NULL */
 struct policy_verdict policy_resolves(const struct policy *policy, const char *name);
 /* Check a connection to a name. */
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port);
+/* True for names below host.internal: services of this machine's loopback, at 127.0.0.1. Only a rule
+ * host:NAME:PORT allows NAME.host.internal, on this port. The engine makes such rules of what the
+ * operator opened; it accepts none from callers. No name server is asked. */
+int policy_is_service(const char *name);
 /* Check a connection to an address. own: it belongs to this machine. */
 struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own);
 /* Check a connection to an address that an allowed name resolved to. */
