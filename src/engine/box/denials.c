@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"kind", "host", "address", "port", "why", "rule"};
+static const char *const compared[] = {"kind", "host", "address", "port", "why", "rule"};
 
 static int is_same(const json_t *row, const json_t *decision)
 {
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-                const json_t *a = json_object_get(row, names[i]), *b = json_object_get(decision, names[i]);
+        for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++) {
+                const json_t *a = json_object_get(row, compared[i]), *b = json_object_get(decision, compared[i]);
 
                 if (a != b && !json_equal(a, b))
                         return 0;
@@ -45,9 +45,9 @@ uint64_t denials_add(json_t *rows, const json_t *decision)
         row = json_array_size(rows) < DENIALS_MAX ? json_pack("{s:I}", "count", count) : NULL;
         if (!row)
                 return (uint64_t)count;
-        for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                if (json_object_get(decision, names[i]))
-                        json_object_set(row, names[i], json_object_get(decision, names[i]));
+        for (i = 0; i < sizeof(compared) / sizeof(compared[0]); i++)
+                if (json_object_get(decision, compared[i]))
+                        json_object_set(row, compared[i], json_object_get(decision, compared[i]));
         json_array_append_new(rows, row);
         return 0;
 }
