@@ -139,6 +139,7 @@ def test_an_egress_program_that_a_context_waits_for():
         number = it.evil.ask("context.fork", sandbox="evil", context="c", count=1)
         wait_for(lambda: [pid for pid in descendants(it.keeper) if process_state(pid) == "T"], "a copy that has stopped itself")
         [copy] = [pid for pid in descendants(it.keeper) if process_state(pid) == "T"]
+        wait_for(lambda: it.egress_programs() - known, "the copy's network")
         it.evil.call("sandbox.update", sandbox="evil", network=NETWORK)  # in force everywhere
         [egress_pid] = it.egress_programs() - known
         it.stop(egress_pid)
