@@ -4,12 +4,25 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #define UNSENT_BYTES_MAX (1u << 20) /* with more unsent bytes requests are not read */
+
+static const unsigned transitions[SERVER_STATES] = {
+        [SERVER_NEW] = STATE_TO(SERVER_OPEN) | STATE_TO(SERVER_CLOSING) | STATE_TO(SERVER_CLOSED),
+        [SERVER_OPEN] = STATE_TO(SERVER_CLOSED),
+        [SERVER_CLOSING] = STATE_TO(SERVER_CLOSED),
+};
+
+static void set_state(struct server *server, enum server_state state)
+{
+        STATE_CHECK(transitions, server->state, state);
+        server->state = state;
+}
 
 void server_init(struct server *server, int socket_fd, const struct server_options *options)
 {
@@ -105,15 +118,14 @@ static int handle_method(struct server *server, const struct server_method *meth
 {
         int r;
 
-        if (method->when == SERVER_AFTER && !server->is_open)
+        if (method->when == SERVER_AFTER && server->state == SERVER_NEW)
                 return err_set(e, CLOCHE_E_STATE, "%s: %s comes first", m->method, name_of_opening(server));
-        if (method->when == SERVER_OPENS && server->is_open)
+        if (method->when == SERVER_OPENS && server->state != SERVER_NEW)
                 return err_set(e, CLOCHE_E_STATE, "%s: the request may be sent once only", m->method);
         r = method->handle(server->options.argument, m->params, reply, e);
-        if (method->when == SERVER_OPENS) {
-                server->is_open = r == 0;
-                server->is_closing = r < 0;
-        }
+        /* The client may have closed meanwhile. */
+        if (method->when == SERVER_OPENS && server->state == SERVER_NEW && r <= 0)
+                set_state(server, r == 0 ? SERVER_OPEN : SERVER_CLOSING);
         return r;
 }
 
@@ -229,7 +241,7 @@ static int take_messages(struct server *server,
         struct frame frame;
         int r;
 
-        while (!server->is_closing && (take == refuse_message || !is_full(server)) &&
+        while (server->state < SERVER_CLOSING && (take == refuse_message || !is_full(server)) &&
                (r = wire_transport_next(&server->transport, &frame, &m, &server->error)) != 0) {
                 if (r < 0) {
                         if (server_fail(server, NULL, &server->error) == 0)
@@ -248,7 +260,7 @@ static int take_messages(struct server *server,
 
 static bool is_reading(const struct server *server)
 {
-        return !server->is_closing && server_unsent(server) <= UNSENT_BYTES_MAX;
+        return server->state < SERVER_CLOSING && server_unsent(server) <= UNSENT_BYTES_MAX;
 }
 
 short server_events(const struct server *server)
@@ -258,7 +270,7 @@ short server_events(const struct server *server)
 
 int server_turn(struct server *server)
 {
-        if (server->is_closed || flush(server) < 0 || take_messages(server, serve_message) < 0)
+        if (server->state == SERVER_CLOSED || flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
         /* Otherwise messages that were received still wait. */
         if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0))
@@ -267,7 +279,8 @@ int server_turn(struct server *server)
          * messages that were received: take them now. */
         if (flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
-        return server->is_closed || (server->is_closing && server_unsent(server) == 0) ? -1 : 0;
+        return server->state == SERVER_CLOSED || (server->state == SERVER_CLOSING && server_unsent(server) == 0) ? -1
+                                                                                                                 : 0;
 }
 
 void server_run(struct server *server)
@@ -281,8 +294,12 @@ void server_run(struct server *server)
 
 bool server_is_cancelled(struct server *server)
 {
+        if (server->state == SERVER_CLOSED)
+                return true;
         if (take_messages(server, refuse_message) < 0 || receive(server) < 0 ||
-            take_messages(server, refuse_message) < 0)
-                server->is_closed = server->is_cancelled = true;
+            take_messages(server, refuse_message) < 0) {
+                set_state(server, SERVER_CLOSED);
+                server->is_cancelled = true;
+        }
         return server->is_cancelled;
 }

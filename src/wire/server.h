@@ -47,12 +47,21 @@ struct server_options {
 
 #define SERVER_FDS_MAX WIRE_FDS_MAX
 
+enum server_state {
+        SERVER_NEW, /* until the request that opens it, in a table with one */
+        SERVER_OPEN,
+        SERVER_CLOSING, /* opening has failed: replies are sent, and nothing is read */
+        SERVER_CLOSED,  /* the client has gone, or violated the protocol */
+        SERVER_STATES
+};
+
 struct server {
         struct wire_transport transport;
         struct server_options options;
         int arrived[SERVER_FDS_MAX];
         unsigned arrived_count;
-        bool is_open, is_closing, is_closed, is_cancelled;
+        enum server_state state;
+        bool is_cancelled;       /* the request that is handled */
         struct cloche_err error; /* the violation that ended the connection; code 0: none */
 };
 

@@ -23,6 +23,8 @@ static char last_reply[4096];
 static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         (void)argument;
+        if (json_is_true(json_object_get(params, "long")))
+                (void)server_is_cancelled(&server);
         if (json_is_true(json_object_get(params, "fail")))
                 return err_set(e, CLOCHE_E_MOUNT, "the door is stuck");
         ret->result = json_string("open");
@@ -214,7 +216,13 @@ static void test_cancel(void)
         SAYS("6 {}", 6, "work", json_object());
         request(7, "work", json_object());
         shutdown(client_fd, SHUT_WR);
-        CHECK(server_turn(&server) < 0, "a client that has gone cancels, too");
+        CHECK(server_turn(&server) < 0 && server.state == SERVER_CLOSED, "a client that has gone cancels, too");
+        end();
+        begin();
+        request(1, "open", json_pack("{s:b, s:b}", "long", 1, "fail", 1));
+        shutdown(client_fd, SHUT_WR);
+        CHECK(server_turn(&server) < 0 && server.state == SERVER_CLOSED, "and ends an opening that is at work");
+        CHECK(server_is_cancelled(&server) && server_turn(&server) < 0, "for good");
         end();
 }
 

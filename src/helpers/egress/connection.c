@@ -375,7 +375,7 @@ void connections_tick(struct egress *egress)
                 check_time(c, now);
         }
         bury_ended(egress);
-        if (egress->control.server.is_open && egress->count < CONNECTIONS_MAX)
+        if (egress->control.server.state == SERVER_OPEN && egress->count < CONNECTIONS_MAX)
                 resume_accepting(egress);
         egress->is_crowded = egress->is_crowded && egress->count >= CONNECTIONS_MAX / 2;
 }

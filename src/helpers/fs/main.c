@@ -177,7 +177,7 @@ static int configure(struct fs_control *control, const json_t *params, json_t **
 
 static int wait_for_configuration(struct server *server)
 {
-        while (!server->is_open) {
+        while (server->state != SERVER_OPEN) {
                 struct pollfd polled = {server->transport.socket_fd, server_events(server), 0};
 
                 if ((poll(&polled, 1, -1) < 0 && errno != EINTR) || server_turn(server) < 0)
