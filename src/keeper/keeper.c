@@ -122,15 +122,6 @@ static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct 
         return 0;
 }
 
-static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
-{
-        if (!box_find(keeper, x->request->box, e))
-                return -CLOCHE_E_STATE;
-        if (box_shared_check_groups(keeper, x->request->box, e) < 0)
-                return -CLOCHE_E_INVALID_ARGUMENT;
-        return cgroup_freeze(&keeper->cgroups, x->request->box, x->request->op == KEEPER_BOX_FREEZE, e);
-}
-
 static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         int r = box_find_living(keeper, x->request->box, e) ? 0 : -CLOCHE_E_STATE;

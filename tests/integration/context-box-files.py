@@ -83,20 +83,19 @@ for pid in pids: os.kill(pid, signal.SIGKILL)
         assert sandbox.ask("usage")["pidsRefused"] >= 1
         # The template is in other groups, and its next child in one without contention.
         equal(keeper.box(parent=template.name).ran(crowd), "all\n")
-        for what in ["limit", "freeze"]:
-            equal(refusal(context.ask, what, limits={"pids": 50}).code, "invalid_argument")
+        equal(refusal(context.ask, "limit", limits={"pids": 50}).code, "invalid_argument")
 
 
 def test_who_is_frozen_holds_nobody():
     with Keeper() as keeper:
         template, sandbox = keeper.template(), keeper.sandbox()
-        sandbox.ask("freeze")
+        sandbox.freeze()
         context = sandbox.context(template)
         refused = refusal(context.ask, "fork")
         equal(refused.code, "invalid_state")
         assert "on its way into the groups" in refused.message, refused
         equal(keeper.box(parent=template.name).ran("print('other')"), "other\n")
-        sandbox.ask("thaw")
+        sandbox.freeze(thaws=True)
         equal(context.ran("print('thawed')"), "thawed\n")
         # As does a crowd that leaves others no processor.
         sandbox.ask("limit", limits={"cpuPercent": 5, "pids": 200})
@@ -112,7 +111,7 @@ def test_a_frozen_sandbox_is_dropped_with_its_contexts():
         there = sandbox.context(template)
         stays = there.forked("import time\nprint('up', flush=True)\ntime.sleep(1000)")
         stays.read("up")
-        sandbox.ask("freeze")
+        sandbox.freeze()
         on_its_way = sandbox.context(template)
         sandbox.drop()
         equal(stays.read(), "")

@@ -9,8 +9,8 @@
  *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory":
  * an agent's, for a template; with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
- *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" |
- * "thaw" | "drop" | "drop-later" | "serve", …} A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR
+ *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" |
+ * "drop" | "drop-later" | "serve", …} A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR
  * RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
@@ -590,24 +590,6 @@ static json_t *do_usage(struct place *place, struct cloche_err *e)
                          (json_int_t)w.usage.pids_refused, "oomKills", (json_int_t)w.usage.oom_kills);
 }
 
-static json_t *do_freeze(struct place *place, struct cloche_err *e)
-{
-        struct keeper_wait w = {0};
-
-        return wait_for(keeper_box_freeze_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
-                       ? NULL
-                       : json_object();
-}
-
-static json_t *do_thaw(struct place *place, struct cloche_err *e)
-{
-        struct keeper_wait w = {0};
-
-        return wait_for(keeper_box_thaw_async(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0
-                       ? NULL
-                       : json_object();
-}
-
 /* Wait for its end: is it dead? */
 static json_t *do_dead(struct place *place, struct cloche_err *e)
 {
@@ -653,8 +635,6 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
                 {"usage", .of_place = do_usage},
                 {"dead", .of_place = do_dead},
                 {"drop", .of_place = do_drop},
-                {"freeze", .of_place = do_freeze},
-                {"thaw", .of_place = do_thaw},
                 {"kill", .of_asked_place = do_kill},
                 {"connect", .of_asked_place = do_connect},
                 {"limit", .of_asked_place = do_limit},

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 
+from cloche import descendants, wait_for
+
 BUILD = os.environ["CLOCHE_BUILD"]
 DRIVER = os.path.join(BUILD, "tests", "box-driver")
 
@@ -203,6 +205,21 @@ class Box:
 
     def drop(self):
         return self.ask("drop")
+
+    def freeze(self, thaws=False):
+        """Stop every process in the box's groups, from the host. They have stopped when this returns; a drop continues them to end them."""
+        for pid in descendants(self.keeper.ask(do="keeper")["pid"]):
+            for line in open(f"/proc/{pid}/cgroup"):
+                _, controllers, group = line.rstrip("\n").split(":", 2)
+                if not group.endswith(f"/box{self.id}") or controllers not in ("freezer", ""):
+                    continue
+                directory = "/sys/fs/cgroup" + ("/freezer" if controllers else "") + group
+                with open(directory + ("/freezer.state" if controllers else "/cgroup.freeze"), "w") as file:
+                    file.write(("THAWED" if thaws else "FROZEN") if controllers else str(int(not thaws)))
+                state, stopped = ("/freezer.state", "FROZEN\n") if controllers else ("/cgroup.events", "frozen 1\n")
+                wait_for(lambda: (stopped in open(directory + state).read()) != thaws, f"the freezing of {directory}")
+                return
+        raise AssertionError(f"no process is in the groups of box {self.id}")
 
 
 class Program:

@@ -156,26 +156,12 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
         return 0;
 }
 
-/* -- freezing, killing, removing -------------------------------------------------------------------------------- */
+/* -- killing, removing ------------------------------------------------------------------------------------------ */
 
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box)
 {
         if (host->places[CGROUP_MEMORY].version == 1)
                 (void)cgroup_write_box(&host->places[CGROUP_MEMORY], box, "memory.max_usage_in_bytes", "0");
-}
-
-int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e)
-{
-        const struct cgroup_place *place = &host->places[CGROUP_FREEZER];
-        int r;
-
-        if (!place->version)
-                return err_set(e, CLOCHE_E_GUARD_MISSING, "freeze: %s", place->reason);
-        if (place->version == 1)
-                r = cgroup_write_box(place, box, "freezer.state", frozen ? "FROZEN" : "THAWED");
-        else
-                r = cgroup_write_box(place, box, "cgroup.freeze", frozen ? "1" : "0");
-        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "%s the box", frozen ? "freeze" : "thaw") : 0;
 }
 
 void cgroup_kill(const struct cgroup_host *host, unsigned box)

@@ -107,7 +107,6 @@ void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usa
 void cgroup_usage_close(struct cgroup_usage_files *files);
 /* Restart the measurement of the memory peak; version 2 cannot. */
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box);
-int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e);
 /* Kill all processes in the groups. Most of them die with their pid namespace. But a template holds
  * the entrance to a box during a fork: it may have kept it, and may have moved its own processes
  * in. */
