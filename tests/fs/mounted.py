@@ -12,6 +12,7 @@ import pickle
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
@@ -295,10 +296,23 @@ class Mounted:
     def denials(self):
         return [(d["path"], d["operation"], d["rule"]) for d in self.changes()["denials"]]
 
+    def contents_fd(self):
+        self.control.call("contents")
+        return self.control.fds.pop()
+
+    def contents_of(self, row):
+        """The contents of a row of changes, read as the engine does: by number, through the directory's descriptor."""
+        directory = self.contents_fd()
+        try:
+            with os.fdopen(os.open(row["contents"], os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory), "rb") as file:
+                assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o644
+                return file.read()
+        finally:
+            os.close(directory)
+
     def contents(self, path):
-        self.control.call("open", path=path)
-        with os.fdopen(self.control.fds.pop(), "rb") as file:
-            return file.read()
+        [row] = [row for row in self.changes()["changes"] if row["path"] == path and "contents" in row]
+        return self.contents_of(row)
 
     def usage(self):
         return self.control.call("usage")

@@ -9,7 +9,6 @@
 #include "seed.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define REQUEST_MAX (16u << 20)
@@ -17,27 +16,6 @@
 #define ATTACHED_MAX (1u << 20) /* contents in one answer, plus one file: we share the box's memory limit */
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
-
-static int not_found(struct cloche_err *e, int r, const json_t *path)
-{
-        char *text = path_from_json(path);
-
-        err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "%.200s", text ? text : "path");
-        free(text);
-        return -CLOCHE_E_UNREADABLE_FILE;
-}
-
-static int find(struct fs_control *control, const json_t *params, struct node **ret, struct cloche_err *e)
-{
-        const json_t *given = json_object_get(params, "path");
-        char *path = path_from_json(given);
-        int r = path ? overlay_walk(control->mount, path, ret) : 0;
-
-        if (!path)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
-        free(path);
-        return r < 0 ? not_found(e, r, given) : 0;
-}
 
 /* All pages show the list as of the first page's request. */
 static int prepare_list(struct fs_control *control, size_t after, struct cloche_err *e)
@@ -148,74 +126,6 @@ static int handle_place(void *argument, const json_t *params, struct server_repl
         return r;
 }
 
-static int handle_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
-{
-        struct fs_control *control = argument;
-        struct node *node;
-        int r = find(control, params, &node, e);
-
-        if (r < 0)
-                return r;
-        ret->fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
-        r = ret->fd < 0 ? not_found(e, ret->fd, json_object_get(params, "path")) : 0;
-        if (r == 0)
-                ret->result = json_pack("{s:I, s:b}", "size",
-                                        (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
-                                        "changed", node->content != 0);
-        overlay_settle(control->mount, node);
-        return r;
-}
-
-/* Find a node by its path on the host, deleted ones included. */
-static struct node *find_removed(struct fs_mount *mount, const char *path)
-{
-        struct node *node = mount->tree.root;
-        char part[NODE_NAME_MAX + 1];
-
-        while (node && *path) {
-                size_t size = strcspn(path, "/");
-                struct name *name;
-
-                if (size > NODE_NAME_MAX || size == 0)
-                        return NULL;
-                memcpy(part, path, size);
-                part[size] = '\0';
-                name = tree_find(&mount->tree, node, part);
-                node = name ? name->removed ? name->removed : name->node : NULL;
-                path += size + (path[size] == '/');
-        }
-        return node;
-}
-
-static int handle_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
-{
-        struct fs_control *control = argument;
-        char *path = path_from_json(json_object_get(params, "path"));
-        bool by_host = json_is_true(json_object_get(params, "deleted"));
-        struct lower_identity identity;
-        struct node *node = NULL;
-        int r = 0;
-
-        if (by_host && path)
-                node = find_removed(control->mount, path);
-        else
-                r = find(control, params, &node, e);
-        free(path);
-        if (r < 0)
-                return r;
-        if (node && !node->has_lower)
-                overlay_settle(control->mount, node);
-        if (!node || !node->has_lower)
-                return err_set(e, CLOCHE_E_STATE, "origin: the host never had it");
-        lower_identify(&node->st, &identity);
-        path = node_lower_path(node, control->mount->path) ? strdup(node_lower_path(node, control->mount->path)) : NULL;
-        ret->result = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
-                                change_identity_json(node->own ? &node->copied : &identity));
-        free(path);
-        overlay_settle(control->mount, node);
-        return 0;
-}
-
 static int handle_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct fs_control *control = argument;
@@ -255,8 +165,6 @@ static const struct server_method methods[] = {
         {"journal", SERVER_ALWAYS, handle_journal},
         {"configure", SERVER_OPENS, handle_configure},
         {"changes", SERVER_AFTER, handle_changes},
-        {"open", SERVER_AFTER, handle_open},
-        {"origin", SERVER_AFTER, handle_origin},
         {"usage", SERVER_AFTER, handle_usage},
         {"contents", SERVER_AFTER, handle_contents},
         {"place", SERVER_AFTER, handle_place},

@@ -295,6 +295,15 @@ static void set_content(json_t *row, const struct change *change)
         json_object_set_new(row, "contents", json_string(name));
 }
 
+static json_t *identity_to_json(const struct lower_identity *identity)
+{
+        if (!identity)
+                return json_null();
+        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino",
+                         (json_int_t)identity->ino, "size", (json_int_t)identity->size, "mtimeNs",
+                         (json_int_t)identity->mtime_ns, "ctimeNs", (json_int_t)identity->ctime_ns);
+}
+
 static json_t *change_to_json(const struct change *change)
 {
         const struct {
@@ -304,7 +313,7 @@ static json_t *change_to_json(const struct change *change)
                 json_pack("{s:s, s:o, s:s, s:i, s:I, s:I, s:o}", "type", type_names[change->type], "path",
                           path_to_json(change->path), "kind", kind_name(change->kind), "mode", (int)change->permissions,
                           "size", (json_int_t)change->size, "mtimeNs", (json_int_t)change->mtime_ns, "origin",
-                          change_identity_json(change->has_origin ? &change->origin : NULL));
+                          identity_to_json(change->has_origin ? &change->origin : NULL));
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
                 if (paths[i].path)
@@ -312,7 +321,7 @@ static json_t *change_to_json(const struct change *change)
         if (change->over) {
                 json_object_set_new(row, "over", json_true());
                 json_object_set_new(row, "overOrigin",
-                                    change_identity_json(change->has_over_origin ? &change->over_origin : NULL));
+                                    identity_to_json(change->has_over_origin ? &change->over_origin : NULL));
         }
         if (change->is_virtual)
                 json_object_set_new(row, "virtual", json_true());
@@ -337,13 +346,4 @@ json_t *changes_to_json(const struct changes *changes, size_t from, size_t limit
         }
         *ret_end = i;
         return list;
-}
-
-json_t *change_identity_json(const struct lower_identity *identity)
-{
-        if (!identity)
-                return json_null();
-        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "dev", (json_int_t)identity->dev, "ino",
-                         (json_int_t)identity->ino, "size", (json_int_t)identity->size, "mtimeNs",
-                         (json_int_t)identity->mtime_ns, "ctimeNs", (json_int_t)identity->ctime_ns);
 }

@@ -43,6 +43,5 @@ void changes_done(struct changes *changes);
 /* Encode rows from index on: at most limit, and at most one message, but at least one row.
  * *ret_end: the index after the last. NULL when out of memory. */
 json_t *changes_to_json(const struct changes *changes, size_t from, size_t limit, size_t *ret_end);
-json_t *change_identity_json(const struct lower_identity *identity);
 
 #endif
