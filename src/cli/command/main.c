@@ -3,11 +3,11 @@
 #include "cli.h"
 #include "cli/options/complete.h"
 #include "cli/options/options.h"
-#include "cli/options/suggest.h"
 #include "cli/output/progress.h"
 #include "cli/output/signals.h"
 
 #include "base/fd.h"
+#include "base/suggest.h"
 
 #include <stdarg.h>
 #include <stdio.h>

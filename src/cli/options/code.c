@@ -1,10 +1,10 @@
 /* The options for code, arguments and environment. Runs in: the command line, as its user. */
 #include "members.h"
 #include "options.h"
-#include "suggest.h"
 
 #include "base/env.h"
 #include "base/err.h"
+#include "base/suggest.h"
 
 #include <errno.h>
 #include <fcntl.h>

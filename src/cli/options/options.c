@@ -1,8 +1,8 @@
 /* Parse the words of a command by its tables of options, and print its help.
  * Runs in: the CLI, as its user. */
 #include "options.h"
-#include "suggest.h"
 
+#include "base/suggest.h"
 #include "cli/run/image-store.h"
 #include "engine/box/image.h"
 

@@ -1,6 +1,6 @@
-/* Suggest the intended word for a mistyped one. Runs in: the command line. */
-#ifndef CLOCHE_CLI_OPTIONS_SUGGEST_H
-#define CLOCHE_CLI_OPTIONS_SUGGEST_H
+/* Suggest the intended word for a mistyped one. Pure. */
+#ifndef CLOCHE_BASE_SUGGEST_H
+#define CLOCHE_BASE_SUGGEST_H
 
 #include <stddef.h>
 

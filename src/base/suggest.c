@@ -1,4 +1,4 @@
-/* The nearest of several words to a mistyped one. Runs in: the CLI, as its user. */
+/* The nearest of several words to a mistyped one. Runs in: the CLI and cloche-image, as the user of each. */
 #include "suggest.h"
 
 #include <stdio.h>
