@@ -108,6 +108,11 @@ int caps_keep_files(struct cloche_err *e)
         return drop(bit(CAP_CHOWN) | bit(CAP_FOWNER) | bit(CAP_DAC_OVERRIDE), 0, e);
 }
 
+int caps_keep_reading(struct cloche_err *e)
+{
+        return drop(bit(CAP_DAC_READ_SEARCH), 0, e);
+}
+
 int caps_give_up(void)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

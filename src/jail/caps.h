@@ -17,6 +17,8 @@ int caps_keep_admin(int over_exec, struct cloche_err *e);
 /* The same, but keep the three rights by which root unpacks an image with its owners: CAP_CHOWN,
  * CAP_FOWNER, CAP_DAC_OVERRIDE. */
 int caps_keep_files(struct cloche_err *e);
+/* Likewise, for one that only reads files of others: CAP_DAC_READ_SEARCH. */
+int caps_keep_reading(struct cloche_err *e);
 
 /* For a program that was started without privileges to drop: no capability is left or can come
  * back, and no process can trace it. Returns 0 or -1. */

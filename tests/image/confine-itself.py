@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from store import BUILD, Refused, Store
+from store import BUILD, Refused, Store, file, tar
 
 
 def status_of(pid):
@@ -14,9 +14,9 @@ def status_of(pid):
 
 
 def test_capabilities_filter_and_descriptors():
-    chown, dac, fowner = 1 << 0, 1 << 1, 1 << 3
-    for user, kept in ((None, chown | dac | fowner), (12345, 0)):
-        with Store(user=user) as s, s.process() as control:
+    chown, dac, read_search, fowner = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+    for user, kept, words in ((None, chown | dac | fowner, ()), (None, read_search, ("read",)), (12345, 0, ()), (12345, 0, ("read",))):
+        with Store(user=user) as s, s.process(words=words) as control:
             control.call("open")
             facts = status_of(control.process.pid)
             assert int(facts["CapEff"], 16) == int(facts["CapPrm"], 16) == kept, facts
@@ -60,8 +60,49 @@ def test_acts_that_it_gave_up_and_acts_that_it_needs():
             open(source + "/file", "w").close()
             for path in (victim, source, source + "/file"):
                 os.chown(path, user or 0, 0)
-            finished = subprocess.run([os.path.join(BUILD, "tests/try-image-confine"), s.path, source, victim], capture_output=True, text=True, timeout=30,
-                                      **({"user": user, "group": user, "extra_groups": []} if user else {}))
-            assert finished.returncode == 0 and not finished.stdout, (user, finished)
+            for words in ((), ("read",)):  # the reader finds the files of the other
+                finished = subprocess.run([os.path.join(BUILD, "tests/try-image-confine"), s.path, source, victim, *words], capture_output=True, text=True, timeout=30,
+                                          **({"user": user, "group": user, "extra_groups": []} if user else {}))
+                assert finished.returncode == 0 and not finished.stdout, (user, words, finished)
             with open(victim) as text:
                 assert text.read() == "1"
+
+
+def test_a_reader_reads_and_changes_nothing():
+    for user in (None, 12345):
+        with Store(user=user) as s:
+            with s.process(words=("read",)) as control:  # an empty store stays empty
+                control.call("open")
+                assert control.call("list") == {"images": []}
+            assert os.listdir(s.path) == []
+            s.load(tar([file("a", "1", uid=5, mode=0o600)]))
+            before = s.everything()
+            with s.process(words=("read",)) as control:
+                control.call("open")
+                found = control.call("resolve", name="x")
+                assert found["name"] == "x:latest" and found["tree"] == control.call("inspect", name="x")["tree"], found
+                assert [row["names"] for row in control.call("list")["images"]] == [["x:latest"]]
+                assert control.call("verify", name="x")["isWhole"]
+                for method, params in (("import", {"source": "s", "name": "y"}), ("remove", {"name": "x"}), ("prune", {}), ("export", {"name": "x"})):
+                    try:
+                        control.call(method, **params)
+                        raise AssertionError(method)
+                    except Refused as e:
+                        assert method in str(e), e
+            assert s.everything() == before
+            with s.process() as control:  # the twin
+                control.call("open")
+                assert control.call("remove", name="x")["imageRemoved"]
+
+
+def test_a_name_that_is_not_there():
+    with Store() as s:
+        s.load(tar([file("a", "1")]), name="tools:1")
+        for name, says in (("tols", "did you mean 'tools:1'?"), ("tools", "did you mean 'tools:1'?"), ("python", "cloche image import makes one")):
+            with s.process(words=("read",)) as control:
+                control.call("open")
+                try:
+                    control.call("resolve", name=name)
+                    raise AssertionError(name)
+                except Refused as e:
+                    assert f"no image '{name}:latest'" in str(e) and says in str(e), e

@@ -139,7 +139,7 @@ class Store:
             os.chown(self.path, user, user)
 
     @contextlib.contextmanager
-    def process(self, data=os.devnull, crash=None):
+    def process(self, data=os.devnull, crash=None, words=()):
         """data: a path, an open file, or bytes that are sent through a pipe."""
         pipe, sender = None, None
         if isinstance(data, bytes):
@@ -157,7 +157,7 @@ class Store:
         opened = None if pipe is not None or hasattr(data, "fileno") else os.open(data, os.O_RDONLY)
         fd = pipe if pipe is not None else opened if opened is not None else data.fileno()
         store, (near, far) = os.open(self.path, os.O_RDONLY), socket.socketpair()
-        command = [os.path.join(BUILD, self.program), str(store), str(fd), str(far.fileno())]
+        command = [os.path.join(BUILD, self.program), str(store), str(fd), str(far.fileno()), *words]
         environment = {**os.environ, **({"CLOCHE_SYNC_CRASH": str(crash)} if crash else {})}
         process = subprocess.Popen(command, pass_fds=[store, fd, far.fileno()], env=environment,
                                    **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}))

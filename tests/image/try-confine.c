@@ -1,7 +1,7 @@
 /* Confines itself as cloche-image does, to the directories given, and tries refused acts, and beside them permitted
  * ones. Prints failures.
  *
- *     try-confine STORE SOURCE VICTIM     VICTIM: a file elsewhere */
+ *     try-confine STORE SOURCE VICTIM [read]     VICTIM: a file elsewhere */
 #include "helpers/image/confine.h"
 
 #include "base/privilege.h"
@@ -85,18 +85,47 @@ static void try_permitted(int store_fd, int source_fd, int keeps_ids)
         expect("memory", (long)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 0);
 }
 
+static void try_reader(int store_fd, int source_fd)
+{
+        int fd = openat(store_fd, "file", O_RDONLY | O_NOFOLLOW);
+        char byte;
+
+        expect("make a file", openat(store_fd, "new", O_WRONLY | O_CREAT, 0600), 1);
+        expect("make a file without a name", openat(store_fd, ".", O_WRONLY | O_TMPFILE, 0600), 1);
+        expect("write to a file", openat(store_fd, "file", O_WRONLY), 1);
+        expect("truncate a file", openat(store_fd, "file", O_RDONLY | O_TRUNC), 1);
+        expect("remove a file", unlinkat(store_fd, "file", 0), 1);
+        expect("move a file", renameat(store_fd, "file", store_fd, "other"), 1);
+        expect("link a file", linkat(store_fd, "file", store_fd, "other", 0), 1);
+        expect("make a link", symlinkat("/", store_fd, "l"), 1);
+        expect("make a directory", mkdirat(store_fd, "d", 0700), 1);
+        expect("the mode of a file", fchmod(fd, 0), 1);
+        expect("the mode of the store", fchmod(store_fd, 0), 1);
+        expect("the owner of a file", fchown(fd, getuid(), getgid()), 1);
+        expect("the time of a file", futimens(fd, NULL), 1);
+        expect("an attribute", fsetxattr(fd, "user.x", "1", 1, 0), 1);
+        expect("read the store", read(fd, &byte, 1), 0);
+        expect("list the store", openat(store_fd, ".", O_RDONLY | O_DIRECTORY), 0);
+        expect("a lock", flock(store_fd, LOCK_SH), 0);
+        expect("read the source", openat(source_fd, "file", O_RDONLY), 0);
+}
+
 int main(int argc, char **argv)
 {
-        int store_fd = argc == 4 ? open(argv[1], O_RDONLY | O_DIRECTORY) : -1,
-            source_fd = store_fd < 0 ? -1 : open(argv[2], O_RDONLY | O_DIRECTORY), keeps_ids = privilege_is_root(), abi;
+        int store_fd = argc == 4 || argc == 5 ? open(argv[1], O_RDONLY | O_DIRECTORY) : -1,
+            source_fd = store_fd < 0 ? -1 : open(argv[2], O_RDONLY | O_DIRECTORY), abi;
+        const struct confinement about = {.keeps_ids = privilege_is_root(), .is_reader = argc == 5};
         struct cloche_err e = {0};
 
-        if (source_fd < 0 || confine_capabilities(keeps_ids, &e) < 0 ||
-            confine_files(store_fd, source_fd, &abi, &e) < 0) {
+        if (source_fd < 0 || confine_capabilities(&about, &e) < 0 ||
+            confine_files(&about, store_fd, source_fd, &abi, &e) < 0) {
                 printf("%s\n", e.msg);
                 return 1;
         }
         try_refused(store_fd, source_fd, argv[3]);
-        try_permitted(store_fd, source_fd, keeps_ids);
+        if (about.is_reader)
+                try_reader(store_fd, source_fd);
+        else
+                try_permitted(store_fd, source_fd, about.keeps_ids);
         return wrong;
 }

@@ -5,10 +5,16 @@
 #include <cloche/error.h>
 #include <stdbool.h>
 
+struct confinement {
+        bool keeps_ids; /* root's store: files have the owners of their image */
+        bool is_reader; /* nothing is written */
+};
+
 /* Drop capabilities, for good: all of them, or with keeps_ids all but those for files of others. */
-CLOCHE_MUST_CHECK int confine_capabilities(bool keeps_ids, struct cloche_err *e);
+CLOCHE_MUST_CHECK int confine_capabilities(const struct confinement *about, struct cloche_err *e);
 /* Give up the rest of the file system and most system calls, for good. source_fd: a directory to
  * read; -EBADF: none. *ret_abi: of Landlock. -CLOCHE_E_GUARD_MISSING. */
-CLOCHE_MUST_CHECK int confine_files(int store_fd, int source_fd, int *ret_abi, struct cloche_err *e);
+CLOCHE_MUST_CHECK int confine_files(const struct confinement *about, int store_fd, int source_fd, int *ret_abi,
+                                    struct cloche_err *e);
 
 #endif

@@ -1,11 +1,11 @@
 /* cloche-image: the image store. Runs in: its own process, as the store's owner, outside any box;
  * it reads archives from anyone.
  *
- *     cloche-image STORE_FD DATA_FD CONTROL_FD
+ *     cloche-image STORE_FD DATA_FD CONTROL_FD [read]
  *
  * STORE_FD is the store's directory. DATA_FD is the source of an import (a directory, a file, a pipe)
  * or the output of an export; else /dev/null. CONTROL_FD is a stream socket to the client
- * (README.md); the process exits when it closes. */
+ * (README.md); the process exits when it closes. With "read" it can change nothing in the store. */
 #include "confine.h"
 #include "export.h"
 #include "helpers/image/store/record.h"
@@ -30,7 +30,7 @@ struct program {
         struct server server;
         struct store store;
         struct work work;
-        bool keeps_ids;
+        struct confinement confinement;
         const char *architecture;
 };
 
@@ -74,13 +74,13 @@ static int handle_open(void *argument, const json_t *params, struct server_reply
         int abi = 0, r;
 
         (void)params;
-        r = store_open(&p->store, STORE_FD, p->keeps_ids, e);
+        r = store_open(&p->store, STORE_FD, p->confinement.keeps_ids, p->confinement.is_reader, e);
 
         if (r == 0)
-                r = confine_files(STORE_FD, fstat(DATA_FD, &status) == 0 && S_ISDIR(status.st_mode) ? DATA_FD : -EBADF,
-                                  &abi, e);
+                r = confine_files(&p->confinement, STORE_FD,
+                                  fstat(DATA_FD, &status) == 0 && S_ISDIR(status.st_mode) ? DATA_FD : -EBADF, &abi, e);
         if (r == 0)
-                ret->result = json_pack("{s:i, s:b}", "landlock", abi, "keepsIds", p->keeps_ids);
+                ret->result = json_pack("{s:i, s:b}", "landlock", abi, "keepsIds", p->confinement.keeps_ids);
         return r;
 }
 
@@ -116,6 +116,15 @@ static int handle_inspect(void *argument, const json_t *params, struct server_re
         int r = read_text(params, "name", true, &name, e);
 
         return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
+}
+
+static int handle_resolve(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        const char *name;
+        int r = read_text(params, "name", true, &name, e);
+
+        return r == 0 ? manage_resolve(&p->store, name, &ret->result, e) : r;
 }
 
 static int handle_verify(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
@@ -154,22 +163,25 @@ static int handle_export(void *argument, const json_t *params, struct server_rep
 }
 
 static const struct server_method methods[] = {
-        {"open", SERVER_OPENS, handle_open},
-        {"import", SERVER_AFTER, handle_import},
-        {"list", SERVER_AFTER, handle_list},
-        {"inspect", SERVER_AFTER, handle_inspect},
-        {"verify", SERVER_AFTER, handle_verify},
-        {"remove", SERVER_AFTER, handle_remove},
-        {"prune", SERVER_AFTER, handle_prune},
-        {"export", SERVER_AFTER, handle_export},
-        {NULL, SERVER_ALWAYS, NULL},
+        {"open", SERVER_OPENS, handle_open},       {"import", SERVER_AFTER, handle_import},
+        {"list", SERVER_AFTER, handle_list},       {"inspect", SERVER_AFTER, handle_inspect},
+        {"resolve", SERVER_AFTER, handle_resolve}, {"verify", SERVER_AFTER, handle_verify},
+        {"remove", SERVER_AFTER, handle_remove},   {"prune", SERVER_AFTER, handle_prune},
+        {"export", SERVER_AFTER, handle_export},   {NULL, SERVER_ALWAYS, NULL},
+};
+
+static const struct server_method reader_methods[] = {
+        {"open", SERVER_OPENS, handle_open},       {"list", SERVER_AFTER, handle_list},
+        {"inspect", SERVER_AFTER, handle_inspect}, {"resolve", SERVER_AFTER, handle_resolve},
+        {"verify", SERVER_AFTER, handle_verify},   {NULL, SERVER_ALWAYS, NULL},
 };
 
 int main(int argc, char **argv)
 {
         static struct program p = {.store = {-EBADF, -EBADF, -EBADF, -EBADF, false}};
+        const bool is_reader = argc == 5 && strcmp(argv[4], "read") == 0;
         const struct server_options options = {
-                .methods = methods,
+                .methods = is_reader ? reader_methods : methods,
                 .argument = &p,
                 .request_bytes_max = REQUEST_BYTES_MAX,
                 .reply_bytes_max = FRAME_BYTES_MAX,
@@ -178,12 +190,12 @@ int main(int argc, char **argv)
         struct cloche_err e = {0};
         struct utsname machine;
 
-        if (argc != 4 || fd_arrange(argv + 1, FD_END - STORE_FD, STORE_FD) < 0) {
-                fprintf(stderr, "usage: cloche-image STORE_FD DATA_FD CONTROL_FD\n");
+        if ((argc != 4 && !is_reader) || fd_arrange(argv + 1, FD_END - STORE_FD, STORE_FD) < 0) {
+                fprintf(stderr, "usage: cloche-image STORE_FD DATA_FD CONTROL_FD [read]\n");
                 return 2;
         }
-        p.keeps_ids = privilege_is_root();
-        if (confine_capabilities(p.keeps_ids, &e) < 0) {
+        p.confinement = (struct confinement){.keeps_ids = privilege_is_root(), .is_reader = is_reader};
+        if (confine_capabilities(&p.confinement, &e) < 0) {
                 fprintf(stderr, "cloche-image: %s\n", e.msg);
                 return 1;
         }

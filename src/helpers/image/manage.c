@@ -71,6 +71,23 @@ int manage_inspect(const struct store *store, const char *name, json_t **ret, st
         return r == 0 && !*ret ? work_no_memory(e) : r;
 }
 
+int manage_resolve(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
+{
+        char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
+        json_t *record = NULL;
+        const json_t *config;
+        int r = record_find(store, name, id, reference, &record, e);
+
+        config = json_object_get(record, "config");
+        if (r == 0)
+                *ret = json_pack("{s:s, s:s+, s:O, s:O*, s:O*, s:O*}", "name", reference, "id", "sha256:", id, "tree",
+                                 json_object_get(record, "tree"), "env", json_object_get(config, "env"),
+                                 "workingDirectory", json_object_get(config, "workingDir"), "user",
+                                 json_object_get(config, "user"));
+        json_decref(record);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
 /* -- verify --------------------------------------------------------------------------------------------------- */
 
 static int compare_tree(const struct store *store, const json_t *record, int tree_fd, const char *hex,

@@ -6,6 +6,8 @@
 
 CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
+/* Find the tree of a name, and the environment, directory and user of its image. */
+CLOCHE_MUST_CHECK int manage_resolve(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Compare the tree with its listing, and that with the digest. */
 CLOCHE_MUST_CHECK int manage_verify(const struct store *store, const char *name, struct work *work, json_t **ret,
                                     struct cloche_err *e);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/suggest.h"
 #include "wire/json.h"
 
 #include <fcntl.h>
@@ -140,6 +141,8 @@ int record_load_all(const struct store *store, json_t **ret, struct cloche_err *
         *ret = json_object();
         if (!*ret)
                 return work_no_memory(e);
+        if (store->images_fd < 0)
+                return 0;
         dir = store_list(store->images_fd);
         if (!dir)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "list the images");
@@ -187,6 +190,23 @@ static int find_digest(const struct store *store, const char *hex, char id[HASH_
         return r < 0 || *ret ? r : err_set(e, CLOCHE_E_NOT_FOUND, "the image store has no image or tree %s", hex);
 }
 
+/* The name may be mistyped, or have other tags. */
+static int no_such_name(const json_t *names, const char *reference, struct cloche_err *e)
+{
+        struct suggest s = suggest_for(reference, strcspn(reference, ":"));
+        const char *name;
+        json_t *id;
+
+        json_object_foreach ((json_t *)names, name, id)
+                suggest_candidate(&s, name, strcspn(name, ":"));
+        if (s.best)
+                return err_set(e, CLOCHE_E_NOT_FOUND,
+                               "there is no image '%s'; did you mean '%.257s'? (cloche image ls lists them)", reference,
+                               s.best);
+        return err_set(e, CLOCHE_E_NOT_FOUND,
+                       "there is no image '%s' (cloche image ls lists them, cloche image import makes one)", reference);
+}
+
 int record_find(const struct store *store, const char *text, char id[HASH_TEXT_SIZE],
                 char reference[STORE_REFERENCE_SIZE], json_t **ret, struct cloche_err *e)
 {
@@ -205,7 +225,7 @@ int record_find(const struct store *store, const char *text, char id[HASH_TEXT_S
                 r = names_load(store, &names, e);
         found = r == 0 ? json_string_value(json_object_get(names, reference)) : NULL;
         if (r == 0 && (!found || !hash_is_text(found, strlen(found))))
-                r = err_set(e, CLOCHE_E_NOT_FOUND, "there is no image '%s' (cloche image ls lists them)", reference);
+                r = no_such_name(names, reference, e);
         if (r == 0) {
                 memcpy(id, found, HASH_TEXT_SIZE);
                 r = record_load(store, id, ret, e);

@@ -25,15 +25,17 @@ static int fail(struct cloche_err *e, const char *name)
 
 /* -- open ----------------------------------------------------------------------------------------------------- */
 
-static int open_folder(const struct store *store, const char *name, int *ret, struct cloche_err *e)
+static int open_folder(const struct store *store, const char *name, bool is_reader, int *ret, struct cloche_err *e)
 {
-        if (mkdirat(store->fd, name, 0700) < 0 && errno != EEXIST)
+        if (!is_reader && mkdirat(store->fd, name, 0700) < 0 && errno != EEXIST)
                 return fail(e, name);
         *ret = openat(store->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (*ret < 0 && is_reader && errno == ENOENT)
+                return 0; /* a store without images */
         return *ret < 0 ? fail(e, name) : 0;
 }
 
-int store_open(struct store *ret, int fd, bool keeps_ids, struct cloche_err *e)
+int store_open(struct store *ret, int fd, bool keeps_ids, bool is_reader, struct cloche_err *e)
 {
         struct stat status;
         int r;
@@ -44,11 +46,11 @@ int store_open(struct store *ret, int fd, bool keeps_ids, struct cloche_err *e)
         if (status.st_uid != geteuid() || (status.st_mode & 077))
                 return err_set(e, CLOCHE_E_FORBIDDEN,
                                "the image store must be its user's alone: chown and chmod 0700 the directory");
-        r = open_folder(ret, "trees", &ret->trees_fd, e);
+        r = open_folder(ret, "trees", is_reader, &ret->trees_fd, e);
         if (r == 0)
-                r = open_folder(ret, "images", &ret->images_fd, e);
+                r = open_folder(ret, "images", is_reader, &ret->images_fd, e);
         if (r == 0)
-                r = open_folder(ret, "incoming", &ret->incoming_fd, e);
+                r = open_folder(ret, "incoming", is_reader, &ret->incoming_fd, e);
         return r;
 }
 
