@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #define KEEPER_SYNCS_MAX 64 /* at the same time */
+#define KEEPER_IMAGE_PROGRAMS_MAX 8
 
 enum box_state {
         BOX_FREE,
@@ -68,13 +69,16 @@ struct keeper_state {
         const char *image, *runtimes; /* the only image of boxes that is no tree: a directory or ""; the directory of
                                          runtimes or NULL */
         const char *trees;            /* the directory of unpacked images, or NULL */
+        int images_are_written;       /* cloche-image may change the store that trees is in */
         int fs_program_fd, sync_program_fd, egress_program_fd; /* cloche-fs, cloche-sync, cloche-egress, or -errno */
+        int image_program_fd;                                  /* cloche-image, likewise */
         int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none
                              */
         int fuse_dir_fd;    /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root roots[KEEPER_ROOTS_MAX];
         uint32_t root_count;
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
+        pid_t image_pids[KEEPER_IMAGE_PROGRAMS_MAX];
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying, leaving;     /* number of boxes in these states */
         uint32_t making_networks;    /* number of boxes with a next_network_fd */
@@ -138,6 +142,9 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e);
 
+/* Open the store that the directory of trees is in. *ret_fd is owned by the caller. */
+int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e);
+
 /* serve.c */
 /* Open another program in path's directory: the descriptor, or -errno. */
 int serve_open_beside(const char *path, const char *name, int flags);
@@ -146,8 +153,9 @@ int serve_open_beside(const char *path, const char *name, int flags);
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count,
                  struct cloche_err *e);
 /* A request to start a program. fds: the control socket; for a sync the directory of contents
- * before it. caller_fd: the socket of the user whose rights count, or -EBADF. Borrowed. box:
- * KEEPER_NO_BOX for a sync. serial: of the request, which is answered when the program runs. */
+ * before it, for the image store the source of an import. caller_fd: the socket of the user whose rights count, or
+ * -EBADF. Borrowed. box: KEEPER_NO_BOX for a sync and for the image store. serial: of the request, which is answered
+ * when the program runs. */
 struct serve_order {
         const struct keeper_service_spec *spec;
         const int *fds;
@@ -156,6 +164,7 @@ struct serve_order {
 };
 int serve_mount(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
+int serve_images(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 int serve_net(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 /* Kill the servers of a box: a guest that is blocked in a call of a mount does not die before its
  * server replies or ends. */

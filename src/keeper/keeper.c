@@ -1,4 +1,4 @@
-/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY]
+/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY [--images-written]]
  * [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
  * its own, single thread, started by the engine with a SOCK_SEQPACKET socket on descriptor 3.
  * It answers requests, those that wait for other processes later (pending.h), takes a few numbers
@@ -86,19 +86,21 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
 static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         const struct keeper_service_spec *spec = &x->request->service;
-        size_t expected = spec->service == KEEPER_SERVICE_SYNC ? 2 : 1;
-        int has_caller = spec->service != KEEPER_SERVICE_NET && x->request_fd_count == expected + 1;
+        int has_box = spec->service == KEEPER_SERVICE_MOUNT || spec->service == KEEPER_SERVICE_NET,
+            may_have_caller = spec->service == KEEPER_SERVICE_MOUNT || spec->service == KEEPER_SERVICE_SYNC;
+        size_t expected = has_box ? 1 : 2;
+        int has_caller = may_have_caller && x->request_fd_count == expected + 1;
         const struct serve_order order = {spec, x->request_fds, has_caller ? x->request_fds[expected] : -EBADF,
-                                          spec->service == KEEPER_SERVICE_SYNC ? KEEPER_NO_BOX : x->request->box,
-                                          x->request->serial};
+                                          has_box ? x->request->box : KEEPER_NO_BOX, x->request->serial};
         int r;
 
         if (!has_caller && x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the request has %zu descriptors, expected %zu for this service", expected,
                                x->request_fd_count);
-        if (spec->service == KEEPER_SERVICE_SYNC)
-                r = serve_sync(keeper, &order, e);
+        if (!has_box)
+                r = spec->service == KEEPER_SERVICE_SYNC ? serve_sync(keeper, &order, e)
+                                                         : serve_images(keeper, &order, e);
         else if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
         else
@@ -423,6 +425,8 @@ static int take_word(struct keeper_state *keeper, const char *word)
                 keeper->image = word + strlen(KEEPER_IMAGE);
         else if (strncmp(word, KEEPER_TREES, strlen(KEEPER_TREES)) == 0)
                 keeper->trees = word + strlen(KEEPER_TREES);
+        else if (strcmp(word, KEEPER_IMAGES_WRITTEN) == 0)
+                keeper->images_are_written = 1;
         else if (strncmp(word, KEEPER_RUNTIMES, strlen(KEEPER_RUNTIMES)) == 0)
                 keeper->runtimes = word + strlen(KEEPER_RUNTIMES);
         else

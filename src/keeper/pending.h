@@ -13,7 +13,7 @@ struct pollfd;
 /* A thousand times the slowest step on a quiet host; docs/decisions/0017 lists the code that may
  * stop it. */
 #define PENDING_TIMEOUT_NS UINT64_C(10000000000)
-#define PENDING_MAX (KEEPER_BOXES_MAX + KEEPER_SYNCS_MAX)
+#define PENDING_MAX (KEEPER_BOXES_MAX + KEEPER_SYNCS_MAX + KEEPER_IMAGE_PROGRAMS_MAX)
 
 struct pending;
 

@@ -165,6 +165,8 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
         if (service->service == KEEPER_SERVICE_NET &&
             (service->path[0] || service->mount || service->root || service->is_written))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a network has no directory");
+        if (service->service == KEEPER_SERVICE_IMAGES && (service->path[0] || service->mount || service->root))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the image store is the one on the keeper's command line");
         return 0;
 }
 

@@ -95,6 +95,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
         keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
         keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
         keeper->egress_program_fd = serve_open_beside(init_path, "cloche-egress", O_PATH);
+        keeper->image_program_fd = serve_open_beside(init_path, "cloche-image", O_PATH);
         keeper->fuse_dir_fd = open_fuse_directory(keeper);
         keeper->passthrough_fd = keeper->is_root ? epoll_create1(EPOLL_CLOEXEC) : -EPERM;
         for (size_t i = 0; r == 0 && i < count; i++)
@@ -156,12 +157,14 @@ struct program {
         int program_fd;
         int fds[5]; /* its arguments */
         size_t fd_count;
+        const char *mode; /* one more argument, or NULL */
         uid_t uid;
         gid_t gid;
         const struct keeper_caller *caller; /* its supplementary groups are set too; NULL: none */
         int memory_fd;                      /* entrance of the box's memory group, or -EBADF */
         const int *processor_fd;            /* likewise, or NULL: its time is not charged to the box */
         int needs_upper;                    /* the child makes fds[2] */
+        int drops_rights;                   /* by itself: it keeps the keeper's user */
         uint64_t disk_bytes, disk_inodes;
 };
 
@@ -266,9 +269,10 @@ static int make_upper(struct program *p, struct cloche_err *e)
 
 static int become_owner(const struct program *p, struct cloche_err *e)
 {
-        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, p->caller ? p->caller->groups : NULL,
-                                                 p->caller ? p->caller->group_count : 0, e)
-                                   : 0;
+        int r = p->keeper->is_root && !p->drops_rights
+                        ? caps_become(p->uid, p->gid, p->caller ? p->caller->groups : NULL,
+                                      p->caller ? p->caller->group_count : 0, e)
+                        : 0;
 
         if (r < 0)
                 return r;
@@ -322,13 +326,14 @@ static int prepare(struct program *p, int *error_fd, struct cloche_err *e)
 static _Noreturn void run(struct program *p, int error_fd)
 {
         char numbers[5][4];
-        char *argv[7] = {(char *)p->name}, *const environment[] = {NULL};
+        char *argv[8] = {(char *)p->name}, *const environment[] = {NULL};
         struct cloche_err error = {0};
 
         for (size_t i = 0; i < p->fd_count; i++) {
                 snprintf(numbers[i], sizeof(numbers[i]), "%d", FIRST_FD + (int)i);
                 argv[i + 1] = numbers[i];
         }
+        argv[p->fd_count + 1] = (char *)p->mode;
         if (prepare(p, &error_fd, &error) == 0) {
                 syscall(SYS_execveat, p->program_fd, "", argv, environment, AT_EMPTY_PATH);
                 err_os(&error, CLOCHE_E_SPAWN, errno, "start %s", p->name);
@@ -485,6 +490,42 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
                      order, place, NULL, e);
 }
 
+/* A reader and a writer differ by an argument, after which the program gives up rights for good before it
+ * reads a byte of the store. */
+int serve_images(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
+{
+        _cleanup_fd_ int store_fd = -EBADF;
+        pid_t *place = NULL;
+        int r;
+
+        if (order->spec->is_written && !keeper->images_are_written)
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "this daemon may not change its image store: start it with cloched --image-changes, or "
+                               "use cloche image on its machine");
+        for (size_t i = 0; i < KEEPER_IMAGE_PROGRAMS_MAX && !place; i++)
+                if (!keeper->image_pids[i])
+                        place = &keeper->image_pids[i];
+        if (!place)
+                return err_set(e, CLOCHE_E_RESOURCE,
+                               "%d requests to the image store are under way already: try again when one has ended",
+                               KEEPER_IMAGE_PROGRAMS_MAX);
+        r = sources_open_store(keeper, &store_fd, e);
+        if (r < 0)
+                return r;
+        return start(keeper,
+                     &(struct program){
+                             .keeper = keeper,
+                             .name = "cloche-image",
+                             .program_fd = keeper->image_program_fd,
+                             .fds = {store_fd, order->fds[0], order->fds[1]},
+                             .fd_count = 3,
+                             .mode = order->spec->is_written ? NULL : "read",
+                             .drops_rights = 1,
+                             .memory_fd = -EBADF,
+                     },
+                     order, place, NULL, e);
+}
+
 /* A sandbox's box, a context's, and those of forks of contexts. */
 static int may_have_egress(const struct keeper_state *keeper, const struct box *row)
 {
@@ -558,17 +599,30 @@ void serve_reap(struct box *box)
                 ;
 }
 
-/* Returns the number of running syncs. */
-static size_t reap_ended_syncs(struct keeper_state *keeper)
+/* Syncs, and programs of the image store. Returns the number of those that run. */
+static size_t reap_ended(pid_t *pids, size_t count)
 {
         size_t left = 0;
 
-        for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++) {
-                if (keeper->sync_pids[i] && waitpid(keeper->sync_pids[i], NULL, WNOHANG) != 0)
-                        keeper->sync_pids[i] = 0;
-                left += keeper->sync_pids[i] != 0;
+        for (size_t i = 0; i < count; i++) {
+                if (pids[i] && waitpid(pids[i], NULL, WNOHANG) != 0)
+                        pids[i] = 0;
+                left += pids[i] != 0;
         }
         return left;
+}
+
+static size_t reap_all_ended(struct keeper_state *keeper)
+{
+        return reap_ended(keeper->sync_pids, KEEPER_SYNCS_MAX) +
+               reap_ended(keeper->image_pids, KEEPER_IMAGE_PROGRAMS_MAX);
+}
+
+static void kill_all(pid_t *pids, size_t count)
+{
+        for (size_t i = 0; i < count; i++)
+                if (pids[i] && kill(pids[i], SIGKILL) == 0 && waitpid(pids[i], NULL, 0) > 0)
+                        pids[i] = 0;
 }
 
 void serve_reap_syncs(struct keeper_state *keeper, int is_end)
@@ -576,12 +630,12 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end)
         const struct timespec pause = {.tv_nsec = SYNC_POLL_NS};
         uint64_t deadline_ns = clock_now_ns() + SYNC_END_NS;
 
-        while (reap_ended_syncs(keeper) > 0 && is_end && clock_now_ns() < deadline_ns)
+        while (reap_all_ended(keeper) > 0 && is_end && clock_now_ns() < deadline_ns)
                 nanosleep(&pause, NULL);
+        if (!is_end)
+                return;
         /* The caller whose user it runs as may have stopped it. Its journal is complete at each
-         * step (decision 0010). */
-        for (size_t i = 0; is_end && i < KEEPER_SYNCS_MAX; i++)
-                if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 &&
-                    waitpid(keeper->sync_pids[i], NULL, 0) > 0)
-                        keeper->sync_pids[i] = 0;
+         * step (decision 0010), and the image store is whole at each step of an import. */
+        kill_all(keeper->sync_pids, KEEPER_SYNCS_MAX);
+        kill_all(keeper->image_pids, KEEPER_IMAGE_PROGRAMS_MAX);
 }

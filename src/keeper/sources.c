@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -79,5 +80,27 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
                 return err_set(e, CLOCHE_E_STATE,
                                "the image %s was removed just now: try again if it was imported again", spec->image);
         *ret_fd = TAKE_FD(tree_fd);
+        return 0;
+}
+
+int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e)
+{
+        const char *slash = keeper->trees ? strrchr(keeper->trees, '/') : NULL;
+        char path[KEEPER_PATH_MAX];
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (!slash)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "there is no image store: start the daemon with cloched --images");
+        if (snprintf(path, sizeof(path), "%.*s", (int)(slash - keeper->trees), keeper->trees) >= (int)sizeof(path))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image store is too long");
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no image store %s: cloche image import makes it", path);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image store %s", path);
+        if (check_trees(fd, path, e) < 0)
+                return -(int)e->code;
+        *ret_fd = TAKE_FD(fd);
         return 0;
 }

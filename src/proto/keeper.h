@@ -18,6 +18,7 @@
 #define KEEPER_CORE_SCHEDULING "--core-scheduling" /* each box shall have its own cookie */
 #define KEEPER_IMAGE "--image="                    /* the directory that boxes are made of; default: the host's /usr */
 #define KEEPER_TREES "--trees="                    /* the directory of unpacked images; default: none */
+#define KEEPER_IMAGES_WRITTEN "--images-written"   /* programs of the image store may change it */
 #define KEEPER_TREE_PREFIX "sha256-"
 #define KEEPER_TREE_DIGITS 64
 #define KEEPER_TREE_SIZE (sizeof(KEEPER_TREE_PREFIX) + KEEPER_TREE_DIGITS) /* with its 0 */
@@ -74,6 +75,9 @@ enum keeper_service {
         KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and optionally a
                                  caller's */
         KEEPER_SERVICE_NET,   /* cloche-egress, for the network of a sandbox's box; fds: its control socket */
+        /* cloche-image, for the store that the directory of trees is in, as the keeper's user; fds: the source of an
+         * import or /dev/null, and its control socket. is_written 0: it can change nothing. */
+        KEEPER_SERVICE_IMAGES,
         KEEPER_SERVICE_COUNT
 };
 

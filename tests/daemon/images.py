@@ -1,10 +1,12 @@
 """Images of a daemon's boxes."""
 import fcntl
+import json
 import os
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from http_client import Http, WebSocket
 from rpc import Daemon
 from clocks import Clock
 from sandbox_client import wait_for
@@ -68,7 +70,7 @@ def test_what_an_image_lacks_is_reported_and_breaks_nothing_else():
 def test_images_that_are_refused():
     store, (one,) = make_store(1)
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        for name in ("python", "sha256-", one + "0", one.upper(), "/", store, f"{store}/trees/{one}", "../" + one, one + "/"):
+        for name in ("sha256-", one + "0", one.upper(), "/", store, f"{store}/trees/{one}", "../" + one, one + "/"):
             refused = frames.refused("call", image=name, **MARKER)
             assert refused.name == "invalid_argument" and "image" in refused.message, (name, refused)
         for warm in (True, False):
@@ -101,7 +103,7 @@ def test_sandboxes_of_several_images():
         assert "image" not in frames.call("sandbox.create", sandbox="host")
         assert "No such file" in frames.call("exec", sandbox="host", **read)["stderr"]
         equal(frames.call("sandbox.create", sandbox="a", image=other)["image"], one, "a found one keeps its image")
-        for name in ("python", one + "0", "/"):
+        for name in (one + "0", "/"):
             equal(frames.refused("sandbox.create", sandbox="c", image=name).name, "invalid_argument")
         equal(frames.refused("sandbox.create", sandbox="c", image="sha256-" + "f" * 64).name, "not_found")
         equal(sorted(row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]), ["a", "b", "host"])
@@ -189,6 +191,120 @@ def test_broken_packages_of_an_image_break_no_contexts():
         equal(ran("print([name for name in ('there', 'use', 'draw', 'numpy', 'matplotlib') if name in globals()])")["stdout"], "[]\n")
 
 
+def import_image(store, name, image):
+    done = cli("image", "import", "--images", store, image, name)
+    equal(done.code, 0, done)
+
+
+def make_two(store="images"):
+    """A store with images tools:1 and tools:2, which differ by /etc/marker; their trees."""
+    image = make_image()
+    trees = []
+    for tag in ("1", "2"):
+        with open(f"{image}/etc/marker", "w") as file:
+            file.write(tag)
+        import_image(store, f"tools:{tag}", image)
+        trees.append(json.loads(cli("image", "inspect", "--images", store, "--json", f"tools:{tag}").stdout)["tree"].replace(":", "-"))
+    return os.path.abspath(store), trees
+
+
+def test_names_in_requests():
+    """Every kind of request takes them, over frames, HTTP and WebSockets."""
+    store, (one, two) = make_two()
+    with Daemon("--images", store, tcp=True) as daemon, daemon.frames() as frames:
+        equal(frames.call("call", image="tools:1", **MARKER)["result"], "1")
+        equal(frames.call("script", image="tools:2", language="bash", code="read -r a < /etc/marker; echo $a")["stdout"], "2\n")
+        made = frames.call("prefix.create", image="tools:2", language="python", code="marker = open('/etc/marker').read()")
+        equal(frames.call("call", prefix=made["prefix"], language="python", code="def f(): return marker", function="f")["result"], "2")
+        equal(frames.call("sandbox.create", sandbox="a", image="tools:2")["image"], two)
+        equal(frames.call("call", image=one, **MARKER)["result"], "1")
+        with Http(daemon.connect()) as http:
+            equal(http.post("/v1/call", image="tools:2", **MARKER)[1]["result"], "2")
+            equal(http.post("/v1/sandboxes", sandbox="b", image="tools:1")[1]["image"], one)
+            status, body = http.post("/v1/call", image="tols:1", **MARKER)
+            equal((status, body["error"]["name"]), (404, "not_found"))
+            assert "did you mean 'tools:1'" in body["error"]["message"], body
+        with WebSocket(daemon.connect_tcp(), token=daemon.token) as socket:
+            equal(socket.call("call", image="tools:1", **MARKER)["result"], "1")
+        for name, kind in (("tols:1", "not_found"), ("Tools", "invalid_argument"), ("../tools", "invalid_argument"), ("/", "invalid_argument"), ("tools:1/..", "invalid_argument")):
+            for method, about in (("call", MARKER), ("sandbox.create", {"sandbox": "c"})):
+                refused = frames.refused(method, image=name, **about)
+                equal((name, refused.name), (name, kind))
+        equal(sorted(row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]), ["a", "b"])
+
+
+def test_a_name_is_looked_up_at_each_request():
+    """After a second import the name is another image, with a template of its own; after a removal it is none."""
+    image = make_image()
+    import_image("images", "tools", image)
+    setup = {"image": "tools", "language": "python", "code": "marker = open('/etc/marker').read()"}
+    run = {"language": "python", "code": "def f(): return marker", "function": "f"}
+    with Daemon("--images", os.path.abspath("images")) as daemon, daemon.frames() as frames:
+        prefixes = [frames.call("prefix.create", **setup)["prefix"]]
+        for text in ("image", "other", "third"):
+            with open(f"{image}/etc/marker", "w") as file:
+                file.write(text)
+            import_image("images", "tools", image)
+            for _ in range(2):
+                equal(frames.call("call", image="tools", **MARKER)["result"], text)
+            prefixes.append(frames.call("prefix.create", **setup)["prefix"])
+        equal([frames.call("call", prefix=prefix, **run)["result"] for prefix in prefixes], ["image", "image", "other", "third"])
+        equal(cli("image", "rm", "--images", "images", "tools").code, 2, "it is in use")
+        import_image("images", "later", image)
+        equal(frames.call("call", image="later", **MARKER)["result"], "third")
+
+
+def test_requests_after_one_that_names_an_image():
+    """They come after it, as it arrived first: else exec would make the sandbox without its image."""
+    store, (one, two) = make_two()
+    for connect in ("frames", "socket"):
+        with Daemon("--images", store, tcp=True) as daemon, daemon.frames() if connect == "frames" else WebSocket(daemon.connect_tcp(), token=daemon.token) as frames:
+            for number in range(3):
+                name = f"s{number}"
+                asked = [frames.ask("sandbox.create", sandbox=name, image="tools:2"), frames.ask("exec", sandbox=name, command="read -r a < /etc/marker; echo $a"),
+                         frames.ask("call", image="tools:1", **MARKER), frames.ask("languages")]
+                answers = [frames.wait(each) for each in asked]
+                equal(answers[0]["image"], two)
+                equal(answers[1]["stdout"].splitlines()[-1], "2")
+                equal(answers[2]["result"], "1")
+                assert answers[3]["languages"]
+
+
+def test_a_client_that_leaves_and_a_reader_that_dies():
+    store, (one, two) = make_two()
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for _ in range(20):
+            leaving = daemon.frames()
+            leaving.ask("call", image="tools:1", **MARKER)
+            leaving.close()
+        equal(frames.call("call", image="tools:1", **MARKER)["result"], "1")
+        readers = [pid for pid in os.listdir("/proc") if pid.isdigit() and is_reader_of(pid, store)]
+        equal(len(readers), 1)
+        os.kill(int(readers[0]), 9)
+        wait_for(lambda: not is_reader_of(readers[0], store))
+        equal(frames.call("call", image="tools:2", **MARKER)["result"], "2")
+
+
+def is_reader_of(pid, store):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as words:
+            return words.read().startswith(b"cloche-image\0") and os.readlink(f"/proc/{pid}/fd/3") == store
+    except OSError:
+        return False
+
+
+def test_a_store_that_is_not_there_yet():
+    with Daemon("--images", os.path.abspath("images")) as daemon, daemon.frames() as frames:
+        refused = frames.refused("call", image="tools", **MARKER)
+        assert refused.name == "not_found" and "cloche image import" in refused.message, refused
+        assert not os.path.exists("images")
+        import_image("images", "tools", make_image())
+        equal(frames.call("call", image="tools", **MARKER)["result"], "image")
+        os.chmod("images", 0o755)
+        wait_for(lambda: frames.refused("call", image="other", **MARKER))
+        os.chmod("images", 0o700)
+
+
 def test_names_on_the_command_line():
     """They are looked up by the command, in the store of its options; the daemon gets the digest."""
     image = make_image()
@@ -199,7 +315,7 @@ def test_names_on_the_command_line():
         equal((made.code, made.stdout), (0, b"s\n"), made)
         [tree] = [name for name in os.listdir("images/trees") if not name.endswith(".list")]
         equal(frames.call("sandbox.get", sandbox="s")["image"], tree)
-        for name, says in (("none:1", b"there is no image 'none:1' (cloche image ls lists them)"), ("./image", b"--image: './image' is a path")):
+        for name, says in (("none:1", b"there is no image 'none:1' (cloche image ls lists them,"), ("./image", b"--image: './image' is a path")):
             refused = cli("sandbox", "create", "t", "--image", name, "--images", "images", "--socket", daemon.path)
             assert refused.code == 2 and says in refused.stderr, refused
         equal([row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]], ["s"])

@@ -164,3 +164,48 @@ def test_the_tree_of_a_box_is_the_one_that_is_locked():
     finally:
         until.set()
         replacer.join()
+
+
+def images(keeper, method, written=False, path="", root=0, **params):
+    """The answer of a program of the image store, or the kind of error."""
+    try:
+        message = keeper.ask(do="images", method=method, params=params, written=written, path=path, root=root)["message"]
+    except Refused as refused:
+        return refused.code
+    return message.get("result") or message["error"]["message"]
+
+
+def check_store(owner, *before):
+    """An engine that was taken over reads the one store, and changes it only where the operator permits that."""
+    trees = make_store(owner)
+    os.chmod("store", 0o700)
+    with Keeper(*before, trees=trees) as keeper:
+        equal(images(keeper, "list"), {"images": []})
+        for method in ("import", "remove", "prune", "export"):
+            assert method in images(keeper, method, name="x", source="x"), method
+            equal(images(keeper, method, written=True, name="x", source="x"), "forbidden")
+        for path, root in (("..", 0), ("trees", 0), ("", 1)):
+            equal(images(keeper, "list", path=path, root=root), "invalid_argument")
+        equal(images(keeper, "list", path="/etc"), "invalid_argument")
+        os.chmod("store", 0o711)
+        equal(images(keeper, "list"), "forbidden")
+        os.chmod("store", 0o700)
+        for name in (LINK, DANGLING, FILE):  # prune knows only what imports make
+            os.remove(f"{trees}/{name}")
+        left = sorted(os.listdir("store/trees"))
+    with Keeper(*before, trees=trees, written=True) as keeper:  # the twin
+        assert set(images(keeper, "prune", written=True)) >= {"images", "trees"}
+        assert "prune" in images(keeper, "prune"), "a reader changes nothing here either"
+        assert sorted(os.listdir("store/trees")) != left
+    with Keeper(*before) as keeper:
+        equal(images(keeper, "list"), "invalid_argument")
+
+
+def test_the_store_of_roots_keeper():
+    need_root()
+    check_store(0)
+
+
+def test_the_store_of_an_ordinary_users_keeper():
+    need_ordinary_user()
+    check_store(USER, *ORDINARY_USER)

@@ -9,9 +9,9 @@
  *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory":
  * an agent's, for a template; with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
- *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" |
- * "drop" | "drop-later" | "serve", …} A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR
- * RUNTIMES-DIR */
+ *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "drop" |
+ * "drop-later" | "serve", …}, {"do": "images", "written": true, "method": "prune", "params": {}} A
+ * failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR [TREES-DIR [WRITTEN]] */
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/box/keeper-client.h"
@@ -358,6 +358,73 @@ static json_t *do_serve(struct place *place, struct cloche_err *e)
         return r < 0 ? NULL : json_object();
 }
 
+/* spec/values.md: two sizes, JSON, attachments. */
+static int send_text(int fd, const json_t *message)
+{
+        char *text = json_dumps(message, JSON_COMPACT | JSON_ENCODE_ANY);
+        uint32_t size = text ? (uint32_t)strlen(text) : 0, head[2] = {size + 4, size};
+        int r = text ? fd_write_full(fd, head, sizeof(head)) : -ENOMEM;
+
+        if (r == 0)
+                r = fd_write_full(fd, text, size);
+        free(text);
+        return r;
+}
+
+static json_t *receive_text(int fd, struct cloche_err *e)
+{
+        static char data[DATA_MAX];
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        uint32_t head[2];
+        json_t *message;
+
+        if (poll(&polled, 1, patience_ms()) <= 0) {
+                err_set(e, CLOCHE_E_TIMEOUT, "no frame came");
+                return NULL;
+        }
+        if (fd_read_full(fd, head, sizeof(head)) < 0 || head[0] < 4 || head[0] > DATA_MAX || head[1] > head[0] - 4 ||
+            fd_read_full(fd, data, head[0] - 4) < 0) {
+                err_set(e, CLOCHE_E_STATE, "the channel has ended");
+                return NULL;
+        }
+        message = json_loadb(data, head[1], JSON_DECODE_ANY, NULL);
+        return json_pack("{s:o}", "message", message ? message : json_null());
+}
+
+/* One request to a program of the image store. */
+static json_t *do_images(const json_t *ask, struct cloche_err *e)
+{
+        static struct keeper_service_spec spec;
+        struct keeper_wait w = {0};
+        int pair[2], null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), r;
+        json_t *said = NULL, *opening = json_pack("{s:s, s:i, s:s}", "jsonrpc", "2.0", "id", 1, "method", "open"),
+               *request = json_pack("{s:s, s:i, s:O, s:O?}", "jsonrpc", "2.0", "id", 2, "method",
+                                    json_object_get(ask, "method"), "params", json_object_get(ask, "params"));
+
+        spec = (struct keeper_service_spec){.service = KEEPER_SERVICE_IMAGES,
+                                            .is_written = json_is_true(json_object_get(ask, "written")),
+                                            .root = (uint32_t)json_integer_value(json_object_get(ask, "root"))};
+        strncpy(spec.path, text_of(ask, "path"), sizeof(spec.path) - 1);
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+                err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
+                return NULL;
+        }
+        r = wait_for(keeper_serve_async(keeper, KEEPER_NO_BOX, &spec, (const int[]){null_fd, pair[1]}, 2,
+                                        keeper_on_waited, &w, e),
+                     &w, e);
+        close(pair[1]);
+        close(null_fd);
+        if (r == 0 && send_text(pair[0], opening) == 0 && (said = receive_text(pair[0], e)) &&
+            send_text(pair[0], request) == 0) {
+                json_decref(said);
+                said = receive_text(pair[0], e);
+        }
+        json_decref(opening);
+        json_decref(request);
+        close(pair[0]);
+        return said;
+}
+
 /* Reads until the text, the end of file, or the timeout. */
 static json_t *read_shown_until(int fd, int is_framed, const char *until, struct cloche_err *e)
 {
@@ -425,16 +492,10 @@ static json_t *do_tell(const json_t *ask, struct program *program, struct cloche
         return write_data(ask, program->channel_fd, e);
 }
 
-/* spec/values.md: two sizes, JSON, attachments. */
 static json_t *do_send(const json_t *ask, struct program *program, struct cloche_err *e)
 {
-        char *text = json_dumps(json_object_get(ask, "message"), JSON_COMPACT | JSON_ENCODE_ANY);
-        uint32_t size = text ? (uint32_t)strlen(text) : 0, head[2] = {size + 4, size};
-        int r = text ? fd_write_full(program->channel_fd, head, sizeof(head)) : -ENOMEM;
+        int r = send_text(program->channel_fd, json_object_get(ask, "message"));
 
-        if (r == 0)
-                r = fd_write_full(program->channel_fd, text, size);
-        free(text);
         if (r < 0)
                 err_os(e, CLOCHE_E_STATE, -r, "send a frame");
         return r < 0 ? NULL : json_object();
@@ -442,23 +503,8 @@ static json_t *do_send(const json_t *ask, struct program *program, struct cloche
 
 static json_t *do_receive(const json_t *ask, struct program *program, struct cloche_err *e)
 {
-        static char data[DATA_MAX];
-        struct pollfd polled = {.fd = program->channel_fd, .events = POLLIN};
-        uint32_t head[2];
-        json_t *message;
-
         (void)ask;
-        if (poll(&polled, 1, patience_ms()) <= 0) {
-                err_set(e, CLOCHE_E_TIMEOUT, "no frame came");
-                return NULL;
-        }
-        if (fd_read_full(program->channel_fd, head, sizeof(head)) < 0 || head[0] < 4 || head[0] > DATA_MAX ||
-            head[1] > head[0] - 4 || fd_read_full(program->channel_fd, data, head[0] - 4) < 0) {
-                err_set(e, CLOCHE_E_STATE, "the channel has ended");
-                return NULL;
-        }
-        message = json_loadb(data, head[1], JSON_DECODE_ANY, NULL);
-        return json_pack("{s:o}", "message", message ? message : json_null());
+        return receive_text(program->channel_fd, e);
 }
 
 static json_t *do_close(struct program *program)
@@ -655,6 +701,8 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
                 return json_pack("{s:i}", "pid", (int)keeper_pid(keeper));
         if (strcmp(what, "make") == 0)
                 return do_make(ask, e);
+        if (strcmp(what, "images") == 0)
+                return do_images(ask, e);
         if (!place) {
                 err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no box '%s'", text_of(ask, "box"));
                 return NULL;
@@ -682,11 +730,15 @@ int main(int argc, char **argv)
         char *line = NULL;
         size_t room = 0;
 
-        if (argc != 3 && argc != 4)
+        if (argc < 3 || argc > 5)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
         fd_raise_limit(); /* like the programs that it stands for */
-        if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2], .trees = argv[3]}, &keeper, &e) < 0) {
+        if (keeper_start(argv[1],
+                         &(struct keeper_options){.runtimes = argv[2],
+                                                  .trees = argc > 3 ? argv[3] : NULL,
+                                                  .images_are_written = argc > 4},
+                         &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;
         }

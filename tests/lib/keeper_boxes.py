@@ -77,9 +77,9 @@ def refusal(act, *arguments, **named):
 
 
 class Keeper:
-    def __init__(self, *before, trees=None):
+    def __init__(self, *before, trees=None, written=False):
         """before: a command that starts the driver, to drop privilege, for example."""
-        self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES, *([trees] if trees else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES, *([trees] if trees else []), *(["written"] if written else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.names = 0
 
     def ask(self, **what):

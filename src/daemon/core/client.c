@@ -1,6 +1,7 @@
 /* Clients: requests and answers as frames. Runs in: cloched-engine, on its loop, with the rights
  * of the daemon's user. */
 #include "client.h"
+#include "daemon/images/names.h"
 #include "daemon/run/bridge.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
@@ -198,7 +199,7 @@ static void look_at_queue(struct client *client)
                 client_hold_all(client, hold);
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;
-                client->carrier->hold(client, stop);
+                client->carrier->hold(client, client_is_stopped(client));
         }
 }
 
@@ -420,6 +421,85 @@ static int perform(struct client_request *request, const struct rpc_message *m, 
         return r;
 }
 
+static void perform_and_answer(struct client_request *request, const struct rpc_message *m, const struct frame *f)
+{
+        struct client *client = request->client;
+        struct cloche_err e = {0};
+        json_t *result = NULL;
+        int r = perform(request, m, f, &result, &e);
+
+        if (r == 0)
+                client->face->result(client, request->operation, m->id, result);
+        else if (r < 0)
+                client->face->fail(client, m->id, &e, NULL);
+        json_decref(result);
+        if (r == -CLOCHE_E_UNAUTHORIZED)
+                client->carrier->close(client, e.msg);
+}
+
+/* A request that names an image, with a copy of its bytes. */
+struct named_request {
+        struct client_request request;
+        json_t *root;
+        struct buf attachments;
+};
+
+static void free_named(struct named_request *named)
+{
+        json_decref(named->root);
+        buf_done(&named->attachments);
+        free(named);
+}
+
+/* The requests that came after it are read after it has begun: one may use its sandbox. */
+static void on_named(void *data, json_t *params, const struct cloche_err *e)
+{
+        struct named_request *named = data;
+        struct client *client = named->request.client;
+        const struct frame f = {.attachments = (const unsigned char *)named->attachments.data,
+                                .attachments_size = named->attachments.size};
+        const struct rpc_message m = {.kind = RPC_REQUEST,
+                                      .id = (json_t *)named->request.id,
+                                      .params = params,
+                                      .method = named->request.operation->method};
+
+        client->is_waiting = 0;
+        if (!params && !e) { /* the client is closed */
+                free_named(named);
+                return;
+        }
+        if (e)
+                client->face->fail(client, m.id, e, NULL);
+        else
+                perform_and_answer(&named->request, &m, &f);
+        free_named(named);
+        client->carrier->hold(client, client_is_stopped(client));
+}
+
+static int find_image(const struct client_request *request, const struct rpc_message *m, const struct frame *f,
+                      struct cloche_err *e)
+{
+        struct named_request *named = calloc(1, sizeof(*named));
+        int r = 0;
+
+        if (!named)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold a request");
+        *named = (struct named_request){.request = *request,
+                                        .root = json_incref(m->root),
+                                        .attachments = BUF_INIT(FRAME_BYTES_MAX)};
+        if (f->attachments_size > 0 && buf_append(&named->attachments, f->attachments, f->attachments_size) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold a request");
+        if (r == 0)
+                r = image_name_find(request, m->params, on_named, named, e);
+        if (r < 0) {
+                free_named(named);
+                return r;
+        }
+        request->client->is_waiting = 1;
+        request->client->carrier->hold(request->client, 1);
+        return 0;
+}
+
 static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
 {
         struct client_request request = {
@@ -429,24 +509,17 @@ static void answer(struct client *client, const struct rpc_message *m, const str
                 .bytes = f->json_size + f->attachments_size,
         };
         struct cloche_err e = {0};
-        json_t *result = NULL;
-        int r;
 
         client->daemon->stats.requests_total++;
         if (!request.operation) {
                 err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\" (docs/reference.md lists them)",
                         m->method);
                 send_error(client, m->id, -32601, &e, NULL);
-                return;
-        }
-        r = perform(&request, m, f, &result, &e);
-        if (r == 0)
-                client->face->result(client, request.operation, m->id, result);
-        else if (r < 0)
+        } else if (!client->is_greeted || !image_name_is_given(&request, m->params)) {
+                perform_and_answer(&request, m, f);
+        } else if (find_image(&request, m, f, &e) < 0) {
                 client->face->fail(client, m->id, &e, NULL);
-        json_decref(result);
-        if (r == -CLOCHE_E_UNAUTHORIZED)
-                client->carrier->close(client, e.msg);
+        }
 }
 
 /* Answer a frame that is no JSON-RPC message. The frames after it can still be read. */

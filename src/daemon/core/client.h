@@ -48,6 +48,7 @@ struct client {
         int is_greeted, needs_token, is_closed, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read from it */
+        int is_waiting; /* likewise: its next requests must come after one that names an image */
         unsigned pending_count;
         TAILQ_HEAD(client_pendings, client_pending) pending;
         TAILQ_HEAD(bridge_requests, bridge_request) requests;
@@ -111,6 +112,11 @@ void client_receive(struct client *client, const struct frame *f);
 /* Send a request. params are in frame form, and stolen. */
 void client_send_request(struct client *client, json_int_t id, const char *method, json_t *params,
                          const struct buf *attachments);
+/* True if no request may be read now. */
+static inline int client_is_stopped(const struct client *client)
+{
+        return client->is_stopped || client->is_waiting;
+}
 /* size bytes of out were written: continue the runs that waited for it. */
 void client_written(struct client *client, size_t size);
 size_t client_unwritten(const struct client *client);

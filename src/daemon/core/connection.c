@@ -182,7 +182,8 @@ static int take_frames(struct connection *c)
         struct frame frame;
         int r = 0;
 
-        while (!c->is_closing && !c->client.is_stopped && (r = frame_reader_next(&c->reader, &frame, &e)) > 0) {
+        while (!c->is_closing && !client_is_stopped(&c->client) &&
+               (r = frame_reader_next(&c->reader, &frame, &e)) > 0) {
                 client_receive(&c->client, &frame);
                 if (c->client.is_greeted)
                         c->reader.max_bytes = c->daemon->options.body_bytes_max + FRAME_OVERHEAD;
@@ -203,7 +204,7 @@ static void set_deadline(struct connection *c)
 
         if (!c->client.is_greeted)
                 return;
-        if (!partial || c->client.is_stopped)
+        if (!partial || client_is_stopped(&c->client))
                 c->deadline_ns = 0;
         else if (!c->deadline_ns)
                 c->deadline_ns = clock_now_ns() + FRAME_NS;
@@ -360,7 +361,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 return;
         if (c->greeting_at < GREETING_SIZE && !take_greeting(c))
                 return;
-        if (!c->client.is_stopped)
+        if (!client_is_stopped(&c->client))
                 read_frames(c);
 }
 
@@ -370,7 +371,7 @@ static void update_poll(struct connection *c)
 
         if (c->is_closing)
                 return;
-        if (c->kind != CONNECTION_FRAMES || !c->client.is_stopped)
+        if (c->kind != CONNECTION_FRAMES || !client_is_stopped(&c->client))
                 events = UV_READABLE;
         if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0)
                 events |= UV_WRITABLE;

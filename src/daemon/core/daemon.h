@@ -18,6 +18,7 @@
 struct client;
 struct connection;
 struct container;
+struct image_program;
 struct job;
 struct proxy;
 struct sandbox_job;
@@ -61,6 +62,8 @@ struct daemon {
         TAILQ_HEAD(sync_jobs, sync_job) syncs;
         TAILQ_HEAD(sandbox_jobs, sandbox_job) sandbox_jobs;
         TAILQ_HEAD(proxies, proxy) proxies;
+        TAILQ_HEAD(image_programs, image_program) image_programs;
+        struct image_program *image_reader; /* NULL: it does not run */
         TAILQ_HEAD(sandbox_sockets, sandbox_socket) sandbox_sockets;
         TAILQ_HEAD(listeners, listener) listeners;
         char *listen_names; /* of descriptors that were passed in; listeners point into it */

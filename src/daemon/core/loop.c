@@ -3,6 +3,7 @@
 #include "loop.h"
 #include "client.h"
 #include "connection.h"
+#include "daemon/images/program.h"
 #include "daemon/preview/preview.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
@@ -95,6 +96,7 @@ static void on_turn(uv_prepare_t *prepare)
         }
         prefix_reap(d);
         changes_reap(d);
+        images_reap(d);
         flush_all(d);
         http_server_turn(d->http);
         run_free_ended(d);
@@ -133,6 +135,7 @@ static void on_sweep(uv_timer_t *timer)
         prefix_tidy(d, now_ns);
         changes_tidy(d, now_ns);
         proxies_sweep(d, now_ns);
+        images_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
         peer_discard(NULL, 0);
@@ -322,6 +325,7 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->sandbox_jobs);
         TAILQ_INIT(&d->sandbox_sockets);
         TAILQ_INIT(&d->proxies);
+        TAILQ_INIT(&d->image_programs);
         TAILQ_INIT(&d->listeners);
         d->state_lock_fd = d->users_fd = d->notice_fd = -EBADF;
         stats_begin(&d->stats);
@@ -469,6 +473,8 @@ void loop_free(struct daemon *d)
         run_free_ended(d);
         changes_drop_all(d);
         sandboxes_free(d->sandboxes);
+        if (d->engine)
+                images_stop(d);
         cloche_engine_free(d->engine);
         listen_stop(d);
         uv_walk(&d->loop, close_handle, NULL);

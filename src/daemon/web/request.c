@@ -3,6 +3,7 @@
 #include "request.h"
 #include "daemon/core/log.h"
 #include "daemon/core/sandbox-request.h"
+#include "daemon/images/names.h"
 #include "daemon/run/request.h"
 #include "daemon/run/run.h"
 
@@ -264,19 +265,21 @@ static int begin_sandbox_request(struct client_request *request, struct cloche_e
         return r;
 }
 
-static void perform(struct web_request *web, const json_t *from_path)
+static struct client_request request_of(struct web_request *web)
 {
-        struct client_request request = {.client = &web->client,
-                                         .operation = web->operation,
-                                         .bytes = http_request_body(web->request)->size};
+        return (struct client_request){.client = &web->client,
+                                       .operation = web->operation,
+                                       .bytes = http_request_body(web->request)->size};
+}
+
+static void perform_with(struct web_request *web, json_t *object)
+{
+        struct client_request request = request_of(web);
         int is_stream;
         struct cloche_err e = {0};
-        json_t *object = NULL, *params = NULL, *result = NULL;
-        int r = read_params(web, from_path, &object, &e);
+        json_t *params = NULL, *result = NULL;
+        int r = request_hold_params(object, VALUE_TEXT, NULL, 0, &params, &e);
 
-        if (r == 0)
-                r = request_hold_params(object, VALUE_TEXT, NULL, 0, &params, &e);
-        json_decref(object);
         if (r == 0) {
                 set_stream(web, params);
                 request.params = params;
@@ -296,6 +299,32 @@ static void perform(struct web_request *web, const json_t *from_path)
                 web->is_stream = 0;
                 web_fail(&web->client, NULL, &e, NULL);
         }
+}
+
+static void on_named(void *data, json_t *params, const struct cloche_err *e)
+{
+        struct web_request *web = data;
+
+        if (e)
+                web_fail(&web->client, NULL, e, NULL);
+        else if (params)
+                perform_with(web, params);
+}
+
+static void perform(struct web_request *web, const json_t *from_path)
+{
+        const struct client_request request = request_of(web);
+        struct cloche_err e = {0};
+        json_t *object = NULL;
+        int r = read_params(web, from_path, &object, &e);
+
+        if (r == 0 && image_name_is_given(&request, object))
+                r = image_name_find(&request, object, on_named, web, &e);
+        else if (r == 0)
+                perform_with(web, object);
+        json_decref(object);
+        if (r < 0)
+                web_fail(&web->client, NULL, &e, NULL);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */

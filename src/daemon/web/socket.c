@@ -24,6 +24,7 @@ struct web_socket {
         uint64_t opened_ns;
         struct websocket *socket; /* NULL before it is open, and after it is closed */
         size_t sending;           /* bytes of client.out that are being sent */
+        struct buf early;         /* frames that were read before they may be handled */
 };
 
 /* -- writing: each frame in a message ------------------------------------------------------------------------- */
@@ -60,12 +61,16 @@ static void on_sent(void *data)
         carrier_flush(&s->client);
 }
 
+static void take_early(struct web_socket *s);
+
 static void carrier_hold(struct client *client, int hold)
 {
         struct web_socket *s = client->data;
 
+        if (!hold)
+                take_early(s);
         if (s->socket)
-                websocket_hold(s->socket, hold);
+                websocket_hold(s->socket, client_is_stopped(client));
 }
 
 static void carrier_close(struct client *client, const char *why)
@@ -114,6 +119,13 @@ static int read_frame(const struct web_socket *s, const char *bytes, size_t size
         return n < 0 ? (int)n : 0;
 }
 
+static void refuse(struct web_socket *s, const struct cloche_err *e)
+{
+        s->client.face->fail(&s->client, NULL, e, NULL);
+        carrier_close(&s->client, e->msg);
+}
+
+/* libwslay delivers what its buffer holds, although nothing more is read. */
 static void on_message(void *data, char *bytes, size_t size)
 {
         struct web_socket *s = data;
@@ -121,12 +133,30 @@ static void on_message(void *data, char *bytes, size_t size)
         struct frame frame;
 
         s->client.daemon->stats.bytes_read += size;
-        if (read_frame(s, bytes, size, &frame, &e) < 0) {
-                s->client.face->fail(&s->client, NULL, &e, NULL);
-                carrier_close(&s->client, e.msg);
-        } else {
+        if (read_frame(s, bytes, size, &frame, &e) < 0)
+                refuse(s, &e);
+        else if (!client_is_stopped(&s->client))
                 client_receive(&s->client, &frame);
+        else if (buf_append(&s->early, bytes, size) < 0)
+                refuse(s, (err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "hold a request"), &e));
+}
+
+static void take_early(struct web_socket *s)
+{
+        struct buf early = s->early;
+        struct frame frame;
+        size_t at = 0;
+
+        s->early = (struct buf)BUF_INIT(FRAME_BYTES_MAX);
+        while (s->socket && at < early.size && !client_is_stopped(&s->client)) {
+                ssize_t n = frame_parse(early.data + at, early.size - at, FRAME_BYTES_MAX, &frame, NULL);
+
+                client_receive(&s->client, &frame);
+                at += (size_t)n; /* whole frames only: each was read before */
         }
+        if (at < early.size && buf_append(&s->early, early.data + at, early.size - at) < 0 && s->socket)
+                carrier_close(&s->client, "out of memory");
+        buf_done(&early);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -145,6 +175,7 @@ static void on_closed(void *data)
         s->socket = NULL;
         TAILQ_REMOVE(&s->client.daemon->web_sockets, s, link);
         client_done(&s->client);
+        buf_done(&s->early);
         free(s);
 }
 
@@ -166,6 +197,7 @@ int web_socket_open(struct daemon *d, struct http_request *request, int64_t prin
         client_init(&s->client, d, &client_frames, principal, peer_fd);
         s->client.carrier = &carrier;
         s->client.data = s;
+        s->early = (struct buf)BUF_INIT(FRAME_BYTES_MAX);
         s->client.connection = http_request_socket_data(request);
         s->client.needs_token = needs_token;
         s->opened_ns = clock_now_ns();

@@ -485,7 +485,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)],
                 trees[KEEPER_PATH_MAX + sizeof(KEEPER_TREES)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
-        char *argv[6 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+        char *argv[7 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct keeper_wait hello = {0};
@@ -506,6 +506,8 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
             (opt->runtimes &&
              name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
                 return -(int)e->code;
+        if (opt->images_are_written)
+                argv[argc++] = (char *)KEEPER_IMAGES_WRITTEN;
         for (size_t i = 0; i < opt->root_count; i++)
                 argv[argc++] = (char *)opt->roots[i];
         k = calloc(1, sizeof(*k));

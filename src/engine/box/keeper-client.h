@@ -44,6 +44,7 @@ struct keeper_options {
         const char *image, *trees, *runtimes; /* the image of boxes that name none; the directories of images they may
                                                  name and of their runtimes: absolute, NULL for none; borrowed */
         int core_scheduling;                  /* enable the guard of this name */
+        int images_are_written;               /* KEEPER_SERVICE_IMAGES may change the store */
 };
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init, and exchange the greeting. If

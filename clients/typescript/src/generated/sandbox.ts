@@ -7,7 +7,7 @@ import type { Limits } from './limits.js'
 export interface SandboxCreateParams {
   /** Limits of the whole sandbox, by name; 0: none. */
   limits?: Limits | undefined
-  /** Its root file system: an image of the daemon's store, as sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays. */
+  /** Its root file system: an image of the daemon's store, as NAME[:TAG], sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays, also if the name is another image's later. */
   image?: string | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
