@@ -1,5 +1,6 @@
 /* Operations and their handlers. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
+#include "daemon/images/operations.h"
 #include "auth.h"
 #include "client.h"
 #include "connection.h"
@@ -108,6 +109,11 @@ static int (*const handlers[OPERATION_COUNT])(const struct client_request *reque
         [OPERATION_SYNC] = changes_sync,
         [OPERATION_CHANGESET_DROP] = changes_drop,
         [OPERATION_STATS] = stats,
+        [OPERATION_IMAGE_LIST] = image_operate,
+        [OPERATION_IMAGE_GET] = image_operate,
+        [OPERATION_IMAGE_DELETE] = image_operate,
+        [OPERATION_IMAGE_VERIFY] = image_operate,
+        [OPERATION_IMAGE_PRUNE] = image_operate,
 };
 
 int operation_permit(const struct client_request *request, struct cloche_err *e)

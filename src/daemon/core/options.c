@@ -222,6 +222,19 @@ static int set_package_proxy(struct daemon_options *o, const char *value)
         return expected ? bad("--package-proxy must be %s, not '%s'", expected, value) : 0;
 }
 
+static int set_image_changes(struct daemon_options *o, const char *value)
+{
+        static const char *const names[] = {"none", "owner", "all"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (strcmp(names[i], value) == 0) {
+                        o->image_changes = (enum image_changes)i;
+                        o->engine.images_are_written = i != IMAGE_CHANGES_NONE;
+                        return 0;
+                }
+        return bad("--image-changes must be none, owner or all, not '%s'", value);
+}
+
 static int add_container(struct daemon_options *o, const char *value)
 {
         const char *equals = strchr(value, '='), *colon = equals ? memrchr(value, ':', (size_t)(equals - value)) : NULL;
@@ -287,6 +300,10 @@ static const struct option_row {
          "the image store, whose images requests may name; '': none (/var/lib/cloche/images for root, else below "
          "~/.local/share/cloche)",
          TEXT(engine.images_dir)},
+        {"--image-changes", "WHO",
+         "who may import and remove images through the daemon: none, owner (root and the user who started it), or all "
+         "(others add images, and cannot replace or remove them) (none)",
+         set_image_changes},
         {"--mount-root", "DIR[:UID]",
          "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
          "token have this user's rights",

@@ -11,6 +11,12 @@
 #define OPTIONS_LIST_MAX 64
 #define TOKEN_BYTES_MAX 256
 
+enum image_changes {
+        IMAGE_CHANGES_NONE,
+        IMAGE_CHANGES_OWNER, /* by root and the user who started the daemon */
+        IMAGE_CHANGES_ALL,   /* others add images, and neither replace nor remove them */
+};
+
 struct daemon_options {
         struct cloche_engine_options engine;
         const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
@@ -37,6 +43,7 @@ struct daemon_options {
         const char *contexts;      /* languages, with commas; NULL: option absent; "": none */
         const char *network;       /* rules, with commas; NULL: none */
         const char *package_proxy; /* URL; NULL: none */
+        enum image_changes image_changes;
         unsigned long save_every_ms, sandboxes_max, saved_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
         unsigned long exit_when_idle_ms; /* 0: never */

@@ -16,6 +16,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define ANSWER_NS (30 * SECOND_NS) /* of the reader: most answers take less than a millisecond */
 #define IDLE_NS (60 * SECOND_NS)
+#define OWN_MAX 6 /* beside the reader; the keeper starts KEEPER_IMAGE_PROGRAMS_MAX */
 
 enum image_program_state {
         PROGRAM_RUNNING,
@@ -255,7 +256,17 @@ static int serve(struct image_program *p, int data_fd, int control_fd, int may_w
         return r;
 }
 
-int image_program_start(struct daemon *d, int data_fd, int may_write, struct image_program **ret, struct cloche_err *e)
+static unsigned count_own(const struct daemon *d)
+{
+        const struct image_program *p;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (p, &d->image_programs, link)
+                count += p->state != PROGRAM_CLOSED && p != d->image_reader;
+        return count;
+}
+
+static int start(struct daemon *d, int data_fd, int may_write, struct image_program **ret, struct cloche_err *e)
 {
         _cleanup_fd_ int control_fd = -EBADF;
         struct image_program *p = calloc(1, sizeof(*p));
@@ -286,11 +297,29 @@ int image_program_start(struct daemon *d, int data_fd, int may_write, struct ima
         return r;
 }
 
+int image_program_start(struct daemon *d, int data_fd, int may_write, struct image_program **ret, struct cloche_err *e)
+{
+        if (!d->engine->has_images)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "this daemon has no image store (cloched --images names one)");
+        if (count_own(d) >= OWN_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%d requests that take long are under way in the image store: try again when one has "
+                               "ended",
+                               OWN_MAX);
+        return start(d, data_fd, may_write, ret, e);
+}
+
 int images_read(struct daemon *d, const char *method, json_t *params, image_answered answered, void *data,
                 struct image_request **ret, struct cloche_err *e)
 {
-        int r = d->image_reader ? 0 : image_program_start(d, -EBADF, 0, &d->image_reader, e);
+        int r = 0;
 
+        if (!d->engine->has_images)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "this daemon has no image store (cloched --images names one)");
+        else if (!d->image_reader)
+                r = start(d, -EBADF, 0, &d->image_reader, e);
         if (r == 0)
                 return image_program_request(d->image_reader, method, params, answered, data, ret, e);
         json_decref(params);

@@ -198,6 +198,12 @@ static const struct face face = {
 
 /* -- complete requests ---------------------------------------------------------------------------------------- */
 
+static int may_be_empty(const struct operation *operation)
+{
+        return operation->is_sandbox || operation->symbol == OPERATION_IMAGE_VERIFY ||
+               operation->symbol == OPERATION_IMAGE_PRUNE;
+}
+
 static int read_body(const struct web_request *web, json_t **ret, struct cloche_err *e)
 {
         const struct buf *body = http_request_body(web->request);
@@ -207,7 +213,7 @@ static int read_body(const struct web_request *web, json_t **ret, struct cloche_
         if (!operation_has_json(web->operation) && body->size > 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %.80s takes no body", web->operation->verb,
                                web->operation->path);
-        if (!operation_has_json(web->operation) || (web->operation->is_sandbox && body->size == 0)) {
+        if (!operation_has_json(web->operation) || (may_be_empty(web->operation) && body->size == 0)) {
                 *ret = json_object();
                 return 0;
         }

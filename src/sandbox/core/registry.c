@@ -171,6 +171,16 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         return 0;
 }
 
+void sandboxes_using(const struct sandboxes *all, const char *image, void (*each)(void *data, const char *name),
+                     void *data)
+{
+        const struct sandbox *s;
+
+        TAILQ_FOREACH (s, &all->list, link)
+                if (!s->is_deleted && strcmp(s->image.name, image) == 0)
+                        each(data, s->name);
+}
+
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
 {
         struct sandbox *s;

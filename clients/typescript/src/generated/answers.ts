@@ -1327,6 +1327,94 @@ export interface State {
   state: 'running' | 'stopped'
 }
 
+/** An image of the store. */
+export interface Image {
+  /** Its digest: sha256: and 64 digits. */
+  id: string
+  /** Its names, each NAME:TAG. */
+  names: string[]
+  /** The digest of its files, by which boxes use it. */
+  tree: string
+  /** As the image states it: env, workingDir, user, entrypoint, cmd, labels, exposedPorts, volumes. */
+  config: unknown
+  /** The processor, as in images: amd64, arm64, … */
+  architecture: string | null
+  /** linux, if it is stated. */
+  os: string | null
+  /** When it was built, as it states it. */
+  created: string | null
+  /** Its last build step. */
+  createdBy: string | null
+  /** Number of layers that it was imported from. */
+  layers: number
+  /** Number of files, directories and links. */
+  entries: number
+  /** Bytes of its files. */
+  size: number
+  /** The kind of archive, and its digest if there is one. */
+  source: unknown
+  /** When it was imported. */
+  importedAt: string
+  /** Numbers of things that were left out: devices, pipes, setid, capabilities, attributes. */
+  dropped: unknown
+}
+
+/** Images. */
+export interface Images {
+  /** All of the store, in no order. */
+  images: Image[]
+}
+
+/** A removed name. */
+export interface ImageDeleted {
+  /** The name; empty for a digest. */
+  name: string
+  /** The image. */
+  id: string
+  /** It was the last name. */
+  imageRemoved: boolean
+  /** No other image had these files. */
+  treeRemoved: boolean
+}
+
+/** An entry that differs from the import. */
+export interface ImageChange {
+  /** Its path. */
+  path: string
+  /** The kind of difference. */
+  change: string
+  /** As it was imported. */
+  was?: string
+  /** As it is. */
+  is?: string
+}
+
+/** The comparison of an image with its digest. */
+export interface ImageVerified {
+  /** Nothing differs. */
+  isWhole: boolean
+  /** The digest that it must have. */
+  tree: string
+  /** The digest that it has. */
+  found: string
+  /** Number of entries that differ. */
+  changeCount: number
+  /** The first of them. */
+  changes: ImageChange[]
+}
+
+/** Numbers of what was removed. */
+export interface ImagesPruned {
+  /** Images without a name. */
+  images: number
+  /** Trees without an image. */
+  trees: number
+  /** Unfinished imports. */
+  leftovers: number
+  /** Trees that stay because something uses them. */
+  inUse: number
+}
+
 /** The answers of sandboxes' operations. */
 export interface Answers {
   'sandbox.create': SandboxCreated

@@ -1,0 +1,89 @@
+/* Who uses an image, and who may change it. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
+#include "daemon/run/prefix.h"
+#include "daemon/start/listen.h"
+#include "operations.h"
+
+#include "base/err.h"
+#include "engine/loop/engine.h"
+#include "engine/warm/prefix.h"
+#include "sandbox/core/sandbox.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAMED_MAX 8
+
+int images_is_owner(const struct daemon *d, int64_t principal)
+{
+        const struct listener *l;
+
+        if (principal == 0 || (d->options.connect_fd >= 0 && principal == (int64_t)getuid()))
+                return 1;
+        TAILQ_FOREACH (l, &d->listeners, link)
+                if (!l->is_tcp && (int64_t)l->own_uid == principal)
+                        return 1;
+        return 0;
+}
+
+int images_check_change(const struct daemon *d, int64_t principal, int adds, struct cloche_err *e)
+{
+        if (d->options.image_changes == IMAGE_CHANGES_NONE)
+                return err_set(e, CLOCHE_E_FORBIDDEN,
+                               "this daemon may not change its image store: start it with cloched --image-changes, or "
+                               "use cloche image on its machine");
+        if (images_is_owner(d, principal) || (adds && d->options.image_changes == IMAGE_CHANGES_ALL))
+                return 0;
+        return err_set(e, CLOCHE_E_FORBIDDEN, "%s of this daemon is left to root and the user who started it%s",
+                       adds ? "importing images" : "removing and replacing images",
+                       adds ? " (cloched --image-changes all permits others to add images)" : "");
+}
+
+/* -- users ---------------------------------------------------------------------------------------------------- */
+
+struct users {
+        char text[400];
+        unsigned count;
+};
+
+static void add(void *data, const char *kind, const char *name)
+{
+        struct users *users = data;
+        size_t size = strlen(users->text);
+
+        if (users->count++ < NAMED_MAX)
+                snprintf(users->text + size, sizeof(users->text) - size, "%s%s %.63s", size ? ", " : "", kind, name);
+}
+
+static void add_sandbox(void *data, const char *name)
+{
+        add(data, "sandbox", name);
+}
+
+int images_check_unused(const struct daemon *d, const char *name, const char *tree, struct cloche_err *e)
+{
+        struct users users = {0};
+        const struct kept_prefix *kept;
+        const struct template *t;
+        struct image image;
+
+        if (!image_read(tree, &image))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
+        sandboxes_using(d->sandboxes, image.name, add_sandbox, &users);
+        TAILQ_FOREACH (kept, &d->prefixes, link)
+                if (kept->prefix && image_equals(&kept->prefix->template->image, &image))
+                        add(&users, "prefix", kept->name ? kept->name : kept->id);
+        TAILQ_FOREACH (t, &d->engine->templates, link)
+                if (!t->setup && (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_READY) &&
+                    image_equals(&t->image, &image))
+                        add(&users, "warm interpreter of", t->runtime->name);
+        if (users.count > NAMED_MAX)
+                snprintf(users.text + strlen(users.text), sizeof(users.text) - strlen(users.text), ", and %u more",
+                         users.count - NAMED_MAX);
+        return users.count == 0 ? 0
+                                : err_set(e, CLOCHE_E_STATE,
+                                          "the image %.140s is in use: %s (delete them first; interpreters end after "
+                                          "ten minutes without use)",
+                                          name, users.text);
+}
