@@ -1,14 +1,20 @@
 """Operations on the daemon's image store, over frames and HTTP: their results, and whom they are refused."""
+import io
 import json
 import os
+import random
 import subprocess
 import sys
+import tarfile
+import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sync")]
 from http_client import Http
 from rpc import Daemon, Failed
+from sandbox_client import put, wait_for
+from synced import leave_namespace, mount
 from image_trees import make_image
-from cloche import cli, equal
+from cloche import cli, equal, need_root
 
 MARKER = {"language": "python", "code": "def f(): return open('/etc/marker').read()", "function": "f"}
 
@@ -126,7 +132,7 @@ def test_an_image_in_use_names_its_users():
 
 
 def test_many_requests_at_once():
-    """Those that take long have programs of their own, and one that lists does not wait for them."""
+    """Long ones have programs of their own, and one that lists does not wait for them."""
     small()
     import_image("tools")
     with daemon() as d, d.frames() as frames:
@@ -145,3 +151,202 @@ def test_many_requests_at_once():
             leaving.ask("image.verify", image="tools")
             leaving.close()
         frames.call("image.list")
+
+
+# ---- imports ----
+
+def archive(*files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, data in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def large(seed=1):
+    return archive(("etc/marker", b"large"), ("data", random.Random(seed).randbytes(5 << 20)))
+
+
+def content(data, at=0):
+    return {"$": "bytes", "at": at, "n": len(data)}
+
+
+def send(frames, data, piece, image, **params):
+    """Pieces over frames, each after the answer of the one before."""
+    upload = {"image": image, **params}
+    while len(data) > piece:
+        answer = frames.call("image.upload", data[:piece], content=content(data[:piece]), **upload)
+        upload, data = {"upload": answer["upload"]}, data[piece:]
+    return frames.call("image.import", data, content=content(data), **upload)
+
+
+def everything():
+    """Names, images, trees and unfinished imports of the store."""
+    return sorted(os.path.join(here, name) for here, folders, files in os.walk("images") for name in folders + files if "/trees/" not in here and name != "lock")
+
+
+def make_store():
+    os.mkdir("images", 0o700)
+
+
+def programs():
+    """The cloche-image of our store that write."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as words:
+                if words.read().split(b"\0")[0] == b"cloche-image" and os.readlink(f"/proc/{pid}/fd/3") == os.path.abspath("images"):
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def test_imports_in_one_piece_and_in_many():
+    make_store()
+    data = large()
+    with daemon("--image-changes", "owner") as d, d.frames() as frames:
+        for image, piece in (("one", len(data)), ("many", 100_000), ("big", 3 << 20)):
+            answer = send(frames, data, piece, image)
+            equal((answer["name"], answer["entries"], answer["isNew"]), (f"{image}:latest", 4, image == "one"))
+        equal(len(frames.call("image.list")["images"]), 1)
+        equal(send(frames, archive(("etc/marker", b"other")), 1 << 20, "one:2")["isNew"], True)
+        equal(frames.refused("image.import", image="text", content="no archive at all").name, "bad_archive")
+        with Http(d.connect()) as http:
+            status, answer = put(http, "/v1/images/http:1", data)
+            equal((status, answer["name"], answer["isNew"]), (200, "http:1", False))
+            status, answer = put(http, "/v1/images/chunks", large(2), chunk=50_000)
+            equal((status, answer["name"], answer["isNew"]), (200, "chunks:latest", True))
+            status, answer = put(http, "/v1/images/bad", b"x" * 100_000)
+            equal((status, answer["error"]["name"]), (422, "bad_archive"))
+            status, answer = put(http, "/v1/images/Bad", data)
+            equal((status, answer["error"]["name"]), (400, "invalid_argument"))
+        assert frames.call("image.verify", image="chunks")["isWhole"]
+    equal(sorted(json.load(open("images/names.json"))), ["big:latest", "chunks:latest", "http:1", "many:latest", "one:2", "one:latest"])
+
+
+def test_an_imported_image_runs():
+    make_store()
+    image = make_image()
+    done = subprocess.run(["tar", "-C", image, "-czf", "-", "."], capture_output=True, check=True)
+    with daemon("--image-changes", "owner") as d, d.frames() as frames:
+        send(frames, done.stdout, 4 << 20, "tools")
+        equal(frames.call("call", image="tools", **MARKER)["result"], "image")
+
+
+def test_unfinished_imports_leave_nothing():
+    """The client leaves, cancels or waits between pieces, at the end of the archive too, where only the word that it is whole is missing."""
+    make_store()
+    data = large()
+    with daemon("--image-changes", "owner") as d:
+        with d.frames() as frames:
+            send(frames, archive(("a", b"1")), 1 << 20, "there")
+        before = everything()
+        for sent in (1000, 2 << 20, len(data)):
+            with d.frames() as frames:
+                answer = frames.call("image.upload", data[:sent], content=content(data[:sent]), image="lost")
+                assert answer["bytes"] == sent and programs()
+            wait_for(lambda: not programs())
+            equal(everything(), before)
+            with Http(d.connect()) as http:
+                http.send_head("PUT", "/v1/images/lost", {"Host": "localhost", "Content-Length": len(data) + (sent == len(data))})
+                http.socket.sendall(data[:sent])
+                wait_for(programs)
+            wait_for(lambda: not programs())
+            equal(everything(), before)
+        with d.frames() as frames:
+            upload = frames.call("image.upload", data[:1000], content=content(data[:1000]), image="lost")["upload"]
+            with d.frames() as other:
+                equal(other.refused("image.import", upload=upload).name, "not_found")
+            equal(frames.refused("image.import", upload=upload).name, "bad_archive", "it is cut")
+            equal(frames.refused("image.import", upload=upload).name, "not_found")
+        wait_for(lambda: not programs())
+        equal(everything(), before)
+        with d.frames() as frames:  # the twin
+            send(frames, data, 1 << 20, "kept")
+        assert everything() != before
+
+
+def test_a_daemon_that_is_killed_leaves_no_image():
+    make_store()
+    data = large()
+    with daemon("--image-changes", "owner") as d, d.frames() as frames:
+        frames.call("image.upload", data, content=content(data), image="lost")
+        assert programs()
+        os.kill(d.engine_pid(), 9)
+        wait_for(lambda: not programs())
+        assert not os.path.exists("images/names.json") and not os.listdir("images/trees")
+
+
+def test_an_archive_that_is_too_large():
+    make_store()
+    data = large()
+    with daemon("--image-changes", "owner", "--max-image", "4") as d, d.frames() as frames, Http(d.connect()) as http:
+        upload = frames.call("image.upload", data[:4 << 20], content=content(data[:4 << 20]), image="big")["upload"]
+        refused = frames.refused("image.import", upload=upload, content="x")
+        assert refused.name == "too_large" and "--max-image" in refused.message, refused
+        status, answer = put(http, "/v1/images/big", data)
+        equal((status, answer["error"]["name"]), (413, "too_large"))
+        wait_for(lambda: not programs())
+        equal(os.listdir("images/incoming"), [])
+        send(frames, archive(("a", b"1" * (3 << 20))), 1 << 20, "small")
+
+
+def test_who_may_import():
+    """With --image-changes all, callers with the token add images, and change no name that there is."""
+    make_store()
+    one, two = archive(("a", b"1")), archive(("a", b"2"))
+    for options, first, second in (((), 403, 403), (("--image-changes", "owner"), 403, 403), (("--image-changes", "all"), 200, 403)):
+        with daemon(*options, tcp=True) as d, d.frames() as frames:
+            with Http(d.connect_tcp(), token=d.token) as http:
+                status, answer = put(http, "/v1/images/theirs", one)
+                equal((options, status), (options, first))
+            with Http(d.connect_tcp(), token=d.token) as http:
+                status, answer = put(http, "/v1/images/theirs", two)
+                equal((options, status, answer["error"]["name"]), (options, second, "forbidden"))
+            if first == 200:
+                assert "another image has the name 'theirs:latest'" in answer["error"]["message"], answer
+                equal(len(frames.call("image.list")["images"]), 1)
+                with Http(d.connect_tcp(), token=d.token) as http:
+                    equal(put(http, "/v1/images/theirs", one)[0], 200, "the same image")
+                    equal(http.request("DELETE", "/v1/images/theirs")[0], 403)
+            if options:
+                equal(send(frames, two, 1 << 20, "theirs")["name"], "theirs:latest")
+                equal(frames.call("image.delete", image="theirs")["treeRemoved"], True)
+            else:
+                equal(frames.refused("image.import", image="theirs", content="x").name, "forbidden")
+
+
+def test_a_full_disk_leaves_nothing():
+    """The store is a small tmpfs in a mount namespace of this process."""
+    need_root()
+    os.mkdir("images")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            leave_namespace()
+            mount("tmpfs", os.path.abspath("images"), "tmpfs", 6, "size=3m,mode=700")
+            full_disk()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    equal(os.waitpid(child, 0)[1], 0)
+
+
+def full_disk():
+    with daemon("--image-changes", "owner") as d, d.frames() as frames:
+        send(frames, archive(("a", b"1")), 1 << 20, "there")
+        before = everything()
+        try:
+            send(frames, large(), 1 << 20, "lost")
+            raise AssertionError("it was imported")
+        except Failed as e:
+            assert "No space left" in e.message, e
+        wait_for(lambda: not any("incoming/" in path for path in everything()))
+        equal(everything(), before)
+        assert frames.call("image.verify", image="there")["isWhole"]

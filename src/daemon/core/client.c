@@ -2,6 +2,7 @@
  * of the daemon's user. */
 #include "client.h"
 #include "daemon/images/names.h"
+#include "daemon/images/operations.h"
 #include "daemon/run/bridge.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
@@ -55,6 +56,7 @@ static void close_client(struct client *client)
         }
         prefix_on_client_closed(client);
         changes_on_client_closed(client);
+        images_on_client_closed(client);
         if (client->is_unsent)
                 TAILQ_REMOVE(&client->daemon->unsent, client, unsent_link);
         client->is_unsent = 0;

@@ -18,7 +18,9 @@
 struct client;
 struct connection;
 struct container;
+struct image_import;
 struct image_program;
+struct image_upload;
 struct job;
 struct proxy;
 struct sandbox_job;
@@ -63,13 +65,15 @@ struct daemon {
         TAILQ_HEAD(sandbox_jobs, sandbox_job) sandbox_jobs;
         TAILQ_HEAD(proxies, proxy) proxies;
         TAILQ_HEAD(image_programs, image_program) image_programs;
+        TAILQ_HEAD(image_uploads, image_upload) image_uploads;
+        TAILQ_HEAD(image_imports, image_import) image_imports;
         struct image_program *image_reader; /* NULL: it does not run */
         TAILQ_HEAD(sandbox_sockets, sandbox_socket) sandbox_sockets;
         TAILQ_HEAD(listeners, listener) listeners;
         char *listen_names; /* of descriptors that were passed in; listeners point into it */
         TAILQ_HEAD(web_sockets, web_socket) web_sockets;
         uint64_t request_bytes; /* of running jobs */
-        uint64_t next_prefix, next_changeset, next_client;
+        uint64_t next_prefix, next_changeset, next_client, next_upload;
         unsigned connection_count, prefixes_starting, raw_count;
         char *state_dir;   /* for saved sandboxes; NULL: none are saved */
         int state_lock_fd; /* held while state_dir is in use */

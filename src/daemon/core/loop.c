@@ -4,6 +4,7 @@
 #include "client.h"
 #include "connection.h"
 #include "daemon/images/program.h"
+#include "daemon/images/upload.h"
 #include "daemon/preview/preview.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
@@ -136,6 +137,7 @@ static void on_sweep(uv_timer_t *timer)
         changes_tidy(d, now_ns);
         proxies_sweep(d, now_ns);
         images_sweep(d, now_ns);
+        image_uploads_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
         peer_discard(NULL, 0);
@@ -326,6 +328,8 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->sandbox_sockets);
         TAILQ_INIT(&d->proxies);
         TAILQ_INIT(&d->image_programs);
+        TAILQ_INIT(&d->image_uploads);
+        TAILQ_INIT(&d->image_imports);
         TAILQ_INIT(&d->listeners);
         d->state_lock_fd = d->users_fd = d->notice_fd = -EBADF;
         stats_begin(&d->stats);

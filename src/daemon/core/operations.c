@@ -109,6 +109,8 @@ static int (*const handlers[OPERATION_COUNT])(const struct client_request *reque
         [OPERATION_SYNC] = changes_sync,
         [OPERATION_CHANGESET_DROP] = changes_drop,
         [OPERATION_STATS] = stats,
+        [OPERATION_IMAGE_UPLOAD] = image_import,
+        [OPERATION_IMAGE_IMPORT] = image_import,
         [OPERATION_IMAGE_LIST] = image_operate,
         [OPERATION_IMAGE_GET] = image_operate,
         [OPERATION_IMAGE_DELETE] = image_operate,

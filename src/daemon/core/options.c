@@ -304,6 +304,8 @@ static const struct option_row {
          "who may import and remove images through the daemon: none, owner (root and the user who started it), or all "
          "(others add images, and cannot replace or remove them) (none)",
          set_image_changes},
+        {"--max-image", "MIB", "size of an archive of an image that a client imports (8192)",
+         NUMBER(image_bytes_max, 1, 1u << 20, 1u << 20)},
         {"--mount-root", "DIR[:UID]",
          "permit mounts of this host directory and those below it (a private daemon: /); with UID, callers with a "
          "token have this user's rights",
@@ -433,6 +435,7 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
                 .connections_max = 4096,
                 .auth_ms = CALLER_AUTH_SECONDS * 1000,
                 .body_bytes_max = 128u << 20,
+                .image_bytes_max = 8ul << 30,
                 .save_every_ms = 60000,
                 .hang_ms = 60000,
                 .on_demand = {.ready_fd = -1, .lock_fd = -1},

@@ -10,7 +10,7 @@
 
 /* Operations of daemon.def, whose symbols come first: one bit each. */
 enum {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, ...) IN_##symbol = 1u << OPERATION_##symbol,
+#define DAEMON_OPERATION(symbol, method, verb, path, success, ...) IN_##symbol = UINT64_C(1) << OPERATION_##symbol,
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
@@ -19,6 +19,7 @@ enum {
         IN_PIECES = IN_RAW_GET | IN_RAW_PUT | IN_TREE_GET | IN_TREE_PUT,
         IN_PATH_OF_SANDBOX = IN_PIECES | IN_TERMINAL | IN_EXEC_SOCKET | IN_FOLLOW_SOCKET,
         IN_IMAGE = IN_IMAGE_GET | IN_IMAGE_DELETE | IN_IMAGE_VERIFY,
+        IN_IMAGE_PIECE = IN_IMAGE_UPLOAD | IN_IMAGE_IMPORT,
 };
 
 static const struct operation operations[OPERATION_COUNT] = {
@@ -41,7 +42,7 @@ static const struct operation operations[OPERATION_COUNT] = {
 static const struct daemon_field {
         const char *name;
         enum field_type type;
-        uint32_t required, optional;
+        uint64_t required, optional;
 } daemon_fields[] = {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, ...)
 #define DAEMON_FIELD(name, type, required, optional, doc) {name, FIELD_##type, required, optional},

@@ -8,6 +8,11 @@
 /* image.list, get, verify, delete and prune. */
 int image_operate(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
+/* image.upload and image.import. */
+int image_import(const struct client_request *request, json_t **ret, struct cloche_err *e);
+/* Undo the client's unfinished imports. */
+void images_on_client_closed(struct client *client);
+
 /* True for root and the user who started the daemon. */
 int images_is_owner(const struct daemon *d, int64_t principal);
 /* Fails unless the operator permits this caller to change images; adds: only new ones. */

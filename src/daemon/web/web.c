@@ -5,6 +5,7 @@
 #include "daemon/container/container.h"
 #include "daemon/core/log.h"
 #include "daemon/preview/preview.h"
+#include "image-body.h"
 #include "request.h"
 #include "sandbox-raw.h"
 #include "sandbox-socket.h"
@@ -148,7 +149,7 @@ static void no_such_path(struct http_request *request, const char *allowed)
 static int is_raw(enum operation_symbol symbol)
 {
         return symbol == OPERATION_RAW_GET || symbol == OPERATION_RAW_PUT || symbol == OPERATION_TREE_GET ||
-               symbol == OPERATION_TREE_PUT;
+               symbol == OPERATION_TREE_PUT || symbol == OPERATION_IMAGE_PUT;
 }
 
 /* Read path and query, checked by the table. */
@@ -174,7 +175,9 @@ static void begin_raw(struct daemon *d, struct http_request *request, const stru
 
         d->stats.requests_total++;
         if (r == 0)
-                r = sandbox_raw_begin(d, request, c->principal, operation, params, &e);
+                r = operation->symbol == OPERATION_IMAGE_PUT
+                            ? image_body_begin(d, request, c->principal, params, &e)
+                            : sandbox_raw_begin(d, request, c->principal, operation, params, &e);
         if (r < 0)
                 web_refuse(request, &e);
         json_decref(params);

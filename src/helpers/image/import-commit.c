@@ -32,6 +32,23 @@ static int answer(const struct import *import, const char *id, const json_t *rec
         return *ret ? 0 : work_no_memory(e);
 }
 
+/* Called with the lock, before anything is changed. */
+static int check_name(const struct import *import, const char *id, struct cloche_err *e)
+{
+        json_t *names = NULL;
+        const char *now;
+        int r = import->options->keeps_names ? names_load(import->store, &names, e) : 0;
+
+        now = json_string_value(json_object_get(names, import->options->reference));
+        if (r == 0 && now && strcmp(now, id) != 0)
+                r = err_set(e, CLOCHE_E_FORBIDDEN,
+                            "another image has the name '%s', and only the daemon's owner may replace it: choose "
+                            "another name",
+                            import->options->reference);
+        json_decref(names);
+        return r;
+}
+
 static int set_name(const struct import *import, const char *id, struct cloche_err *e)
 {
         json_t *names = NULL;
@@ -102,6 +119,8 @@ int import_name(struct import *import, const char *id, json_t **ret, struct cloc
         if (r == 0 && !has_tree(import->store, record_tree(record)))
                 r = err_set(e, CLOCHE_E_NOT_FOUND, "the tree of the image sha256:%s was removed", id);
         if (r == 0)
+                r = check_name(import, id, e);
+        if (r == 0)
                 r = set_name(import, id, e);
         if (r == 0)
                 r = answer(import, id, record, false, ret, e);
@@ -165,6 +184,8 @@ static int place(struct import *import, const char *id, const char *tree, const 
         json_t *found = NULL;
         int r = store_lock(import->store, &lock_fd, e);
 
+        if (r == 0)
+                r = check_name(import, id, e);
         if (r == 0)
                 r = place_tree(import, tree, e);
         if (r == 0)

@@ -9,6 +9,7 @@ struct import_options {
         const char *tag;       /* of the source's images; NULL: its only one */
         const char *reference; /* NAME:TAG */
         const char *architecture;
+        bool keeps_names; /* a name that another image has is refused */
 };
 
 /* source_fd: a directory, a file or a pipe; borrowed. *ret: the answer. -CLOCHE_E_BAD_ARCHIVE; after

@@ -98,6 +98,7 @@ static int handle_import(void *argument, const json_t *params, struct server_rep
                 r = read_text(params, "name", true, &name, e);
         if (r == 0)
                 r = reference_read(name, reference, e);
+        options.keeps_names = json_is_true(json_object_get(params, "keep"));
         return r == 0 ? import_run(&p->store, DATA_FD, &options, &p->work, &ret->result, e) : r;
 }
 

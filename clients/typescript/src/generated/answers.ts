@@ -1365,6 +1365,32 @@ export interface Images {
   images: Image[]
 }
 
+/** An archive that is on its way. */
+export interface ImageUpload {
+  /** Its name, for the next piece. It ends with its connection, and after two minutes without a piece. */
+  upload: string
+  /** Size of all pieces so far. */
+  bytes: number
+}
+
+/** An imported image. */
+export interface ImageImported {
+  /** Its name, NAME:TAG. */
+  name: string
+  /** Its digest. */
+  id: string
+  /** The digest of its files. */
+  tree: string
+  /** Bytes of its files. */
+  size: number
+  /** Number of files, directories and links. */
+  entries: number
+  /** Numbers of things that were left out. */
+  dropped: unknown
+  /** The store did not have it. */
+  isNew: boolean
+}
+
 /** A removed name. */
 export interface ImageDeleted {
   /** The name; empty for a digest. */
