@@ -56,9 +56,12 @@ struct cloche_run_options {
         const char *kwargs; /* JSON object */
         /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md). */
         const char *schema;
-        const char *build;   /* JSON object: standard, flags, sources; compiled languages only */
-        int64_t tenant;      /* owner of the run: two tenants share no template and no build */
-        const char *image;   /* of the store, sha256-DIGITS or sha256:DIGITS; NULL: the engine's, or the prefix's */
+        const char *build; /* JSON object: standard, flags, sources; compiled languages only */
+        int64_t tenant;    /* owner of the run: two tenants share no template and no build */
+        const char *image; /* of the store, sha256-DIGITS or sha256:DIGITS; NULL: the engine's, or the prefix's */
+        /* What the image states, JSON: {"env": {NAME: TEXT…}, "workingDirectory": PATH}. Both apply where the
+         * caller states nothing else. `cloche image inspect --json` prints them. NULL: none. */
+        const char *image_settings;
         const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
@@ -118,12 +121,12 @@ struct cloche_run_options {
 struct cloche_prefix_options {
         const char *language;
         const char *code;
-        size_t code_size;                /* 0: strlen(code) */
-        const char *filename;            /* NULL: prefix.<extension> */
-        const char *build, *image;       /* as in runs */
-        int64_t tenant;                  /* as in runs; a run with this prefix belongs to this tenant */
-        const char *globals, *imports;   /* JSON objects of declarations (spec/agent.md) */
-        const struct cloche_file *files; /* in the set-up's box and in every run's */
+        size_t code_size;                           /* 0: strlen(code) */
+        const char *filename;                       /* NULL: prefix.<extension> */
+        const char *build, *image, *image_settings; /* as in runs */
+        int64_t tenant;                             /* as in runs; a run with this prefix belongs to this tenant */
+        const char *globals, *imports;              /* JSON objects of declarations (spec/agent.md) */
+        const struct cloche_file *files;            /* in the set-up's box and in every run's */
         size_t file_count;
         int bare;                        /* set up the bare realm, for runs of CLOCHE_EVALUATE; 0: the language's own */
         cloche_bridge_handler on_bridge; /* for runs without one */

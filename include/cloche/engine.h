@@ -38,6 +38,7 @@ struct cloche_engine_options {
         /* The image of boxes that name none: a directory, or one of the store, sha256- and 64
          * digits. NULL: the host's /usr, read-only. */
         const char *image;
+        const char *image_settings; /* as in runs */
         /* The image store, which `cloche image` fills: runs may name the images in it. It need not
          * exist yet. NULL: none. */
         const char *images_dir;

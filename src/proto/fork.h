@@ -27,6 +27,7 @@ enum fork_fd {
 };
 
 #define FORK_TASKS_MAX 5
+#define FORK_DIRECTORY_SIZE 1024 /* of the path in which a child begins */
 
 struct fork_request {
         uint32_t id; /* the number of the child; never reused */

@@ -1,4 +1,5 @@
-/* The JSON of images: the first byte chooses the reader. */
+/* The JSON of images and their lists of users: the first byte, 0 to 4, chooses the reader. */
+#include "helpers/image/read/accounts.h"
 #include "helpers/image/read/manifest.h"
 
 #include <stdlib.h>
@@ -56,16 +57,32 @@ static void read_config(const char *text, size_t size)
         image_config_done(&config);
 }
 
+static void read_accounts(const char *text, size_t size)
+{
+        struct account account, same;
+        uint32_t gid;
+
+        for (uint32_t uid = 0; uid < 3; uid++)
+                if (account_find(text, size, NULL, uid, &account) &&
+                    (account.uid != uid || account.gid == UINT32_MAX || strlen(account.name) >= sizeof(account.name) ||
+                     !account_find(text, size, account.name, 0, &same) || strcmp(same.name, account.name) != 0))
+                        abort();
+        if (account_find(text, size, "app", 0, &account) && strcmp(account.name, "app") != 0)
+                abort();
+        if (account_find_group(text, size, "app", &gid) && gid == UINT32_MAX)
+                abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         static void (*const readers[])(const char *text, size_t size) = {read_index, read_manifest, read_docker,
-                                                                         read_config};
+                                                                         read_config, read_accounts};
         char *text = size ? malloc(size) : NULL;
 
         if (!text)
                 return 0;
         memcpy(text, data + 1, size - 1);
-        readers[data[0] % 4](text, size - 1);
+        readers[(data[0] + 2u) % 5](text, size - 1);
         free(text);
         return 0;
 }

@@ -85,3 +85,25 @@ def fill_etc(image):
         file.write("root:x:0:0::/root:/bin/sh\n")
     # those, the marker, the directory, the link; and hosts, passwd, group, hostname, nsswitch.conf, resolv.conf
     return [10009, "9999", os.path.basename(image), "directory/inner", ["inner"], *OWN]
+
+
+def configured_image(config, name="layout"):
+    """An OCI layout of make_image() with this configuration; it has /srv/app, a user and a tool in /opt/bin."""
+    import sys
+    import tarfile
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "image"))
+    from store import Image
+    root = os.path.abspath("root")
+    if not os.path.exists(root):
+        make_image("root")
+        for path, text in (("srv/app/helper.py", "VALUE = 7\n"), ("etc/passwd", "app:x:1001:1001::/home/app:/bin/sh\n"), ("opt/bin/tool", "#!/bin/sh\necho a tool of the image\\'s PATH\n")):
+            os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+            with open(f"{root}/{path}", "w") as file:
+                file.write(text)
+        os.chmod(f"{root}/opt/bin/tool", 0o755)
+        with tarfile.open("layer.tar", "w", format=tarfile.PAX_FORMAT) as layer:
+            layer.add(root, ".")
+    with open("layer.tar", "rb") as layer:
+        layout = Image([layer.read()], config)
+    shutil.rmtree(name, ignore_errors=True)
+    return layout.write(os.path.abspath(name))

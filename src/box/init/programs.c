@@ -21,6 +21,7 @@
 #define SPAWNED_MAX 1024 /* live programs of the engine; processes that they start are not counted */
 #define EXEC_LOOK_MS 100 /* a guest may stop the child before its exec; then we continue it */
 #define EXEC_LOOKS_MAX 100
+#define DIRECTORY_FAILED 4096 /* added to the errno of chdir(2) */
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER _IO('T', 0x41) /* Linux 4.13 */
 #endif
@@ -269,7 +270,7 @@ static int prepare_child(const struct program *p)
         (void)files_make_parents(p->vector[0], NULL); /* chdir reports the error */
         if (mkdir(p->vector[0], 0755) < 0 && errno != EEXIST && errno != EROFS)
                 return -errno;
-        return chdir(p->vector[0]) < 0 ? -errno : 0;
+        return chdir(p->vector[0]) < 0 ? -errno - DIRECTORY_FAILED : 0;
 }
 
 static _Noreturn void run_child(struct program *p, int error_fd)
@@ -336,7 +337,10 @@ static int start(struct program *p, pid_t *ret_pid, struct cloche_err *e)
         code = wait_for_exec(pid, read_fd);
         if (code != 0) {
                 kill(pid, SIGKILL); /* reaped by the loop: it may hang in a call of a mount */
-                return err_os(e, CLOCHE_E_SPAWN, -code, "start %s", p->argv[0]);
+                /* Without an errno, which would say that the program is missing. */
+                return code <= -DIRECTORY_FAILED ? err_set(e, CLOCHE_E_SPAWN, "start %s in %.200s: %s", p->argv[0],
+                                                           p->vector[0], strerror(-code - DIRECTORY_FAILED))
+                                                 : err_os(e, CLOCHE_E_SPAWN, -code, "start %s", p->argv[0]);
         }
         *row = *ret_pid = pid;
         return 0;

@@ -56,7 +56,12 @@ static struct {
         size_t fd_count;
         /* State of the atfork handlers. */
         int is_forking, has_entered;
-} guest = {.fork.fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid.fd = -EBADF};
+        char directory[FORK_DIRECTORY_SIZE]; /* where children begin */
+} guest = {.fork.fd = -EBADF,
+           .channel_fd = -EBADF,
+           .ended_fd = -EBADF,
+           .own_pid.fd = -EBADF,
+           .directory = "/workspace"};
 
 /* -- messages to the engine ----------------------------------------------------------------------------------- */
 
@@ -215,6 +220,9 @@ int cloche_guest_start(void)
         r = become_template(CLOCHE_GUEST_FORK_FD);
         if (r < 0)
                 return r;
+        /* Set-up code may go elsewhere, but runs begin where the template did. */
+        if (!getcwd(guest.directory, sizeof(guest.directory)))
+                return -errno;
         /* A heap that grows in large steps contains whole huge pages. */
         mallopt(M_TOP_PAD, HEAP_STEP);
         fork_blocker_record_threads();
@@ -508,7 +516,7 @@ static void enter(void)
 
         setsid();
         remove_children();
-        r = box_join(&guest.request, guest.fds, &e);
+        r = box_join(&guest.request, guest.fds, guest.directory, &e);
         if (r == 0)
                 r = place_descriptors(&fork_fd, &e);
         if (r == 0 && is_template && become_template(fork_fd) < 0)

@@ -11,9 +11,11 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -122,11 +124,33 @@ static int tighten_filter(const struct fork_request *request, struct cloche_err 
         return r == 0 && !request->is_template ? refuse_templates_calls(e) : r;
 }
 
+/* The directory is the image's, or /workspace; a place below the box's writable ones may be missing. */
+static int enter_directory(const char *directory, struct cloche_err *e)
+{
+        char part[FORK_DIRECTORY_SIZE];
+
+        if (chdir(directory) == 0)
+                return 0;
+        if (errno != ENOENT || strlen(directory) >= sizeof(part))
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the working directory");
+        strcpy(part, directory);
+        for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
+                if (slash)
+                        *slash = '\0';
+                if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
+                        return err_os(e, CLOCHE_E_MOUNT, errno, "make the working directory");
+                if (!slash)
+                        break;
+                *slash = '/';
+        }
+        return chdir(directory) < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "enter the working directory") : 0;
+}
+
 /* The order: the groups come first, so that memory copied from here on is charged to the run. The
  * network needs the template's right, because the template owns it. The user namespace gives the
  * right to join the others; ids and limits need that right. Then the capabilities go, and the
  * filter comes last. */
-int box_join(const struct fork_request *request, const int *fds, struct cloche_err *e)
+int box_join(const struct fork_request *request, const int *fds, const char *directory, struct cloche_err *e)
 {
         int r = enter_groups(request, fds, e);
 
@@ -142,7 +166,9 @@ int box_join(const struct fork_request *request, const int *fds, struct cloche_e
                 r = request->is_template ? caps_keep_admin(0, e) : caps_drop_all(e);
         if (r == 0)
                 r = tighten_filter(request, e);
-        if (r == 0 && (chdir("/workspace") < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
-                r = err_os(e, CLOCHE_E_MOUNT, errno, "enter the workspace");
+        if (r == 0)
+                r = enter_directory(directory, e);
+        if (r == 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+                r = err_os(e, CLOCHE_E_PRIVILEGE, errno, "be dumpable");
         return r;
 }

@@ -7,7 +7,7 @@
 #include <cloche/error.h>
 
 /* fds: in the order of proto/fork.h; borrowed. Afterwards the process has the rights, ids, limits
- * and groups of its box and is in /workspace. After an error it may be half in: it must exit. */
-int box_join(const struct fork_request *request, const int *fds, struct cloche_err *e);
+ * and groups of its box and is in directory. After an error it may be half in: it must exit. */
+int box_join(const struct fork_request *request, const int *fds, const char *directory, struct cloche_err *e);
 
 #endif

@@ -119,6 +119,16 @@ static void print_dropped(const json_t *dropped)
                 fputc('\n', stderr);
 }
 
+/* They contain texts of the image. */
+static void print_notes(const json_t *notes)
+{
+        for (size_t i = 0; i < json_array_size(notes); i++) {
+                fprintf(stderr, "cloche: ");
+                print_name(stderr, json_string_value(json_array_get(notes, i)));
+                fputc('\n', stderr);
+        }
+}
+
 static int import(struct cli_request *request)
 {
         struct source source = {.fd = -EBADF};
@@ -141,6 +151,7 @@ static int import(struct cli_request *request)
                 sandbox_print_json(answer);
         } else {
                 print_dropped(json_object_get(answer, "dropped"));
+                print_notes(json_object_get(answer, "notes"));
                 printf("%s\n", text_of(answer, "name"));
         }
         json_decref(answer);
@@ -205,6 +216,7 @@ static void print_image(const json_t *image)
         print_value("digest", json_object_get(source, "digest"));
         for (size_t i = 0; i < sizeof(config) / sizeof(config[0]); i++)
                 print_value(config[i], json_object_get(json_object_get(image, "config"), config[i]));
+        print_value("note", json_object_get(image, "notes"));
 }
 
 static int inspect(struct cli_request *request)

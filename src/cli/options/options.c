@@ -407,7 +407,8 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 return bad;
         if (request->image_name && request->sandbox.image) {
                 request->sandbox.image = request->engine.image;
-                request->engine.image = NULL;
+                request->sandbox.image_settings = request->engine.image_settings;
+                request->engine.image = request->engine.image_settings = NULL;
         }
         return mounts_bind(&request->mounts, &request->engine, &request->run);
 }

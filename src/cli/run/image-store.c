@@ -304,21 +304,38 @@ int image_store_request(const struct cli_request *request, const char *method, j
         return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (sandbox_fail(&e), SIGNALS_CANCELLED) : sandbox_fail(&e);
 }
 
+static char *settings_text(const json_t *image)
+{
+        json_t *settings = json_pack("{s:O?, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
+                                     json_object_get(image, "workingDirectory"));
+        char *text = settings ? json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+        json_decref(settings);
+        return text;
+}
+
 int image_store_resolve(struct cli_request *request)
 {
         json_t *answer = NULL;
         const char *tree;
-        char *kept;
-        int code =
-                image_store_request(request, "inspect", json_pack("{s:s}", "name", request->image_name), -1, &answer);
+        char *kept, *settings;
+        int bad, code = image_store_request(request, "inspect", json_pack("{s:s}", "name", request->image_name), -1,
+                                            &answer);
 
         if (code)
                 return code;
         tree = json_string_value(json_object_get(answer, "tree"));
         kept = tree ? strdup(tree) : NULL;
+        settings = settings_text(answer);
         json_decref(answer);
-        if (!kept)
-                return cli_bad("the image store has no tree of the image '%s'", request->image_name);
+        if (!kept || !settings) {
+                free(kept);
+                free(settings);
+                return cli_bad("the image store has no tree and settings of the image '%s'", request->image_name);
+        }
         request->engine.image = kept;
-        return options_keep_text(request, kept);
+        request->engine.image_settings = settings;
+        code = options_keep_text(request, kept);
+        bad = options_keep_text(request, settings);
+        return code ? code : bad;
 }

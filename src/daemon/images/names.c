@@ -60,13 +60,26 @@ static void finish(struct image_name *name, const struct cloche_err *e)
         json_decref(params);
 }
 
+/* What the image states applies unless the caller has stated it. */
+static int put_image(json_t *params, const json_t *image)
+{
+        json_t *tree = json_object_get(image, "tree"), *settings;
+
+        if (!json_is_string(tree) || json_object_set(params, "image", tree) < 0)
+                return -1;
+        if (json_object_get(params, "imageSettings"))
+                return 0;
+        settings = json_pack("{s:O, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
+                             json_object_get(image, "workingDirectory"));
+        return json_object_set_new(params, "imageSettings", settings);
+}
+
 static void on_answer(void *data, const json_t *result, const struct cloche_err *e)
 {
         struct image_name *name = data;
-        const char *tree = json_string_value(json_object_get(result, "tree"));
         struct cloche_err own = {0};
 
-        if (!e && (!tree || json_object_set_new(name->params, "image", json_string(tree)) < 0)) {
+        if (!e && put_image(name->params, result) < 0) {
                 err_set(&own, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
                 e = &own;
         }

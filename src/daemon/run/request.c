@@ -8,6 +8,7 @@
 #include "daemon/http/field.h"
 #include "engine/box/limits.h"
 #include "engine/loop/engine.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -259,6 +260,10 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
         r = read_code(params, &ret->code, e);
         if (r < 0)
                 return r;
+        if (json_object_get(params, "imageSettings") &&
+            !(ret->image_settings =
+                      json_dump_text(json_object_get(params, "imageSettings"), JSON_COMPACT | JSON_SORT_KEYS)))
+                return no_memory(e);
         ret->run = (struct cloche_run_options){
                 .kind = kind,
                 .language = language,
@@ -267,6 +272,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .filename = text_of(params, "filename"),
                 .function = text_of(params, "function"),
                 .image = text_of(params, "image"),
+                .image_settings = ret->image_settings,
                 .workdir = text_of(params, "workdir"),
                 .warm = is_warm(d, kind, params, language, has_prefix),
         };
@@ -301,6 +307,7 @@ void request_done(struct request *request)
 {
         free(request->mount);
         free(request->network);
+        free(request->image_settings);
         for (size_t i = 0; i < request->run.file_count; i++)
                 free(request->contents[i]);
         for (size_t i = 0; i < request->run.env_count; i++)
@@ -328,6 +335,7 @@ int request_prefix(const struct daemon *d, int64_t principal, const json_t *para
                 .code_size = request.run.code_size,
                 .filename = request.run.filename,
                 .image = request.run.image,
+                .image_settings = request.run.image_settings,
                 .files = request.run.files,
                 .file_count = request.run.file_count,
                 .bare = json_is_true(json_object_get(params, "bare")),

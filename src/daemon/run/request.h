@@ -17,8 +17,8 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
 
 struct request {
         struct cloche_run_options run;
-        struct values values;  /* borrowed from the parameters */
-        char *mount, *network; /* JSON */
+        struct values values;                   /* borrowed from the parameters */
+        char *mount, *network, *image_settings; /* JSON */
         struct buf code;
         struct cloche_file *files;
         char **contents;

@@ -1,8 +1,14 @@
 /* Runs in: the engine. */
 #include "image.h"
 
+#include "base/env.h"
 #include "base/err.h"
 #include "engine/loop/engine.h"
+#include "proto/image.h"
+#include "wire/json.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 int image_read(const char *name, struct image *ret)
 {
@@ -16,9 +22,171 @@ int image_read(const char *name, struct image *ret)
         return keeper_is_tree(ret->name);
 }
 
-int image_take(const cloche_engine *engine, const char *name, struct image *ret, struct cloche_err *e)
+/* -- settings ------------------------------------------------------------------------------------------------- */
+
+static int check_variable(const char *name, const json_t *value, size_t *bytes, struct cloche_err *e)
 {
-        ret->name[0] = '\0';
+        size_t size = env_name_size(name);
+
+        if (size == 0 || name[size] || image_variable_is_box(name, size))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: an image cannot set the variable '%.60s'", name);
+        if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text without NUL", name);
+        *bytes += size + json_string_length(value);
+        return 0;
+}
+
+static int check_env(const json_t *env, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+        size_t bytes = 0;
+        int r = 0;
+
+        if (env && !json_is_object(env))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env must be an object: text by name");
+        if (json_object_size(env) > IMAGE_ENV_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, expected at most %d",
+                               json_object_size(env), IMAGE_ENV_MAX);
+        json_object_foreach ((json_t *)env, name, value)
+                if (r == 0)
+                        r = check_variable(name, value, &bytes, e);
+        if (r == 0 && bytes > IMAGE_ENV_BYTES_MAX)
+                r = err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu bytes, expected at most %u", bytes,
+                            IMAGE_ENV_BYTES_MAX);
+        return r;
+}
+
+static int check_directory(const json_t *directory, struct cloche_err *e)
+{
+        const char *path = json_string_value(directory);
+        char clean[IMAGE_DIRECTORY_SIZE];
+
+        if (!directory)
+                return 0;
+        if (!path || *path != '/' || strlen(path) != json_string_length(directory))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "workingDirectory must be an absolute path");
+        return files_normalise(path, "/", clean, sizeof(clean), e) < 0 ? err_wrap(e, "workingDirectory") : 0;
+}
+
+static int check_settings(const json_t *json, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+        int r;
+
+        if (!json_is_object(json))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object: env, workingDirectory");
+        json_object_foreach ((json_t *)json, name, value)
+                if (strcmp(name, "env") != 0 && strcmp(name, "workingDirectory") != 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "unknown field '%.60s', expected env or workingDirectory", name);
+        r = check_env(json_object_get(json, "env"), e);
+        return r == 0 ? check_directory(json_object_get(json, "workingDirectory"), e) : r;
+}
+
+static struct image_settings *find(const struct image_settings_list *list, const char *text)
+{
+        struct image_settings *s;
+
+        SLIST_FOREACH (s, list, link)
+                if (strcmp(s->text, text) == 0)
+                        return s;
+        return NULL;
+}
+
+static void settings_free(struct image_settings *s)
+{
+        json_decref(s->json);
+        free(s->text);
+        free(s);
+}
+
+void image_settings_free_all(struct image_settings_list *list)
+{
+        struct image_settings *s;
+
+        while ((s = SLIST_FIRST(list))) {
+                SLIST_REMOVE_HEAD(list, link);
+                settings_free(s);
+        }
+}
+
+static void remove_unused(struct image_settings_list *list)
+{
+        struct image_settings *s = SLIST_FIRST(list), *next;
+
+        for (; s; s = next) {
+                next = SLIST_NEXT(s, link);
+                if (s->refs == 0) {
+                        SLIST_REMOVE(list, s, image_settings, link);
+                        settings_free(s);
+                }
+        }
+}
+
+/* Takes json. */
+static int add_settings(struct image_settings_list *list, json_t *json, struct image_settings **ret,
+                        struct cloche_err *e)
+{
+        char *text = json_dump_text(json, JSON_COMPACT | JSON_SORT_KEYS);
+        struct image_settings *s = text ? find(list, text) : NULL;
+
+        if (text && !s && (s = calloc(1, sizeof(*s)))) {
+                remove_unused(list);
+                *s = (struct image_settings){
+                        .text = text,
+                        .json = json_incref(json),
+                        .env = json_object_get(json, "env"),
+                        .directory = json_string_value(json_object_get(json, "workingDirectory")),
+                };
+                SLIST_INSERT_HEAD(list, s, link);
+                text = NULL;
+        }
+        free(text);
+        json_decref(json);
+        *ret = s;
+        return s ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the settings of an image");
+}
+
+int image_settings_take(struct image_settings_list *list, const char *text, struct image_settings **ret,
+                        struct cloche_err *e)
+{
+        json_t *json = NULL;
+        int r;
+
+        *ret = text ? find(list, text) : NULL;
+        if (!text || *ret)
+                return 0;
+        r = json_load_text(text, strlen(text), &json, e);
+        if (r == 0)
+                r = check_settings(json, e);
+        if (r == 0)
+                return add_settings(list, json, ret, e);
+        json_decref(json);
+        return err_wrap(e, "imageSettings");
+}
+
+void image_hold(struct image *image)
+{
+        if (image->settings)
+                image->settings->refs++;
+}
+
+void image_drop(struct image *image)
+{
+        if (image->settings)
+                image->settings->refs--;
+        image->settings = NULL;
+}
+
+/* -- images --------------------------------------------------------------------------------------------------- */
+
+int image_take(cloche_engine *engine, const char *name, const char *settings, struct image *ret, struct cloche_err *e)
+{
+        *ret = (struct image){.settings = engine->own_settings};
+        if ((!name || !name[0]) && settings)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "imageSettings: expected an image beside them");
         if (!name || !name[0])
                 return 0;
         if (!image_read(name, ret))
@@ -32,5 +200,5 @@ int image_take(const cloche_engine *engine, const char *name, struct image *ret,
                                "the image %s cannot be used: this engine has no image store (cloched --images names "
                                "one)",
                                name);
-        return 0;
+        return image_settings_take(&engine->image_settings, settings, &ret->settings, e);
 }

@@ -196,6 +196,11 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         r = find_image(opt, &engine->image, e);
         if (r < 0)
                 return err_wrap(e, "image");
+        r = image_settings_take(&engine->image_settings, opt->image_settings, &engine->own_settings, e);
+        if (r < 0)
+                return r;
+        if (engine->own_settings)
+                engine->own_settings->refs++;
         r = find_trees(opt->images_dir, &trees, e);
         if (r < 0)
                 return err_wrap(e, "images_dir");
@@ -568,6 +573,7 @@ void cloche_engine_free(cloche_engine *engine)
         free(engine->mount_roots.paths);
         free(engine->mount_roots.arguments);
         free(engine->image);
+        image_settings_free_all(&engine->image_settings);
         free(engine->libexec_dir);
         json_decref(engine->network_names);
         free(engine);

@@ -32,6 +32,8 @@ struct cloche_engine {
         struct runtimes runtimes;
         char *image, *libexec_dir;
         int has_images; /* a store */
+        struct image_settings_list image_settings;
+        struct image_settings *own_settings; /* of the image above; NULL: none */
         /* Opened at start-up: the user that the caller becomes may not reach the tree, below /root
          * for example. */
         int probe_fd; /* cloche-probe, for the selftest */
@@ -264,8 +266,8 @@ const char *request_method(const struct cloche_run_options *opt);
 int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
                     const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
 /* Make the strings for control_spawn. */
-int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret,
-                    uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e);
+int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
+                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e);
 /* Return the name of the code in stacks: its own, or main.<extension> written to ret. */
 const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,
                              size_t size);

@@ -346,38 +346,66 @@ static int add_words(struct buf *ret, const json_t *words, const char *script, u
         return r;
 }
 
-static int is_overridden(const struct cloche_run_options *opt, const char *entry)
+static int is_callers(const struct cloche_run_options *opt, const char *name, size_t size)
 {
-        size_t size = strcspn(entry, "=") + 1;
-
         for (size_t i = 0; i < opt->env_count; i++)
-                if (strncmp(opt->env[i], entry, size) == 0)
+                if (strncmp(opt->env[i], name, size) == 0 && opt->env[i][size] == '=')
                         return 1;
         return 0;
 }
 
-static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct runtime *runtime,
-                           uint32_t *count)
+/* Add variables that neither the caller nor over, an object or NULL, has. */
+static int add_variables(struct buf *ret, const json_t *variables, const json_t *over,
+                         const struct cloche_run_options *opt, uint32_t *count)
 {
         const char *name;
         json_t *value;
-        char entry[4096];
         int r = 0;
 
-        for (size_t i = 0; r == 0 && i < sizeof(base_environment) / sizeof(base_environment[0]); i++)
-                r = is_overridden(opt, base_environment[i]) ? 0 : add_string(ret, base_environment[i], count);
-        json_object_foreach ((json_t *)runtime->env, name, value) {
-                snprintf(entry, sizeof(entry), "%s=%s", name, json_is_string(value) ? json_string_value(value) : "");
-                if (r == 0 && !is_overridden(opt, entry))
+        json_object_foreach ((json_t *)variables, name, value) {
+                if (r < 0 || is_callers(opt, name, strlen(name)) || json_object_get(over, name))
+                        continue;
+                r = buf_append(ret, name, strlen(name));
+                if (r == 0)
+                        r = buf_append(ret, "=", 1);
+                if (r == 0)
+                        r = add_string(ret, json_is_string(value) ? json_string_value(value) : "", count);
+        }
+        return r;
+}
+
+/* The caller's values come before the image's, then those of the language, then ours. */
+static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct image *image,
+                           const struct runtime *runtime, uint32_t *count)
+{
+        const json_t *stated = image->settings ? image->settings->env : NULL;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof(base_environment) / sizeof(base_environment[0]); i++) {
+                const char *entry = base_environment[i];
+                size_t size = strcspn(entry, "=");
+
+                if (!is_callers(opt, entry, size) && !json_object_getn(stated, entry, size))
                         r = add_string(ret, entry, count);
         }
+        if (r == 0)
+                r = add_variables(ret, runtime->env, stated, opt, count);
+        if (r == 0)
+                r = add_variables(ret, stated, NULL, opt, count);
         for (size_t i = 0; r == 0 && i < opt->env_count; i++)
                 r = add_string(ret, opt->env[i], count);
         return r;
 }
 
-int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret,
-                    uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e)
+static const char *directory_of(const struct cloche_run_options *opt, const struct image *image)
+{
+        const char *stated = image->settings ? image->settings->directory : NULL;
+
+        return opt->workdir ? opt->workdir : stated ? stated : FILES_ROOT;
+}
+
+int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
+                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e)
 {
         char script[INIT_PATH_MAX];
         uint32_t none = 0;
@@ -386,13 +414,13 @@ int request_strings(const struct cloche_run_options *opt, const struct runtime *
         *ret = BUF_INIT(INIT_STRINGS_MAX);
         *ret_argc = *ret_envc = 0;
         request_script_path(opt, runtime, script, sizeof(script));
-        r = add_string(ret, opt->workdir ? opt->workdir : FILES_ROOT, &none);
+        r = add_string(ret, directory_of(opt, image), &none);
         if (r == 0)
                 r = add_words(ret, opt->kind == CLOCHE_CALL ? runtime->agent : runtime->script, script, ret_argc);
         for (size_t i = 0; r == 0 && opt->kind == CLOCHE_SCRIPT && i < opt->argc; i++)
                 r = add_string(ret, opt->argv[i], ret_argc);
         if (r == 0)
-                r = add_environment(ret, opt, runtime, ret_envc);
+                r = add_environment(ret, opt, image, runtime, ret_envc);
         if (r < 0)
                 return err_set(e, CLOCHE_E_TOO_LARGE,
                                "arguments and environment have more than %u bytes: pass what is large as a file",

@@ -602,7 +602,7 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
         if (opt->prefix && opt->prefix->template->runtime != runtime)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s",
                                opt->prefix->template->runtime->name, runtime->name);
-        if (opt->prefix && image->name[0] && !image_equals(image, &opt->prefix->template->image))
+        if (opt->prefix && image->name[0] && strcmp(image->name, opt->prefix->template->image.name) != 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the prefix has another image: leave the image out of the run");
         if (opt->prefix && (values->globals || values->imports))
@@ -679,7 +679,7 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
-                r = image_take(engine, opt->image, &image, e);
+                r = image_take(engine, opt->image, opt->image_settings, &image, e);
         if (r == 0)
                 r = check_origin(opt, values, &image, runtime, e);
         if (r == 0)
@@ -694,6 +694,7 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         run->image = opt->prefix ? opt->prefix->template->image : image;
+        image_hold(&run->image);
         run->is_forked = opt->prefix || opt->warm;
         run->has_texts = has_texts;
         run->values = values;
@@ -1107,6 +1108,7 @@ const char *cloche_run_phase(const cloche_run *run)
 static void finish(struct cloche_run *run)
 {
         run->engine->runs--;
+        image_drop(&run->image);
         free(run);
 }
 

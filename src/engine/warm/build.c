@@ -15,12 +15,14 @@
 static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant,
                     const struct image *image, struct build *build)
 {
-        const char *root = image->name[0] ? image->name : engine->image;
+        const char *root = image->name[0] ? image->name : engine->image,
+                   *settings = image->settings ? image->settings->text : "";
         char *text = json_dumps(build->params, JSON_COMPACT | JSON_SORT_KEYS);
         const struct artifact_part parts[] = {
                 {CLOCHE_VERSION, strlen(CLOCHE_VERSION)},
                 {runtime->name, strlen(runtime->name)},
                 {root, strlen(root)},
+                {settings, strlen(settings)},
                 {&tenant, sizeof(tenant)},
                 {text, text ? strlen(text) : 0},
         };
@@ -32,8 +34,8 @@ static int make_key(const struct cloche_engine *engine, const struct runtime *ru
         return 0;
 }
 
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime,
-                   const struct cloche_run_options *opt, const json_t *options, struct build *ret, struct cloche_err *e)
+int build_describe(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   const json_t *options, struct build *ret, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
@@ -41,7 +43,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
         struct image image;
         char name[256];
 
-        if (image_take(engine, opt->image, &image, e) < 0)
+        if (image_take(engine, opt->image, opt->image_settings, &image, e) < 0)
                 return -(int)e->code;
         if (options && value_write(options, VALUE_TEXT, NULL, &text, e) < 0)
                 return err_wrap(e, "build");

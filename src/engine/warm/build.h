@@ -25,9 +25,8 @@ struct build {
 
 /* Read code, filename and function from opt. options: held, or NULL. Returns
  * -CLOCHE_E_INVALID_ARGUMENT for text that is not UTF-8. */
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime,
-                   const struct cloche_run_options *opt, const json_t *options, struct build *ret,
-                   struct cloche_err *e);
+int build_describe(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   const json_t *options, struct build *ret, struct cloche_err *e);
 void build_done(struct build *build);
 
 /* Append the request to out, with the cached result of an earlier build if there is one. */

@@ -85,14 +85,15 @@ static struct cloche_run_options as_run(const struct cloche_prefix_options *opt,
                 .globals = opt->globals,
                 .imports = opt->imports,
                 .image = opt->image,
+                .image_settings = opt->image_settings,
                 .tenant = opt->tenant,
         };
 }
 
 /* is_code: the set-up is the program of its runs, which call the function. */
-static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt,
-                     const struct values *values, int is_code, const char *function, const struct runtime *runtime,
-                     struct setup **ret, struct cloche_err *e)
+static int setup_new(struct cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                     int is_code, const char *function, const struct runtime *runtime, struct setup **ret,
+                     struct cloche_err *e)
 {
         const struct cloche_run_options program = as_run(opt, function);
         struct setup *setup = calloc(1, sizeof(*setup));
@@ -162,7 +163,7 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
-                r = image_take(engine, opt->image, &image, e);
+                r = image_take(engine, opt->image, opt->image_settings, &image, e);
         if (r == 0)
                 r = request_check(&same, values, runtime, e);
         if (r == 0 && runtime->is_cold_only)
@@ -234,11 +235,12 @@ int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, 
                 .code_size = opt->code_size,
                 .filename = request_filename(opt, runtime, name, sizeof(name)),
                 .image = opt->image,
+                .image_settings = opt->image_settings,
                 .tenant = opt->tenant,
         };
         struct setup *setup;
         struct image image;
-        int r = image_take(engine, opt->image, &image, e);
+        int r = image_take(engine, opt->image, opt->image_settings, &image, e);
 
         if (r == 0)
                 r = setup_new(engine, &program, values, 1, opt->function, runtime, &setup, e);

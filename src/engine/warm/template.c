@@ -56,6 +56,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, cons
         t->engine = engine;
         t->runtime = runtime;
         t->image = *image;
+        image_hold(&t->image);
         t->tenant = tenant;
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
@@ -138,6 +139,7 @@ void template_free(struct template *t)
         json_decref(t->failure);
         translations_done(&t->translations);
         setup_free(t->setup);
+        image_drop(&t->image);
         free(t);
 }
 
@@ -631,7 +633,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         int agent_fd = -EBADF, r;
 
         runtime.agent = runtime.template;
-        r = request_strings(&agent, &runtime, &strings, &request.argc, &request.envc, e);
+        r = request_strings(&agent, &t->image, &runtime, &strings, &request.argc, &request.envc, e);
         if (r == 0)
                 r = stdio_open_null(&stdio, e);
         if (r == 0)

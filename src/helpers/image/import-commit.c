@@ -2,6 +2,7 @@
  * without a name, is removed by prune. Runs in: cloche-image, as its user, confined to the store and
  * the source. */
 #include "import.h"
+#include "settings.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -25,10 +26,11 @@ static int failed(struct cloche_err *e, const char *act)
 static int answer(const struct import *import, const char *id, const json_t *record, bool is_new, json_t **ret,
                   struct cloche_err *e)
 {
-        *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O, s:O, s:b}", "name", import->options->reference, "id",
+        *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O, s:O, s:O*, s:b}", "name", import->options->reference, "id",
                          "sha256:", id, "tree", json_object_get(record, "tree"), "size",
                          json_object_get(record, "size"), "entries", json_object_get(record, "entries"), "dropped",
-                         json_object_get(record, "dropped"), "isNew", is_new);
+                         json_object_get(record, "dropped"), "notes", json_object_get(record, "notes"), "isNew",
+                         is_new);
         return *ret ? 0 : work_no_memory(e);
 }
 
@@ -130,15 +132,21 @@ int import_name(struct import *import, const char *id, json_t **ret, struct cloc
 
 /* -- commit --------------------------------------------------------------------------------------------------- */
 
-static int make_listing(struct import *import, struct listing *ret, struct cloche_err *e)
+/* The listing, and the settings of the image, which are looked up in the tree. */
+static int describe_tree(struct import *import, struct listing *ret, json_t **ret_settings, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = openat(import->incoming.fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                          out_fd = openat(import->incoming.fd, "listing",
                                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r;
 
         if (tree_fd < 0 || out_fd < 0)
                 return failed(e, "list the tree");
-        return listing_make(tree_fd, import->store->keeps_ids, out_fd, import->bytes, import->work, ret, e);
+        r = settings_prepare(tree_fd, import->config, e);
+        if (r == 0)
+                r = settings_make(tree_fd, import->store->keeps_ids, import->config, ret_settings, e);
+        return r == 0 ? listing_make(tree_fd, import->store->keeps_ids, out_fd, import->bytes, import->work, ret, e)
+                      : r;
 }
 
 static json_t *digest_text(const char *hex)
@@ -201,23 +209,28 @@ int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
 {
         struct listing listing;
         char id[HASH_TEXT_SIZE];
-        json_t *record = NULL;
+        json_t *settings = NULL, *record = NULL;
         bool is_new = false;
-        int r = make_listing(import, &listing, e);
+        int r = describe_tree(import, &listing, &settings, e);
 
-        if (r < 0)
+        if (r < 0) {
+                json_decref(settings);
                 return r;
+        }
         crash_point();
         /* All contents reach the disk before the names that make them an image. */
         if (syncfs(import->store->fd) < 0)
-                return failed(e, "flush the tree");
+                r = failed(e, "flush the tree");
         crash_point();
         record = make_record(import, &listing);
-        r = record ? record_identify(record, id, e) : work_no_memory(e);
+        if (r == 0)
+                r = record && json_object_update(record, settings) == 0 ? record_identify(record, id, e)
+                                                                        : work_no_memory(e);
         if (r == 0)
                 r = place(import, id, listing.hex, record, &is_new, e);
         if (r == 0)
                 r = answer(import, id, record, is_new, ret, e);
         json_decref(record);
+        json_decref(settings);
         return r;
 }

@@ -1,5 +1,6 @@
 /* Runs in: cloche-image, as its user, confined to the store. */
 #include "manage.h"
+#include "settings.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -57,12 +58,30 @@ int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
         return r == 0 && !*ret ? work_no_memory(e) : r;
 }
 
+/* Records of earlier versions have no settings. */
+static int add_settings(const struct store *store, json_t *record, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        json_t *settings = NULL;
+        int r = json_object_get(record, "env") ? 1 : store_lock_tree(store, record_tree(record), false, &tree_fd, e);
+
+        if (r != 0)
+                return r > 0 ? 0 : r;
+        r = settings_make(tree_fd, store->keeps_ids, json_object_get(record, "config"), &settings, e);
+        if (r == 0 && json_object_update(record, settings) < 0)
+                r = work_no_memory(e);
+        json_decref(settings);
+        return r;
+}
+
 int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
 {
         char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
         json_t *record = NULL, *names = NULL;
         int r = record_find(store, name, id, reference, &record, e);
 
+        if (r == 0)
+                r = add_settings(store, record, e);
         if (r == 0)
                 r = names_load(store, &names, e);
         *ret = r == 0 ? describe(record, names, id) : NULL;
@@ -75,15 +94,15 @@ int manage_resolve(const struct store *store, const char *name, json_t **ret, st
 {
         char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
         json_t *record = NULL;
-        const json_t *config;
         int r = record_find(store, name, id, reference, &record, e);
 
-        config = json_object_get(record, "config");
         if (r == 0)
-                *ret = json_pack("{s:s, s:s+, s:O, s:O*, s:O*, s:O*}", "name", reference, "id", "sha256:", id, "tree",
-                                 json_object_get(record, "tree"), "env", json_object_get(config, "env"),
-                                 "workingDirectory", json_object_get(config, "workingDir"), "user",
-                                 json_object_get(config, "user"));
+                r = add_settings(store, record, e);
+        if (r == 0)
+                *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O*, s:O*}", "name", reference, "id", "sha256:", id, "tree",
+                                 json_object_get(record, "tree"), "env", json_object_get(record, "env"),
+                                 "workingDirectory", json_object_get(record, "workingDirectory"), "user",
+                                 json_object_get(record, "user"));
         json_decref(record);
         return r == 0 && !*ret ? work_no_memory(e) : r;
 }

@@ -84,7 +84,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
                 return NULL;
         }
         c = calloc(1, sizeof(*c));
-        if (c && (c->cwd = strdup(cwd ? cwd : WORKSPACE)))
+        if (c && (c->cwd = strdup(cwd ? cwd : sandbox_directory(s))))
                 c->end_timer = handle_timer(&s->all->engine->loop, c);
         if (!c || !c->end_timer) {
                 if (c)

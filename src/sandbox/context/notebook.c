@@ -31,6 +31,7 @@ static void notebook_free(struct sandboxes *all, struct notebook *n)
 {
         SLIST_REMOVE(&all->notebooks, n, notebook, link);
         cloche_prefix_free(n->prefix);
+        image_drop(&n->image);
         free(n);
 }
 
@@ -82,6 +83,7 @@ static int make(struct sandboxes *all, int64_t principal, const struct image *im
                 .language = runtime->name,
                 .filename = runtime->notebook,
                 .image = image->name,
+                .image_settings = image->name[0] && image->settings ? image->settings->text : NULL,
                 .tenant = principal,
                 .limits = {.wall_ms = SETUP_WALL_MS, .cpu_ms = SETUP_WALL_MS, .memory_bytes = SETUP_MEMORY_BYTES},
         };
@@ -100,6 +102,7 @@ static int make(struct sandboxes *all, int64_t principal, const struct image *im
         }
         n->runtime = runtime;
         n->image = *image;
+        image_hold(&n->image);
         n->principal = principal;
         SLIST_INSERT_HEAD(&all->notebooks, n, link);
         *ret = n;
@@ -152,7 +155,7 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const struct
 
 int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e)
 {
-        const struct image own = {""};
+        const struct image own = {.settings = all->engine->own_settings};
         const struct runtime *runtime;
         struct template *template;
         char language[64];

@@ -14,6 +14,7 @@
 #include "base/hex.h"
 #include "engine/box/network.h"
 #include "engine/loop/handle.h"
+#include "wire/json.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -305,6 +306,19 @@ static void adopt(struct sandbox_request *request, struct sandbox *s)
         sandbox_touch(s);
 }
 
+/* Read the fields image and imageSettings. */
+static int take_image(struct sandboxes *all, const json_t *object, struct image *ret, struct cloche_err *e)
+{
+        const char *name = json_string_value(json_object_get(object, "image"));
+        const json_t *settings = json_object_get(object, "imageSettings");
+        char *text = settings ? json_dump_text(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        int r = settings && !text ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the settings of an image")
+                                  : image_take(all->engine, name, text, ret, e);
+
+        free(text);
+        return r;
+}
+
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
@@ -324,7 +338,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
         if (r == 0)
-                r = image_take(request->all->engine, sandbox_request_text(request, "image"), &image, e);
+                r = take_image(request->all, request->params, &image, e);
         if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
@@ -332,7 +346,9 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                                                             : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 if (s) {
+                        image_drop(&s->image);
                         s->image = image;
+                        image_hold(&s->image);
                         s->is_untried = s->state == SANDBOX_STOPPED;
                 }
                 r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;

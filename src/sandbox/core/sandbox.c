@@ -110,6 +110,8 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->decisions = json_array();
         s->connections.sandbox = s;
         s->all = all;
+        s->image.settings = all->engine->own_settings;
+        image_hold(&s->image);
         s->created_ms = s->used_ms = clock_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
@@ -187,6 +189,7 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->env);
         json_decref(s->labels);
         json_decref(s->network_policy);
+        image_drop(&s->image);
         free(s);
 }
 

@@ -132,6 +132,12 @@ int sandbox_name_check(const char *name, struct cloche_err *e);
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
 /* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have one more. */
 int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
+/* Where its programs begin unless the caller names a directory. */
+static inline const char *sandbox_directory(const struct sandbox *s)
+{
+        return s->image.settings && s->image.settings->directory ? s->image.settings->directory : WORKSPACE;
+}
+
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Start it; the requests in waiting begin, or fail with the reason. */
 void sandbox_start(struct sandbox *s);

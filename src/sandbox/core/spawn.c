@@ -18,9 +18,10 @@
  * interpreters look there. Without PIP_BREAK_SYSTEM_PACKAGES pip refuses even there (PEP 668). */
 #define LOCAL "/home/cloche/.local"
 #define GEMS LOCAL "/share/gems"
+#define LOCAL_PATH LOCAL "/bin:" GEMS "/bin"
 
 static const char *const own_env[] = {
-        "PATH=" LOCAL "/bin:" GEMS "/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "PATH=" LOCAL_PATH ":/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         "HOME=/home/cloche",
         "USER=cloche",
         "LOGNAME=cloche",
@@ -155,6 +156,18 @@ static int put_all(struct env *env, const json_t *object)
         return r;
 }
 
+/* An image's PATH follows the directories to which packages are installed. */
+static int put_stated(struct env *env, const json_t *stated)
+{
+        const char *path = json_string_value(json_object_get(stated, "PATH"));
+        char *row = NULL;
+        int r = put_all(env, stated);
+
+        if (r < 0 || !path)
+                return r;
+        return put(env, asprintf(&row, "PATH=" LOCAL_PATH ":%s", path) < 0 ? NULL : row);
+}
+
 char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
@@ -162,6 +175,8 @@ char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 
         for (size_t i = 0; r == 0 && i < sizeof(own_env) / sizeof(own_env[0]); i++)
                 r = put(&env, strdup(own_env[i]));
+        if (r == 0 && s->image.settings)
+                r = put_stated(&env, s->image.settings->env);
         if (r == 0)
                 r = put_all(&env, s->all->env);
         if (r == 0)

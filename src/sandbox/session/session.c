@@ -41,7 +41,7 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
                         count);
                 return NULL;
         }
-        if (session && (session->start_cwd = strdup(cwd ? cwd : WORKSPACE)))
+        if (session && (session->start_cwd = strdup(cwd ? cwd : sandbox_directory(s))))
                 session->stuck_timer = handle_timer(&s->all->engine->loop, session);
         if (!session || !session->stuck_timer) {
                 if (session)

@@ -9,6 +9,8 @@ export interface SandboxCreateParams {
   limits?: Limits | undefined
   /** Its root file system: an image of the daemon's store, as NAME[:TAG], sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays, also if the name is another image's later. */
   image?: string | undefined
+  /** Environment and working directory that the image states: {env, workingDirectory}; each applies where the caller states nothing else. */
+  imageSettings?: Record<string, unknown> | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
   /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */

@@ -316,10 +316,16 @@ int docker_manifest_choose(const struct docker_manifest *manifest, const char *t
 
 /* -- configuration -------------------------------------------------------------------------------------------- */
 
+/* Without NUL, which no variable and no path can have. */
+static bool is_text(const json_t *json)
+{
+        return json_is_string(json) && strlen(json_string_value(json)) == json_string_length(json);
+}
+
 static bool is_texts(const json_t *list)
 {
         for (size_t i = 0; i < json_array_size(list); i++)
-                if (!json_is_string(json_array_get(list, i)))
+                if (!is_text(json_array_get(list, i)))
                         return false;
         return true;
 }
@@ -347,8 +353,9 @@ static int keep_members(const json_t *json, json_t **ret, struct cloche_err *e)
 
                 if (!member || json_is_null(member))
                         continue;
-                if (json_typeof(member) != members[i].type || (json_is_array(member) && !is_texts(member)))
-                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the configuration's %s is of another type",
+                if (json_typeof(member) != members[i].type || (json_is_array(member) && !is_texts(member)) ||
+                    (json_is_string(member) && !is_text(member)))
+                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the configuration's %s is of another type, or has NUL",
                                        members[i].given);
                 if (json_object_set(*ret, members[i].kept, member) < 0)
                         return err_set(e, CLOCHE_E_RESOURCE, "out of memory");
