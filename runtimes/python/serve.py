@@ -52,6 +52,10 @@ def main():
     user_environment()
     try:
         begin_template()
+    except OSError as error:  # the engine quotes the line
+        sys.stderr.write("%s\n" % error)
+        exit_now(1)
+    try:
         while True:
             serve(channel)
             if not State.frozen:

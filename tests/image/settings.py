@@ -1,4 +1,4 @@
-"""What an image's Env, WorkingDir and User become: kept, noted, or refused; lookups never leave the tree."""
+"""Env, WorkingDir and User of an image are kept, noted, or refused; lookups never leave the tree."""
 import json
 import os
 import sys
@@ -20,7 +20,7 @@ def settings(s, config, members=BASE):
     return found, "\n".join(notes)
 
 
-def test_what_is_kept():
+def test_kept_members():
     with Store() as s:
         found, notes = settings(s, {"Env": ["PATH=/opt/bin:/bin", "A=1", "A=2", "LINES=a\nb", "EMPTY=", "LD_PRELOAD=/x.so"], "WorkingDir": "//srv/./app/"})
         equal(found["env"], {"PATH": "/opt/bin:/bin", "A": "2", "LINES": "a\nb", "EMPTY": "", "LD_PRELOAD": "/x.so"})
@@ -129,7 +129,7 @@ def test_the_store_of_an_ordinary_user():
 
 
 def test_a_record_without_settings():
-    """Those of earlier versions: they are looked up when they are requested."""
+    """Records of earlier versions have none: they are looked up at the request."""
     with Store() as s:
         found, _ = settings(s, {"WorkingDir": "/srv/app", "Env": ["A=1"], "User": "app"})
         [name] = os.listdir(s.path + "/images")

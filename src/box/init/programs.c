@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -273,6 +274,27 @@ static int prepare_child(const struct program *p)
         return chdir(p->vector[0]) < 0 ? -errno - DIRECTORY_FAILED : 0;
 }
 
+/* True for a program that execvp(3) found: then its loader, or that of its script, is missing. */
+static int is_there(const char *name)
+{
+        const char *path = getenv("PATH");
+        char file[4096];
+
+        if (strchr(name, '/'))
+                return access(name, F_OK) == 0;
+        while (path && *path) {
+                size_t size = strcspn(path, ":");
+
+                if (size + strlen(name) + 2 <= sizeof(file)) {
+                        snprintf(file, sizeof(file), "%.*s/%s", (int)size, path, name);
+                        if (access(file, F_OK) == 0)
+                                return 1;
+                }
+                path += size + (path[size] == ':');
+        }
+        return 0;
+}
+
 static _Noreturn void run_child(struct program *p, int error_fd)
 {
         int r = arrange_descriptors(p, &error_fd);
@@ -285,7 +307,7 @@ static _Noreturn void run_child(struct program *p, int error_fd)
                         syscall(SYS_execveat, p->program_fd, "", p->argv, p->environment, AT_EMPTY_PATH);
                 else
                         execvp(p->argv[0], p->argv);
-                r = -errno;
+                r = errno == ENOENT && is_there(p->argv[0]) ? -ELIBACC : -errno;
         }
         if (write(error_fd, &r, sizeof(r)) < 0)
                 _exit(126);

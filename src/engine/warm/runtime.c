@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -174,10 +175,49 @@ const char *runtime_argument_error(const struct runtime *runtime, int is_value)
 const struct cloche_err *runtime_explain(const struct runtime *runtime, const struct cloche_err *e,
                                          struct cloche_err *ret)
 {
-        if (!e || e->code != CLOCHE_E_SPAWN || e->os_errno != ENOENT)
+        if (!e || e->code != CLOCHE_E_SPAWN || (e->os_errno != ENOENT && e->os_errno != ELIBACC))
                 return e;
-        err_set(ret, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", runtime->name, e->msg);
+        if (e->os_errno == ELIBACC)
+                err_set(ret, CLOCHE_E_MISSING_RUNTIME,
+                        "the image cannot run the interpreter for %s: the loader that the program names is missing, as "
+                        "in an image without the GNU C library (%.120s)",
+                        runtime->name, e->msg);
+        else
+                err_set(ret, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", runtime->name,
+                        e->msg);
         return ret;
+}
+
+/* Spaces take the place of control characters, those of two bytes (C1) included. */
+static void remove_controls(char *text, size_t size)
+{
+        for (size_t i = 0; i < size; i++) {
+                unsigned char byte = (unsigned char)text[i], before = i ? (unsigned char)text[i - 1] : 0;
+
+                if (byte < ' ' || byte == 0x7f)
+                        text[i] = ' ';
+                else if (before == 0xc2 && byte < 0xa0)
+                        text[i - 1] = text[i] = ' ';
+        }
+}
+
+void runtime_explain_end(const struct runtime *runtime, const char *text, size_t size, struct cloche_err *ret)
+{
+        _cleanup_buf_ struct buf line = BUF_INIT(4096);
+        const char *end;
+
+        for (; size > 0 && *text == '\n'; size--)
+                text++;
+        end = memchr(text, '\n', size); /* the reason stands in the first line, a stack below it */
+        size = end ? (size_t)(end - text) : size;
+        if (utf8_append_valid(&line, text, size < 240 ? size : 240) == 0)
+                remove_controls(line.data, line.size);
+        else
+                buf_done(&line);
+        err_set(ret, CLOCHE_E_MISSING_RUNTIME,
+                "the image's interpreter for %s ended before it was ready: its libraries are missing, or are of "
+                "another C library than the GNU one%s%.*s",
+                runtime->name, line.size ? ": " : "", (int)line.size, line.size ? line.data : "");
 }
 
 int runtime_is(const struct runtime *runtime, const char *language)

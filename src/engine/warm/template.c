@@ -13,11 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define CRASHES_MAX 3                 /* in a row; then the waiting runs fail */
 #define START_PATIENCE_MS 30000       /* to start, to freeze: Node waits without end for a thread that it cannot have */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
+#define STDERR_BYTES 512
 
 static void advance(struct template *t);
 
@@ -58,7 +61,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, cons
         t->image = *image;
         image_hold(&t->image);
         t->tenant = tenant;
-        t->channel.fd = -EBADF;
+        t->channel.fd = t->stderr_fd = -EBADF;
         t->used_ns = clock_now_ns();
         t->turn = ++engine->turns;
         TAILQ_INIT(&t->instances);
@@ -135,6 +138,7 @@ void template_free(struct template *t)
         template_drop_instances(t);
         instance_free(t->own_instance);
         channel_close(&t->channel);
+        fd_close(&t->stderr_fd);
         parent_box_unref(t->parent_box);
         json_decref(t->failure);
         translations_done(&t->translations);
@@ -180,6 +184,7 @@ static void take_down(struct template *t)
         instance_free(t->own_instance);
         t->own_instance = NULL;
         channel_close(&t->channel);
+        fd_close(&t->stderr_fd);
         if (t->parent_box)
                 t->parent_box->is_dead = 1;
         parent_box_unref(t->parent_box);
@@ -291,6 +296,7 @@ static void fail_with_answer(struct template *t, const struct rpc_message *m, co
 static void become_ready(struct template *t)
 {
         set_state(t, TEMPLATE_READY);
+        fd_close(&t->stderr_fd);
         t->ready_ns = clock_now_ns();
         t->users++; /* do not evict this one, whose channel may be being read */
         templates_evict(t->engine);
@@ -555,6 +561,15 @@ static void on_setup_end(struct template *t)
                 end_setup(t, NULL);
 }
 
+/* The interpreter of a base ended while only our code ran in it. */
+static void explain_end(const struct template *t, struct cloche_err *ret)
+{
+        char text[STDERR_BYTES];
+        ssize_t n = pread(t->stderr_fd, text, sizeof(text), 0);
+
+        runtime_explain_end(t->runtime, text, n < 0 ? 0 : (size_t)n, ret);
+}
+
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct template *t = data;
@@ -562,6 +577,8 @@ static void on_end(void *data, const struct cloche_err *e)
 
         if (!e)
                 err_set(&lost, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        if (!e && t->state == TEMPLATE_STARTING && t->stderr_fd >= 0)
+                explain_end(t, &lost);
         if (t->state == TEMPLATE_STARTING && t->setup && !e && t->parent_box)
                 on_setup_end(t);
         else if (t->state == TEMPLATE_STARTING && t->setup)
@@ -636,10 +653,12 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         r = request_strings(&agent, &t->image, &runtime, &strings, &request.argc, &request.envc, e);
         if (r == 0)
                 r = stdio_open_null(&stdio, e);
+        if (r == 0 && (t->stderr_fd = memfd_create("stderr", MFD_CLOEXEC)) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "hold what an interpreter prints");
         if (r == 0)
                 r = channel_open(&t->channel, TEMPLATE_FRAME_MAX, &agent_fd, e);
         if (r == 0) {
-                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd, box->fork_fd};
+                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], t->stderr_fd, agent_fd, box->fork_fd};
 
                 r = control_spawn(box->control, &request, strings.data, strings.size, fds, 5, on_agent, t, e);
         }

@@ -62,6 +62,7 @@ struct template
         uint64_t memory_bytes;         /* when it became ready */
         struct parent_box *parent_box; /* once its box is made; NULL if broken */
         struct channel channel;
+        int stderr_fd;                 /* what the interpreter of a base prints while it starts, or -EBADF */
         uv_timer_t *timer;             /* timeout of its start, its set-up or its freeze */
         struct instance *own_instance; /* of a prefix, while it is forked from its base */
         TAILQ_HEAD(instances, instance) instances;

@@ -1,4 +1,4 @@
-/* What an image's configuration means in a box: {env, workingDirectory?, user?, notes} (README.md). */
+/* The meaning of an image's configuration in a box: {env, workingDirectory?, user?, notes} (README.md). */
 #ifndef CLOCHE_HELPERS_IMAGE_SETTINGS_H
 #define CLOCHE_HELPERS_IMAGE_SETTINGS_H
 

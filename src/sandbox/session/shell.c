@@ -104,7 +104,9 @@ static void exited(struct session *session, const struct init_answer *exit)
         struct cloche_err e;
 
         if (!session->is_ready) { /* a second one would fail too */
-                err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d",
+                err_set(&e, CLOCHE_E_SPAWN,
+                        "the session's shell could not start: it ended with %s %d (sessions need a bash with the GNU C "
+                        "library)",
                         WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
                 shell_close(session);
@@ -263,14 +265,29 @@ static void on_shell(void *data, int status, int events)
 
 /* -- the start of a shell --------------------------------------------------------------------------------------- */
 
+/* Return the error of a bash that cannot be started: *ret if the image lacks it, else e. */
+static const struct cloche_err *explain(const struct cloche_err *e, struct cloche_err *ret)
+{
+        if (e->code != CLOCHE_E_SPAWN || (e->os_errno != ENOENT && e->os_errno != ELIBACC))
+                return e;
+        err_set(ret, CLOCHE_E_MISSING_RUNTIME,
+                "the image has no bash with the GNU C library, which commands and sessions need; files, and contexts "
+                "of "
+                "other languages, work without it (%.120s)",
+                e->msg);
+        return ret;
+}
+
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
         struct session *session = data;
 
         fd_close(&fd);
         if (e) {
+                struct cloche_err missing;
+
                 shell_close(session);
-                shell_refuse_all(session, e);
+                shell_refuse_all(session, explain(e, &missing));
                 return;
         }
         session->pid = answer->pid;
