@@ -100,7 +100,9 @@ static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct c
 
         for (size_t i = 0; i < JAIL_MOUNTS_MAX; i++)
                 tree_fds[i] = -EBADF;
-        for (size_t i = 0; r == 0 && i < plan->mount_count; i++) {
+        if (plan->mount_fds)
+                r = root_attach_made(plan, tree_fds, e);
+        for (size_t i = 0; r == 0 && !plan->mount_fds && i < plan->mount_count; i++) {
                 _cleanup_fd_ int fuse_fd = -EBADF;
 
                 r = root_mount_fuse(plan, i, &fuse_fd, &tree_fds[i], e);
@@ -123,7 +125,9 @@ static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche
                 r = hand_out_root(ns_fd, report_fd, e);
         if (r == 0)
                 r = root_furnish(plan, e);
-        return r < 0 ? r : hand_out_mounts(plan, report_fd, e);
+        if (r < 0)
+                return r;
+        return plan->nested && plan->mount_fds ? root_attach_taken(plan, e) : hand_out_mounts(plan, report_fd, e);
 }
 
 static int default_signals(struct cloche_err *e)

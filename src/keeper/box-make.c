@@ -13,6 +13,7 @@
 #include "helper.h"
 #include "jail/enter.h"
 #include "jail/root/plan.h"
+#include "jail/root/root.h"
 #include "jail/userns.h"
 
 #include <fcntl.h>
@@ -41,6 +42,12 @@ struct making {
         uint32_t mount_count;    /* that PID 1 still has to send */
         uint32_t parent;
 };
+
+static void keep_mount(struct box *row, int fuse_fd)
+{
+        row->passthroughs[row->mount_count].fd = -EBADF;
+        row->fuse_fds[row->mount_count++] = fuse_fd;
+}
 
 /* -- the plan ------------------------------------------------------------------------------------------------- */
 
@@ -278,22 +285,68 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
         return r == 0 && m->is_cloned ? let_go(m, e) : r;
 }
 
+/* Make the file systems of a sandbox's mounts. Contexts of the sandbox are beneath templates, in other user
+ * namespaces, and the kernel lets a process use a FUSE file system only in the namespace of its maker and those
+ * beneath: so root's keeper makes it. They are attached without set-user-id bits and devices in every box. */
+static int make_mounts(const struct jail_plan *plan, struct box *row, int *ret_fds, struct cloche_err *e)
+{
+        int r = 0;
+
+        row->mount_targets = calloc(plan->mount_count, sizeof(*row->mount_targets));
+        if (!row->mount_targets)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make the mounts of a box");
+        for (size_t i = 0; r == 0 && i < plan->mount_count; i++) {
+                int fuse_fd = -EBADF;
+
+                strcpy(row->mount_targets[i], plan->mounts[i]);
+                r = root_make_fuse(plan, i, &fuse_fd, &ret_fds[i], e);
+                if (r == 0)
+                        keep_mount(row, fuse_fd);
+        }
+        return r;
+}
+
+static int start_with_mounts(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m,
+                             struct cloche_err *e)
+{
+        int mount_fds[KEEPER_MOUNTS_MAX], r;
+
+        if (!keeper->is_root || !row->is_sandbox || plan->mount_count == 0)
+                return start_init(keeper, row, plan, m, e);
+        for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)
+                mount_fds[i] = -EBADF;
+        r = make_mounts(plan, row, mount_fds, e);
+        plan->mount_fds = mount_fds;
+        if (r == 0)
+                r = start_init(keeper, row, plan, m, e);
+        plan->mount_fds = NULL;
+        for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)
+                fd_close(&mount_fds[i]);
+        return r;
+}
+
 /* Its writable places may belong to a sandbox. */
 static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m,
                              struct cloche_err *e)
 {
-        int places_fds[JAIL_SHARED_PLACES], r;
+        const struct box *sandbox = row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with];
+        int places_fds[JAIL_SHARED_PLACES], mount_fds[KEEPER_MOUNTS_MAX], r;
 
         if (!plan->nested || !plan->is_sharing)
-                return start_init(keeper, row, plan, m, e);
-        r = box_shared_take_mounts(&keeper->boxes[row->shared_with], places_fds, e);
+                return start_with_mounts(keeper, row, plan, m, e);
+        r = box_shared_take_mounts(sandbox, places_fds, e);
         if (r < 0)
                 return r;
+        r = box_shared_take_others(sandbox, plan, mount_fds, e);
         plan->places_fds = places_fds;
-        r = start_init(keeper, row, plan, m, e);
-        plan->places_fds = NULL;
+        plan->mount_fds = mount_fds;
+        if (r == 0)
+                r = start_init(keeper, row, plan, m, e);
+        plan->places_fds = plan->mount_fds = NULL;
         for (size_t i = 0; i < JAIL_SHARED_PLACES; i++)
                 close(places_fds[i]);
+        for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)
+                fd_close(&mount_fds[i]);
         return r;
 }
 
@@ -336,10 +389,9 @@ static void keep_handed(struct box *row, int fd)
 {
         if (row->is_template && row->root_fd < 0)
                 row->root_fd = fd;
-        else if (!row->is_template && row->mount_count < KEEPER_MOUNTS_MAX) {
-                row->passthroughs[row->mount_count].fd = -EBADF;
-                row->fuse_fds[row->mount_count++] = fd;
-        } else
+        else if (!row->is_template && !row->mount_targets && row->mount_count < KEEPER_MOUNTS_MAX)
+                keep_mount(row, fd);
+        else
                 fd_close(&fd);
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "helper.h"
 #include "jail/enter.h"
 #include "jail/root/root.h"
@@ -98,6 +99,49 @@ int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PL
         return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
 
+struct taking {
+        const struct jail_plan *plan;
+        const struct box *sandbox;
+};
+
+static int take_others(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct taking *t = data;
+        int r = 0;
+
+        if (setns(t->sandbox->init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the sandbox's mount namespace");
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the sandbox's root");
+        for (size_t i = 0; r == 0 && i < t->plan->mount_count; i++)
+                r = root_take_mount(t->plan->mounts[i], &ret_fds[i], e);
+        return r; /* the process ends when it failed, and its descriptors with it */
+}
+
+/* A mount in another comes with that one. */
+static int is_brought(const struct box *sandbox, uint32_t mount)
+{
+        for (uint32_t i = 0; i < sandbox->mount_count; i++)
+                if (i != mount && path_is_at_or_below(sandbox->mount_targets[mount], sandbox->mount_targets[i]))
+                        return 1;
+        return root_is_in_shared_place(sandbox->mount_targets[mount]);
+}
+
+int box_shared_take_others(const struct box *sandbox, struct jail_plan *plan, int ret_fds[KEEPER_MOUNTS_MAX],
+                           struct cloche_err *e)
+{
+        const struct taking taking = {plan, sandbox};
+
+        for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)
+                ret_fds[i] = -EBADF;
+        for (uint32_t i = 0; sandbox->mount_targets && i < sandbox->mount_count; i++)
+                if (!is_brought(sandbox, i))
+                        plan->mounts[plan->mount_count++] = sandbox->mount_targets[i];
+        return plan->mount_count == 0
+                       ? 0
+                       : helper_fetch(take_others, &taking, plan->mount_count, TAKE_TIMEOUT_S, ret_fds, e);
+}
+
 /* -- the sandbox and the boxes that share with it --------------------------------------------------------------- */
 
 /* A user that belongs to a template is not mapped beneath it, except for that template's own child
@@ -123,10 +167,11 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
         /* A mount serves only the user namespace in which it was made and those beneath
-         * (fs/fuse/dir.c, fuse_allow_current_process). */
-        if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
-                return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share",
-                               spec->shared_with);
+         * (fs/fuse/dir.c, fuse_allow_current_process). Root's keeper makes it in the first of all. */
+        if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX && !keeper->is_root)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the sandbox has mounts, which an interpreter forked from a template can use only with "
+                               "root's daemon: use sessions and processes, or a sandbox without mounts");
         if (spec->shared_with == KEEPER_NO_BOX)
                 return 0;
         if (row && row->is_sandbox)

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -115,6 +116,8 @@ static void close_box(struct keeper_state *keeper, struct box *box)
                 fd_close(all[i]);
         for (uint32_t i = 0; i < box->mount_count; i++)
                 fd_close(&box->fuse_fds[i]);
+        free(box->mount_targets);
+        box->mount_targets = NULL;
 }
 
 /* -- later in a box's life ------------------------------------------------------------------------------------ */

@@ -53,7 +53,8 @@ struct box {
         /* Its mounts: the connections until they are served, then the servers. */
         uint32_t mount_count;
         int fuse_fds[KEEPER_MOUNTS_MAX];
-        pid_t server_pids[KEEPER_MOUNTS_MAX]; /* 0: none */
+        char (*mount_targets)[KEEPER_TARGET_MAX]; /* of a sandbox that has mounts; or NULL */
+        pid_t server_pids[KEEPER_MOUNTS_MAX];     /* 0: none */
         struct passthrough passthroughs[KEEPER_MOUNTS_MAX];
         pid_t egress_pid; /* of its network; 0: none */
 };
@@ -207,6 +208,10 @@ void box_nested_punish(struct keeper_state *keeper, uint32_t template);
 /* Copy the sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors,
  * owned by the caller. */
 int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
+/* Copies of the mounts that these places do not bring along; the plan's mounts are these then. ret_fds: owned by
+ * the caller; -EBADF behind them. */
+int box_shared_take_others(const struct box *sandbox, struct jail_plan *plan, int ret_fds[KEEPER_MOUNTS_MAX],
+                           struct cloche_err *e);
 /* Check that a box of this spec may share with the box it names. */
 int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* Return the box whose control groups this one is in. */

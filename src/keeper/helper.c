@@ -106,7 +106,7 @@ static int compare(const void *a, const void *b)
 
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e)
 {
-        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_SHARED_PLACES + 5], next = 0;
+        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_SHARED_PLACES + JAIL_MOUNTS_MAX + 5], next = 0;
         size_t n = 0;
 
         if (setsid() < 0)
@@ -117,7 +117,9 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
                 kept[n++] = plan->tasks_fds[i];
         for (size_t i = 0; plan->places_fds && i < JAIL_SHARED_PLACES; i++)
                 kept[n++] = plan->places_fds[i];
-        if (plan->mount_count > 0)
+        for (size_t i = 0; plan->mount_fds && i < plan->mount_count; i++)
+                kept[n++] = plan->mount_fds[i];
+        if (plan->mount_count > 0 && !plan->mount_fds)
                 kept[n++] = plan->fuse_dir_fd;
         kept[n++] = plan->init_fd;
         kept[n++] = plan->control_fd;

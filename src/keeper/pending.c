@@ -25,7 +25,11 @@ static void clear(struct pending *p)
 static int answer(struct keeper_state *keeper, struct pending *p, int fds[2], const struct cloche_err *error)
 {
         struct keeper_answer answer = {.op = p->op, .serial = p->serial, .box = p->box, .err = *error};
-        int r = keeper_answer(keeper, &answer, fds);
+        int r;
+
+        if (p->op == KEEPER_BOX_MAKE && !error->code && keeper->boxes[p->box].mount_targets)
+                answer.mount_user = box_user(keeper, &keeper->boxes[p->box]);
+        r = keeper_answer(keeper, &answer, fds);
 
         clear(p);
         return r;

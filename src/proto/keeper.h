@@ -135,7 +135,7 @@ struct keeper_answer {
         uint32_t op;
         uint32_t serial;
         uint32_t box;
-        uint32_t reserved;
+        uint32_t mount_user; /* KEEPER_BOX_MAKE: the host's user that the mounts show as owner; 0: the box's own user */
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
         /* For KEEPER_HELLO only. */

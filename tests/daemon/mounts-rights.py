@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import need_root
 from http_client import Http
 from rpc import DAEMON, Daemon, Failed, Frames
+from sandbox_client import read_raw
 
 USER, OTHER, TEAM = 54321, 54322, 54777
 NAMED = 1  # a user on every host, in no group of the others
@@ -324,3 +325,72 @@ def test_a_file_that_is_not_called_one():
             with daemon.frames() as frames:
                 answer = asked(frames, "script", dict(language="python", code="1", mount={"dirs": {"/x": {"path": tree.at("mine/f"), "kind": kind}}}))
             assert isinstance(answer, list) and says in answer[1], answer
+
+
+def of_sandbox(tree, name, permissions=None):
+    return {"sandbox": "s", "mount": {"dirs": {"/mnt/m": tree.at(name)}, **({"permissions": permissions} if permissions else {})}}
+
+
+CAT = ("exec", {"sandbox": "s", "command": "cat /mnt/m/f; cat /mnt/m/private"})
+
+
+def test_a_sandbox_has_the_rights_of_the_user_who_made_it():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        os.unlink(tree.at("mine/link"))
+        for name in ("secret", "team", "closed/inner"):
+            is_refused(as_user(daemon, [("sandbox.create", of_sandbox(tree, name))])[0], f"user {USER}")
+        is_refused(as_user(daemon, [("sandbox.create", of_sandbox(tree, "others", WRITES))])[0], "may not write")
+        made, read = as_user(daemon, [("sandbox.create", of_sandbox(tree, "others")), CAT])
+        assert made["created"] and read["stdout"] == "others" and "Permission denied" in read["stderr"], (made, read)
+        with daemon.frames() as frames:  # root's own, of the same name
+            frames.call("sandbox.create", **of_sandbox(tree, "secret"))
+            assert frames.call(*CAT[:1], **CAT[1])["stdout"] == "secret"
+
+
+def test_each_start_of_a_sandbox_has_the_rights_of_its_user():
+    """Not those of the directory's owner, which requests without a socket of the user would have."""
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        stop = ("sandbox.stop", {"sandbox": "s"})
+        as_user(daemon, [("sandbox.create", of_sandbox(tree, "others")), stop])
+        raw = get_raw(daemon, "/mnt/m/f")
+        assert raw[0] == 403 and b"unix socket" in raw[1], raw
+        assert as_user(daemon, [CAT])[0]["stdout"] == "others"
+        assert get_raw(daemon, "/mnt/m/f") == (200, b"others")  # the twin
+        as_user(daemon, [stop])
+        os.chmod(tree.at("others"), 0o700)
+        is_refused(as_user(daemon, [CAT])[0], f"user {USER}")
+        os.chmod(tree.at("others"), 0o755)
+        assert as_user(daemon, [CAT])[0]["stdout"] == "others"
+
+
+def get_raw(daemon, path):
+    """The status and the body of a file of the user's sandbox; such a request carries no rights."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgid(USER)
+            os.setuid(USER)
+            with Http(daemon.connect()) as http:
+                status = http.begin("GET", "/v1/sandboxes/s/raw?path=" + path)
+                os.write(write_end, b"%d " % status + read_raw(http))
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as file:
+        status, body = file.read().split(b" ", 1)
+    os.waitpid(pid, 0)
+    return int(status), body
+
+
+def test_a_sandbox_of_a_token_has_what_was_named():
+    with Tree() as tree:
+        with Daemon(tcp=True) as daemon, Frames(daemon.connect_tcp(), token=daemon.token) as frames:
+            is_refused(asked(frames, "sandbox.create", of_sandbox(tree, "others")), "--mount-root")
+        with Daemon("--mount-root", f"{tree.path}:{NAMED}", tcp=True) as daemon, Frames(daemon.connect_tcp(), token=daemon.token) as frames:
+            is_refused(asked(frames, "sandbox.create", of_sandbox(tree, "secret")), f"user {NAMED}")
+            frames.call("sandbox.create", **of_sandbox(tree, "others"))
+            for _ in range(2):
+                read = frames.call(*CAT[:1], **CAT[1])
+                assert read["stdout"] == "others" and "Permission denied" in read["stderr"], read
+                frames.call("sandbox.stop", sandbox="s")

@@ -58,7 +58,12 @@ static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
         daemon_check_stop(d);
 }
 
-static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
+static int peer_of(void *data)
+{
+        return ((const struct sandbox_job *)data)->pending.client->peer_fd;
+}
+
+static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail, .caller = peer_of};
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 

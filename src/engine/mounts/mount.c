@@ -23,6 +23,8 @@
 #define PLACE_PATIENCE_MS 20000
 /* Timeout of one answer: a server hijacked by its guest must not hold the run for ever. */
 #define COLLECT_PATIENCE_MS 10000
+/* Timeout of the start of servers, if something waits for it: their user may stop them. */
+#define SERVE_PATIENCE_MS 20000
 
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
@@ -73,6 +75,7 @@ void mounts_close(struct mounts *mounts)
         mounts->on_denied = NULL;
         mounts->on_failed = NULL;
         mounts->on_collected = NULL;
+        mounts->on_ready = NULL;
         stop_timer(mounts);
         for (size_t i = 0; i < mounts->options.count; i++) {
                 mounts->rows[i].on_seeded = NULL;
@@ -188,8 +191,22 @@ static int check_answer(const struct mount *mount, const struct rpc_message *m, 
 
 static int on_configured(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
+        struct mount *mount = data;
+        struct mounts *mounts = mount->all;
+        int r = check_answer(mount, m, e);
+
         (void)f;
-        return check_answer(data, m, e);
+        if (r < 0)
+                return r;
+        mount->is_served = 1;
+        for (size_t i = 0; i < mounts->options.count; i++)
+                if (!mounts->rows[i].is_served)
+                        return 0;
+        if (mounts->on_ready) {
+                stop_timer(mounts);
+                mounts->on_ready(mounts->data);
+        }
+        return 0;
 }
 
 static int on_seed_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -317,9 +334,14 @@ static int send_seed(struct mount *mount, json_t *params, int fd, struct cloche_
 /* Send the configuration, then the requests that waited for it. */
 static int configure(struct mount *mount, struct cloche_err *e)
 {
-        json_t *seed = mount->seed;
-        int r = channel_request(&mount->channel, "configure", json_incref(mount->option->configure), -EBADF,
-                                on_configured, e);
+        json_t *seed = mount->seed, *configuration = json_copy(mount->option->configure);
+        int r;
+
+        if (configuration && mount->all->user) {
+                json_object_set_new(configuration, "uid", json_integer(mount->all->user));
+                json_object_set_new(configuration, "gid", json_integer(mount->all->user));
+        }
+        r = channel_request(&mount->channel, "configure", configuration, -EBADF, on_configured, e);
 
         mount->is_configuring = 1;
         mount->seed = NULL;
@@ -463,7 +485,7 @@ static void on_served(void *data, struct keeper_reply *reply)
         mounts_unref(mounts);
 }
 
-static int serve(struct mount *mount, uint32_t index, const struct box *box, struct cloche_err *e)
+static int serve(struct mount *mount, uint32_t index, struct keeper *keeper, uint32_t box, struct cloche_err *e)
 {
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         _cleanup_fd_ int server_fd = -EBADF;
@@ -485,7 +507,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 spec->root = mount->option->root;
                 spec->is_written = (uint32_t)mount->option->is_written;
                 strcpy(spec->path, mount->option->path);
-                r = keeper_serve_async(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd},
+                r = keeper_serve_async(keeper, box, spec, (int[]){server_fd, mount->all->caller_fd},
                                        mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
         }
         if (r == 0) {
@@ -493,15 +515,6 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 mounts_ref(mount->all);
         }
         free(spec);
-        return r;
-}
-
-int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e)
-{
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < mounts->options.count; i++)
-                r = serve(&mounts->rows[i], (uint32_t)i, box, e);
         return r;
 }
 
@@ -515,9 +528,11 @@ static void on_impatient(uv_timer_t *timer)
         for (size_t i = 0; i < mounts->options.count && mounts->timer; i++) {
                 struct mount *mount = &mounts->rows[i];
 
-                if (!mount->on_seeded && !mount->waiting)
+                if (!mount->on_seeded && !mount->waiting && (mount->is_served || !mounts->on_ready))
                         continue;
-                if (mount->on_seeded)
+                if (!mount->is_served && mounts->on_ready)
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "serve the mount %.60s", mount->option->target);
+                else if (mount->on_seeded)
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
                 else
                         err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "collect the changes in %.80s", mount->option->target);
@@ -533,6 +548,17 @@ static int start_timer(struct mounts *mounts, uint64_t patience_ms)
         if (mounts->timer)
                 uv_timer_start(mounts->timer, on_impatient, patience_ms, patience_ms);
         return mounts->timer ? 0 : -ENOMEM;
+}
+
+int mounts_serve(struct mounts *mounts, struct keeper *keeper, uint32_t box, struct cloche_err *e)
+{
+        int r = 0;
+
+        if (mounts->on_ready && start_timer(mounts, SERVE_PATIENCE_MS) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve the mounts");
+        for (size_t i = 0; r == 0 && i < mounts->options.count; i++)
+                r = serve(&mounts->rows[i], (uint32_t)i, keeper, box, e);
+        return r;
 }
 
 /* -- seeding files ---------------------------------------------------------------------------------------------- */

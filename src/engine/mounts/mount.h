@@ -38,6 +38,7 @@ struct mount {
         int is_configuring, seed_fd;
         json_t *seed;
         unsigned waiting; /* collecting: answers missing */
+        int is_served;    /* it has its configuration and answers the guest */
 };
 
 /* Reference-counted: the run may drop an instance that is still being made. */
@@ -50,11 +51,13 @@ struct mounts {
         struct cloche_err error; /* the first error, code 0: none */
         uint64_t contents_left;  /* room for contents with the changes */
         uv_timer_t *timer;       /* timeout of seeding and of collecting */
+        uint32_t user;           /* the host's user that the servers show as owner; 0: the user of the box */
         /* Once there is a run. */
         void *data;
         void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);
         void (*on_failed)(void *data, const struct cloche_err *e);
         void (*on_collected)(void *data);
+        void (*on_ready)(void *data); /* all are served */
 };
 
 /* Takes options, also on failure. caller_fd: borrowed, or negative. */
@@ -65,7 +68,7 @@ void mounts_unref(struct mounts *mounts); /* accepts NULL */
 /* Put the mount points into spec. */
 void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec);
 /* Start the servers: the box is made. Later failures come as error and on_failed. */
-int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e);
+int mounts_serve(struct mounts *mounts, struct keeper *keeper, uint32_t box, struct cloche_err *e);
 
 /* Like mount_options_find(). */
 struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below);

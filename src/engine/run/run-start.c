@@ -174,7 +174,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         }
         r = box_adopt(&run->box, engine->keeper, reply, &engine->loop, &e);
         if (r == 0 && run->mounts)
-                r = mounts_serve(run->mounts, &run->box, &e);
+                r = mounts_serve(run->mounts, run->box.keeper, run->box.id, &e);
         if (r == 0 && run->network.policy)
                 r = run_start_network(run, &e);
         if (r < 0)

@@ -390,7 +390,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         if (r == 0 && instance->is_detached)
                 r = -1;
         if (r == 0 && instance->mounts)
-                r = mounts_serve(instance->mounts, &instance->box, &e);
+                r = mounts_serve(instance->mounts, instance->box.keeper, instance->box.id, &e);
         if (r < 0)
                 fail(instance, &e);
         else

@@ -14,6 +14,7 @@
 #include "base/path.h"
 
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -94,6 +95,31 @@ static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX
                 tree_fds[i] = -EBADF;
         }
         return r < 0 ? r : read_attributes(plan);
+}
+
+int root_take_mount(const char *target, int *ret_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int place_fd = open_place(target + 1);
+
+        if (place_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -place_fd,
+                              "open the mount %s of the sandbox, whose programs may have renamed a directory above it",
+                              target);
+        return mount_clone(place_fd, "", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, ret_fd, e);
+}
+
+int root_attach_taken(const struct jail_plan *plan, struct cloche_err *e)
+{
+        for (size_t i = 0; i < plan->mount_count; i++) {
+                _cleanup_fd_ int place_fd = open_place(plan->mounts[i] + 1);
+                int r = place_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -place_fd, "open the place of the mount %s",
+                                              plan->mounts[i])
+                                     : mount_attach_to(plan->mount_fds[i], place_fd, plan->mounts[i] + 1, e);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e)

@@ -23,7 +23,8 @@ static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t
         _cleanup_fd_ int fd = -EBADF;
 
         fd = (int)syscall(SYS_open_tree, dir_fd, name,
-                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive | AT_SYMLINK_NOFOLLOW);
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive | AT_SYMLINK_NOFOLLOW |
+                                  (name[0] ? 0 : AT_EMPTY_PATH));
         if (fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "take %s", name);
         if (attributes && syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)

@@ -539,25 +539,50 @@ static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
         return mount_make("fuse", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
+int root_make_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
+
+        if (fuse_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
+        *ret_tree_fd = make_fuse(plan, mount, fuse_fd);
+        if (*ret_tree_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -*ret_tree_fd, "mount fuse on %s", plan->mounts[mount]);
+        *ret_fuse_fd = TAKE_FD(fuse_fd);
+        return 0;
+}
+
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
                     struct cloche_err *e)
 {
         _cleanup_fd_ int fuse_fd = -EBADF, tree_fd = -EBADF;
         int r = is_inner(plan, mount) ? 0 : make_point(plan, mount, e);
 
+        if (r == 0)
+                r = root_make_fuse(plan, mount, &fuse_fd, &tree_fd, e);
         if (r < 0)
                 return r;
-        fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
-        if (fuse_fd < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
-        tree_fd = make_fuse(plan, mount, fuse_fd);
-        if (tree_fd < 0)
-                return err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount fuse on %s", plan->mounts[mount]);
         if (is_inner(plan, mount))
                 *ret_tree_fd = TAKE_FD(tree_fd);
         else
                 r = mount_attach(tree_fd, plan->mounts[mount] + 1, e);
         if (r == 0)
                 *ret_fuse_fd = TAKE_FD(fuse_fd);
+        return r;
+}
+
+int root_attach_made(const struct jail_plan *plan, int ret_tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < plan->mount_count; i++) {
+                if (is_inner(plan, i)) {
+                        ret_tree_fds[i] = plan->mount_fds[i];
+                        continue;
+                }
+                r = make_point(plan, i, e);
+                if (r == 0)
+                        r = mount_attach(plan->mount_fds[i], plan->mounts[i] + 1, e);
+        }
         return r;
 }

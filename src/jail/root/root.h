@@ -57,6 +57,20 @@ int root_share(struct cloche_err *e);
  * attached yet; owned by the caller. */
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
                     struct cloche_err *e);
+/* Make the file system alone; both are owned by the caller. Only processes in the caller's user namespace
+ * and in those beneath it may use it (fs/fuse/dir.c, fuse_allow_current_process). */
+int root_make_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
+                   struct cloche_err *e);
+/* Attach the plan's file systems that the keeper made. ret_tree_fds: as for root_mount_fuse, for each mount
+ * that lies in another. */
+int root_attach_made(const struct jail_plan *plan, int ret_tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);
+/* Make a detached copy of a sandbox's mount, with those in it. Runs in the sandbox's mount namespace, with the
+ * root as current directory. */
+int root_take_mount(const char *target, int *ret_fd, struct cloche_err *e);
+/* Attach it in a box that has the sandbox's root. */
+int root_attach_taken(const struct jail_plan *plan, struct cloche_err *e);
+/* True if it lies in a writable place of a sandbox, whose copy brings it along. */
+int root_is_in_shared_place(const char *target);
 /* Start a process that attaches these and looks at files (inner.c), and close them here.
  * tree_fds: by the numbers of the mounts, -EBADF for the others. */
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);

@@ -63,6 +63,14 @@ int root_is_writable(const char *path)
         return 0;
 }
 
+int root_is_in_shared_place(const char *target)
+{
+        for (size_t i = WORKSPACE; i < JAIL_SHARED_PLACES; i++)
+                if (path_is_at_or_below(target + 1, root_places[i]))
+                        return 1;
+        return 0;
+}
+
 static int show(size_t place, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;

@@ -4,11 +4,12 @@
 #include "sandboxes.h"
 
 #include "base/err.h"
+#include "engine/mounts/mount.h"
 
 #include <stdlib.h>
 
 static int make(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, keeper_done done, void *data, struct cloche_err *e)
+                uint32_t beside, const struct mounts *mounts, keeper_done done, void *data, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int is_own = beside == KEEPER_NO_BOX, r;
@@ -17,6 +18,8 @@ static int make(const struct sandboxes *all, const struct image *image, const st
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
         spec->limits = limits_of_box(limits);
         spec->is_sandbox = (uint32_t)is_own;
+        if (mounts)
+                mounts_describe(mounts, spec);
         r = engine_box_spec(all->engine, image, NULL, spec, e);
         if (!is_own) {
                 spec->shared_with = beside;

@@ -1,5 +1,6 @@
 /* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "mounts.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
 #include "sandbox/network/connections.h"
@@ -263,7 +264,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "image") &&
-               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
+               !json_object_get(params, "mount") && json_object_size(json_object_get(params, "env")) == 0 &&
+               (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -340,6 +342,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0)
                 r = take_image(request->all, request->params, &image, e);
         if (r == 0 && !s)
+                r = sandbox_mounts_check(request, e);
+        if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s) {
                 s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
@@ -349,6 +353,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         image_drop(&s->image);
                         s->image = image;
                         image_hold(&s->image);
+                        sandbox_mounts_define(s, request);
                         s->is_untried = s->state == SANDBOX_STOPPED;
                 }
                 r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;

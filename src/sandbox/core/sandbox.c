@@ -7,6 +7,7 @@
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
+#include "mounts.h"
 #include "sandbox/context/cell-output.h"
 #include "sandbox/context/context.h"
 #include "sandbox/network/connections.h"
@@ -190,6 +191,7 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->labels);
         json_decref(s->network_policy);
         image_drop(&s->image);
+        json_decref(s->mount);
         free(s);
 }
 
@@ -335,6 +337,7 @@ static void release(struct sandbox *s)
 {
         end_work(s);
         connections_close(&s->connections);
+        sandbox_mounts_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -562,13 +565,30 @@ static void on_restored(void *data, const struct cloche_err *e)
                 sandbox_requests_begin(s);
 }
 
-static void restore(struct sandbox *s)
+/* Commands must find the network in force, and the mounts served; without them there is no wait. */
+static void restore_when_ready(struct sandbox *s)
 {
+        if (s->is_restoring || !sandbox_mounts_are_ready(s) ||
+            (s->connections.network && !connections_are_settled(&s->connections)))
+                return;
         s->is_restoring = 1;
         sandbox_store_restore(s, on_restored, s);
 }
 
-/* Commands must find the network in force; without a network there is no wait. */
+void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err copy;
+
+        if (s->state != SANDBOX_STARTING)
+                return; /* the guest gets errors there from now on, and the description has the reason */
+        if (e) {
+                copy = *e;
+                fail_start(s, &copy);
+        } else {
+                restore_when_ready(s);
+        }
+}
+
 static void on_network(struct connections *c, const struct cloche_err *e)
 {
         struct sandbox *s = c->sandbox;
@@ -579,8 +599,8 @@ static void on_network(struct connections *c, const struct cloche_err *e)
         if (e) {
                 copy = *e;
                 fail_start(s, &copy);
-        } else if (!s->is_restoring && connections_are_settled(c)) {
-                restore(s);
+        } else {
+                restore_when_ready(s);
         }
 }
 
@@ -607,10 +627,12 @@ static void on_made(void *data, struct keeper_reply *reply)
         r = control_open(&s->control, made.control_fd, &s->all->engine->loop, &e);
         if (r == 0)
                 r = sandbox_connections_open(s, s->network_policy, &e);
+        if (r == 0)
+                r = sandbox_mounts_serve(s, reply->answer->mount_user, &e);
         if (r < 0)
                 fail_start(s, &e);
-        else if (!s->connections.network)
-                restore(s);
+        else
+                restore_when_ready(s);
 }
 
 void sandbox_start(struct sandbox *s)
@@ -625,7 +647,9 @@ void sandbox_start(struct sandbox *s)
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
-                    : s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, on_made, s, &e);
+                    : sandbox_mounts_prepare(s, &e);
+        if (r == 0)
+                r = s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->mounts, on_made, s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_schedule_turn(s);
@@ -726,6 +750,8 @@ json_t *sandbox_json(struct sandbox *s)
                         json_object_del(json_object_get(object, "limits"), *name);
         if (object && s->image.name[0])
                 json_object_set_new(object, "image", json_string(s->image.name));
+        if (object && s->mount)
+                json_object_set_new(object, "mounts", sandbox_mounts_json(s));
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)

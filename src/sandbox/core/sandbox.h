@@ -53,6 +53,8 @@ struct sandbox_face {
         void (*result)(void *data, const json_t *result, const struct buf *attachments);
         /* about: further members of the error, in plain values, or NULL. */
         void (*fail)(void *data, const struct cloche_err *e, const json_t *about);
+        /* The unix socket of the user whose rights decide about mounts, borrowed; negative: none. NULL: none. */
+        int (*caller)(void *data);
 };
 
 CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);

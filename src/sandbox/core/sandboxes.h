@@ -69,6 +69,9 @@ struct sandbox {
         struct cloche_limits limits, requested_limits;
         struct image image;
         json_t *env, *network_policy, *labels;
+        json_t *mount;  /* as a run's; NULL: none */
+        int has_caller; /* its mounts have the rights of the user who made it, and each start needs that user's socket
+                         */
         uint64_t idle_ms;
         /* While it runs. */
         uint32_t box;
@@ -80,6 +83,8 @@ struct sandbox {
         struct update_list settling; /* updates whose policy is not in force everywhere */
         struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
         int has_usage, is_measuring; /* a report came; a request for one is under way */
+        struct mounts *mounts;       /* or NULL */
+        int has_mounts;              /* all are served and attached */
         struct connections connections;
         json_t *decisions;
         uint64_t decision_count;
@@ -144,6 +149,8 @@ void sandbox_start(struct sandbox *s);
 /* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
  * fails it goes on running. Requests in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);
+/* Its mounts are served, or with e one of them no longer is. */
+void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e);
 void sandbox_touch(struct sandbox *s);  /* a request came */
 void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);

@@ -547,6 +547,16 @@ export interface LostTimes {
   to: string
 }
 
+/** A directory or file of the host in a sandbox. */
+export interface SandboxMount {
+  /** Its place in the sandbox. */
+  path: string
+  /** The host's directory or file. */
+  source: string
+  /** lost: its server ended, perhaps killed for want of memory; programs get ENOTCONN, and the next start mounts it anew. */
+  state: 'mounted' | 'stopped' | 'lost'
+}
+
 /** A sandbox. */
 export interface Sandbox {
   /** Its name. */
@@ -563,6 +573,8 @@ export interface Sandbox {
   limits: Limits
   /** The image of the store that it was made with. */
   image?: string
+  /** Directories and files of the host in it. */
+  mounts?: SandboxMount[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -601,6 +613,8 @@ export interface SandboxCreated {
   limits: Limits
   /** The image of the store that it was made with. */
   image?: string
+  /** Directories and files of the host in it. */
+  mounts?: SandboxMount[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */

@@ -11,6 +11,8 @@ export interface SandboxCreateParams {
   image?: string | undefined
   /** Environment and working directory that the image states: {env, workingDirectory}; each applies where the caller states nothing else. */
   imageSettings?: Record<string, unknown> | undefined
+  /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
+  mount?: Record<string, unknown> | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
   /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */

@@ -186,22 +186,28 @@ static int write_hard_link(struct unpack *u, const struct member *m, const char 
 
 static int remove_directory(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
-        (void)data;
-        if (event == WALK_LEAVE && unlinkat(entry->dir_fd, entry->name, AT_REMOVEDIR) < 0)
+        const dev_t *device = data;
+
+        if (entry->status->st_dev != *device)
+                return WALK_PASS_OVER;
+        if (event == WALK_LEAVE && unlinkat(entry->dir_fd, entry->name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY)
                 return files_os(e, errno, "remove the directory %s", entry->path);
         return WALK_ON;
 }
 
-/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY). */
+/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY), and so do the
+ * directories above them (ENOTEMPTY). */
 static int remove_fresh(int dir_fd, const char *name, const struct stat *status, struct cloche_err *e)
 {
-        const struct walk_options walk = {.visit = remove_directory};
+        dev_t device = status->st_dev;
+        const struct walk_options walk = {.visit = remove_directory, .data = &device};
         _cleanup_fd_ int fd = S_ISDIR(status->st_mode)
                                       ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                                       : -EBADF;
         int r = fd < 0 ? 0 : walk_tree(fd, &walk, e);
 
-        if (r == 0 && unlinkat(dir_fd, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != EBUSY)
+        if (r == 0 && unlinkat(dir_fd, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != EBUSY &&
+            errno != ENOTEMPTY)
                 r = files_os(e, errno, "remove %s of a new root", name);
         return r;
 }

@@ -88,8 +88,8 @@ static int descend(struct walk *w, const char *name, const struct stat *status, 
         struct level *above = &w->levels[w->depth - 1];
         int fd = openat(above->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
 
-        if (fd < 0 &&
-            (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || (errno == EACCES && w->options->skips_denied)))
+        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENOTCONN ||
+                       (errno == EACCES && w->options->skips_denied)))
                 return 0;
         if (fd < 0)
                 return files_os(e, errno, "open the directory %s", w->path.data);
@@ -156,7 +156,8 @@ static int take(struct walk *w, char *item, struct cloche_err *e)
         if (set_path(w, level->prefix_size, item) < 0)
                 return request_no_memory(e);
         if (fstatat(level->fd, item, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-                if (errno == ENOENT || (errno == EACCES && w->options->skips_denied))
+                /* ENOTCONN: a mount whose server has ended. */
+                if (errno == ENOENT || errno == ENOTCONN || (errno == EACCES && w->options->skips_denied))
                         return 0;
                 return files_os(e, errno, "look at %s", w->path.data);
         }

@@ -1,0 +1,22 @@
+/* Directories and files of the host in a sandbox, under the rules that runs have. */
+#ifndef CLOCHE_SANDBOX_CORE_MOUNTS_H
+#define CLOCHE_SANDBOX_CORE_MOUNTS_H
+
+#include "sandboxes.h"
+
+/* Check the member "mount" of a request that creates a sandbox. */
+int sandbox_mounts_check(const struct sandbox_request *request, struct cloche_err *e);
+/* Give the new sandbox the mounts that were checked. */
+void sandbox_mounts_define(struct sandbox *s, const struct sandbox_request *request);
+
+/* Before its box is made; then, when it is. user: of the keeper's answer. */
+CLOCHE_MUST_CHECK int sandbox_mounts_prepare(struct sandbox *s, struct cloche_err *e);
+CLOCHE_MUST_CHECK int sandbox_mounts_serve(struct sandbox *s, uint32_t user, struct cloche_err *e);
+/* True if all are served, or there are none. */
+int sandbox_mounts_are_ready(const struct sandbox *s);
+void sandbox_mounts_close(struct sandbox *s);
+
+/* The mounts, each with its state. */
+json_t *sandbox_mounts_json(const struct sandbox *s);
+
+#endif

@@ -1,0 +1,263 @@
+"""Directories and files of the host in sandboxes, under the rules of runs."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import equal, need_root
+from life import below
+from rpc import Daemon
+from sandbox_client import wait_for
+
+WRITES = {"default": {"create": True, "modify": True, "delete": True}}
+
+
+class Host:
+    """A directory of the host that may be mounted, and a daemon that may mount it."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="cloched-mounts-")
+        os.chmod(self.path, 0o755)
+        for name in ("a", "b", "a/below"):
+            os.mkdir(self.at(name))
+        for name in ("a/f", "a/below/g", "b/f", "a/key.pem"):
+            self.write(name, name)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def at(self, name=""):
+        return os.path.join(self.path, name)
+
+    def write(self, name, text):
+        with open(self.at(name), "w") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(self.at(name)) as file:
+            return file.read()
+
+    def daemon(self, *options, **more):
+        return Daemon("--mount-root", self.path, *options, **more)
+
+
+def shell(frames, command, sandbox="s", **more):
+    answer = frames.call("exec", sandbox=sandbox, command=command, **more)
+    return answer["stdout"] + answer["stderr"]
+
+
+def states(frames, sandbox="s"):
+    return {mount["path"]: mount["state"] for mount in frames.call("sandbox.get", sandbox=sandbox).get("mounts", [])}
+
+
+def test_shells_processes_and_git_see_the_hosts_directory():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        rules = {"rules": [{"pattern": "**/*.pem", "deny": ["*"]}]}
+        made = frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a"), "/workspace/b": host.at("b"), "/in.txt": {"path": host.at("a/f"), "kind": "file"}},
+                                                                 "permissions": rules})
+        equal(made["mounts"], [{"path": "/mnt/a", "source": host.at("a"), "state": "mounted"}, {"path": "/workspace/b", "source": host.at("b"), "state": "mounted"},
+                               {"path": "/in.txt", "source": host.at("a/f"), "state": "mounted"}])
+        equal(shell(frames, "cat /mnt/a/f /mnt/a/below/g b/f /in.txt"), "a/fa/below/gb/fa/f")
+        assert "Permission denied" in shell(frames, "cat /mnt/a/key.pem")
+        assert "Permission denied" in shell(frames, "echo x > /mnt/a/new")
+        host.write("a/later", "later")
+        host.write("a/f", "changed")
+        equal(shell(frames, "cat /mnt/a/later /mnt/a/f"), "laterchanged")
+        process = frames.call("process.start", sandbox="s", command="cat /mnt/a/f; exit 7")["process"]
+        equal(frames.call("process.wait", sandbox="s", process=process)["process"]["exitCode"], 7)
+        frames.call("session.create", sandbox="s", session="apart", isolation=True)
+        equal(shell(frames, "cat /mnt/a/below/g", session="apart"), "a/below/g")
+        equal(shell(frames, "stat -c %U:%G /mnt/a /mnt/a/f /in.txt b | sort -u"), shell(frames, "stat -c %U:%G /workspace"))
+        os.system(f"git init -q {host.at('b')} && git -C {host.at('b')} -c user.name=x -c user.email=x add f && git -C {host.at('b')} -c user.name=x -c user.email=x@x commit -qm one")
+        assert "one" in shell(frames, "git -C b log --oneline") and shell(frames, "git -C b status --short") == ""
+
+
+def test_writes_stay_in_the_sandbox_until_it_stops():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/data/a": {"path": host.at("a"), "permissions": WRITES}, "/data/b": host.at("b")}})
+        equal(shell(frames, "echo mine > /data/a/f; echo new > /data/a/new; rm /data/a/key.pem; cat /data/a/f; ls /data/a; touch kept"), "mine\nbelow\nf\nnew\n")
+        assert "Permission denied" in shell(frames, "echo x > /data/b/f")
+        equal((host.read("a/f"), sorted(os.listdir(host.at("a"))), host.read("b/f")), ("a/f", ["below", "f", "key.pem"], "b/f"))
+        frames.call("sandbox.save", sandbox="s")
+        equal(shell(frames, "cat /data/a/f"), "mine\n")
+        equal({mount["state"] for mount in frames.call("sandbox.stop", sandbox="s")["mounts"]}, {"stopped"})
+        equal(shell(frames, "cat /data/a/f; ls; ls /data/a"), "a/fkept\nbelow\nf\nkey.pem\n")
+        equal(states(frames), {"/data/a": "mounted", "/data/b": "mounted"})
+
+
+def test_mounts_in_mounts_and_a_place_at_the_top():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/place": host.at("a"), "/place/inner": host.at("b"), "/workspace": host.at("b"), "/tmp/t/deep": host.at("a")}})
+        equal(shell(frames, "cat /place/f /place/inner/f f /tmp/t/deep/f"), "a/fb/fb/fa/f")
+        assert "busy" in shell(frames, "rmdir /place/inner; mv /place/inner /place/other; rmdir /tmp/t/deep; mv /place /other").lower()
+        frames.call("sandbox.stop", sandbox="s")
+        equal(shell(frames, "cat /place/f /place/inner/f f /tmp/t/deep/f"), "a/fb/fb/fa/f")
+
+
+def test_contexts_see_the_same():
+    need_root()  # of an ordinary user's daemon: the test below
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}, "/workspace/b": host.at("b"), "/mnt/a/inner": host.at("b"), "/place": host.at("b")}})
+        frames.call("context.create", sandbox="s", context="c", language="python")
+        run = lambda code: frames.call("context.run", sandbox="s", context="c", code=code)["stdout"]
+        equal(run("for p in ('/mnt/a/f', '/workspace/b/f', '/mnt/a/inner/f', '/place/f'): print(open(p).read())"), "a/f\nb/f\nb/f\nb/f\n")
+        equal(run("open('/mnt/a/of-the-context', 'w').write('x')\ntry: open('/workspace/b/f', 'w')\nexcept OSError as e: print(type(e).__name__)"), "PermissionError\n")
+        equal(shell(frames, "ls /mnt/a; stat -c %U /mnt/a/of-the-context"), "below\nf\ninner\nkey.pem\nof-the-context\n" + shell(frames, "stat -c %U /workspace"))
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+def test_mounts_that_are_refused():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        for mount, says in (({"dirs": {"/m": "/etc"}}, "--mount-root"), ({"dirs": {"/m": host.at("../etc")}}, "cross-device"), ({"dirs": {"m": host.at("a")}}, "absolute"),
+                            ({"dirs": {"/m": host.at("a")}, "sync": {"mode": "batch"}}, "mount.sync"), ({"dirs": {"/m": host.at("a")}, "sync": {"mode": "manual"}}, "mount.sync"),
+                            ({"dirs": {"/m": host.at("a")}, "events": []}, "events"), ({}, "mount.dirs"), ({"dirs": {"/m": {"path": host.at("a"), "permissions": {"x": 1}}}}, "x"),
+                            ({"dirs": {"/m": host.at("missing")}}, "No such file"), ({"dirs": {"/m": host.at("a/f")}}, "kind"), ({"dirs": {"/usr/m": host.at("a")}}, "/usr"),
+                            ({"dirs": {"/bin": host.at("a")}}, "/bin"), ({"dirs": {f"/m{i}": host.at("a") for i in range(9)}}, "8")):
+            refused = frames.refused("sandbox.create", sandbox="s", mount=mount)
+            assert says in refused.message, (mount, refused)
+            equal(frames.call("sandbox.list")["sandboxes"], [], "the refused one is not there")
+        equal(frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/m": host.at("a")}})["created"], True)  # the twin
+    with Host() as host, Daemon() as daemon, daemon.frames() as frames:
+        refused = frames.refused("sandbox.create", sandbox="s", mount={"dirs": {"/m": host.at("a")}})
+        assert refused.name == "forbidden" and "--mount-root" in refused.message, refused
+
+
+# -- links and races ------------------------------------------------------------------------------------------------
+
+def test_links_lead_nowhere_out_of_the_box():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        host.write("secret", "secret")
+        os.symlink("../secret", host.at("a/relative"))
+        os.symlink(host.at("secret"), host.at("a/absolute"))
+        os.symlink("f", host.at("a/inside"))
+        os.symlink("/etc/shadow", host.at("a/shadow"))
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}}})
+        for name in ("relative", "absolute", "shadow"):
+            equal(frames.call("exec", sandbox="s", command=f"cat /mnt/a/{name}")["stdout"], "")
+        equal(shell(frames, "cat /mnt/a/inside"), "a/f")  # the twin
+        shell(frames, f"ln -s {host.at('secret')} /mnt/a/mine; ln -s / /mnt/a/top; echo changed > /mnt/a/mine")
+        equal(host.read("secret"), "secret")
+        assert "No such file" in shell(frames, f"ls /mnt/a/top{host.path}"), "it is the guest's own root"
+
+
+EXCHANGE = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+os.write(1, b'!')
+while True: libc.renameat2(-100, b'%s', -100, b'%s', 2)
+"""
+
+
+def test_a_directory_of_the_host_that_is_exchanged_for_a_link():
+    """Beneath the mount, all the time: nothing of the other place is ever read, and the directory is."""
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        os.mkdir(host.at("outside"))
+        host.write("outside/g", "outside")
+        os.symlink("../outside", host.at("a/other"))
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a")}})
+        racer = subprocess.Popen([sys.executable, "-c", EXCHANGE % (host.at("a/other"), host.at("a/below"))], stdout=subprocess.PIPE)
+        try:
+            equal(racer.stdout.read(1), b"!")
+            said = shell(frames, "for i in $(seq 300); do cat /mnt/a/below/g /mnt/a/other/g; echo; done 2>/dev/null")
+        finally:
+            racer.kill()
+            racer.wait()
+            racer.stdout.close()
+        assert "outside" not in said and "a/below/g" in said, said[:300]
+
+
+# -- ends ---------------------------------------------------------------------------------------------------------
+
+def servers(daemon):
+    """The pids of cloche-fs beneath this daemon's keeper."""
+    return [pid for pid in below(daemon.process.pid) if name_of(pid) == "cloche-fs"]
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def test_a_killed_server_is_an_error_and_the_next_start_mounts_anew():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}, "/mnt/b": host.at("b")}})
+        process = frames.call("process.start", sandbox="s", command="exec 3< /mnt/a/f; until ! ls /mnt/a > /dev/null; do sleep 0.05; done; cat <&3; echo ended")["process"]
+        shell(frames, "touch kept")
+        first, second = servers(daemon)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: "lost" in states(frames).values())
+        lost = next(path for path, state in states(frames).items() if state == "lost")
+        other = next(path for path, state in states(frames).items() if state == "mounted")
+        assert "not connected" in shell(frames, f"ls {lost} 2>&1; cat {lost}/f 2>&1")
+        equal(shell(frames, f"cat {other}/f"), other[-1] + "/f")
+        if lost == "/mnt/a":
+            frames.call("process.wait", sandbox="s", process=process)
+        else:
+            frames.call("process.kill", sandbox="s", process=process)
+        frames.call("sandbox.save", sandbox="s")
+        frames.call("sandbox.stop", sandbox="s")
+        equal(shell(frames, "ls; cat /mnt/a/f /mnt/b/f"), "kept\na/fb/f")
+
+
+def test_a_guest_killed_in_the_middle_of_a_call_leaves_no_trace():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}}})
+        pid, = servers(daemon)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            process = frames.call("process.start", sandbox="s", command="cat /mnt/a/below/*")["process"]
+            number = frames.ask("process.wait", sandbox="s", process=process)
+            assert not frames.is_answered(number)
+            frames.call("process.kill", sandbox="s", process=process, signal="SIGKILL")
+            equal(frames.wait(number)["process"]["status"], "killed")
+            stopping = frames.ask("sandbox.delete", sandbox="s")
+            frames.wait(stopping)
+            wait_for(lambda: not servers(daemon))
+        finally:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a")}})
+        equal(shell(frames, "cat /mnt/a/f"), "a/f")
+
+
+def test_a_full_layer_is_the_guests_own_trouble():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", limits={"diskBytes": 4 << 20}, mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}}})
+        assert "No space left" in shell(frames, "head -c 6000000 /dev/zero > /mnt/a/big")
+        equal(shell(frames, "rm /mnt/a/big; echo small > /mnt/a/small; cat /mnt/a/small"), "small\n")
+        equal(sorted(os.listdir(host.at("a"))), ["below", "f", "key.pem"])
+
+
+# -- restarts and rights ----------------------------------------------------------------------------------------------
+
+def test_mounts_return_after_a_restart_of_the_daemon():
+    state = tempfile.mkdtemp(prefix="cloched-state-")
+    os.chmod(state, 0o711)
+    try:
+        with Host() as host:
+            with host.daemon("--state-dir", state + "/s") as daemon, daemon.frames() as frames:
+                frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a")}})
+                shell(frames, "echo mine > file")
+                frames.call("sandbox.stop", sandbox="s")
+            host.write("a/f", "meanwhile")
+            with host.daemon("--state-dir", state + "/s") as daemon, daemon.frames() as frames:
+                equal(states(frames), {"/mnt/a": "stopped"})
+                equal(shell(frames, "cat file /mnt/a/f"), "mine\nmeanwhile")
+                equal(states(frames), {"/mnt/a": "mounted"})
+                frames.call("sandbox.stop", sandbox="s")
+            with Daemon("--state-dir", state + "/s") as daemon, daemon.frames() as frames:
+                refused = frames.refused("exec", sandbox="s", command="true")
+                assert "--mount-root" in refused.message, refused
+                equal(states(frames), {"/mnt/a": "stopped"})
+    finally:
+        shutil.rmtree(state)
