@@ -109,6 +109,19 @@ def test_contexts_see_the_same():
         equal(shell(frames, "ls /mnt/a; stat -c %U /mnt/a/of-the-context"), "below\nf\ninner\nkey.pem\nof-the-context\n" + shell(frames, "stat -c %U /workspace"))
 
 
+def test_forks_of_a_context_have_a_copy_of_the_workspace_and_no_mounts():
+    need_root()
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a"), "/workspace/b": {"path": host.at("b"), "permissions": WRITES}}})
+        frames.call("context.create", sandbox="s", context="c", language="python", forkable=True)
+        frames.call("context.run", sandbox="s", context="c", code="open('/workspace/own', 'w').write('own'); open('/workspace/b/of-c', 'w').write('x'); kept = 1")
+        fork, = frames.call("context.fork", sandbox="s", context="c")["contexts"]
+        name = fork if isinstance(fork, str) else fork["context"]
+        code = "import os\nprint(kept, open('/workspace/own').read(), os.path.exists('/mnt/a/f'), os.path.exists('/workspace/b/f'))"
+        equal(frames.call("context.run", sandbox="s", context=name, code=code)["stdout"], "1 own False False\n")
+        equal(frames.call("context.run", sandbox="s", context="c", code=code)["stdout"], "1 own True True\n")
+
+
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 def test_mounts_that_are_refused():

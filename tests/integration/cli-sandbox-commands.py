@@ -40,6 +40,28 @@ def test_life_of_a_sandbox():
         bad_input("sandbox", "get", "box", says="box")
 
 
+def test_mounts_of_a_sandbox():
+    os.mkdir("host")
+    for name in ("a.txt", "key.pem"):
+        with open("host/" + name, "w") as file:
+            file.write(name)
+    os.chmod("host", 0o755)
+    with daemon("--mount-root", os.path.abspath("host")):
+        equal(ok("sandbox", "create", "box", "--mount", "/mnt/m=host", "--mount", "/one=host/a.txt", "--rule", "*.pem=-*", "--rule", "**=create,modify", "--on-denied", "throw"), b"box\n")
+        equal(ok("exec", "box", "--", "cat /mnt/m/a.txt /one; echo new > /mnt/m/new; cat /mnt/m/new; cat /mnt/m/key.pem 2>/dev/null || echo denied"), b"a.txta.txtnew\ndenied\n")
+        equal(rows("sandbox", "get", "box")["mounts"], [{"path": "/mnt/m", "source": os.path.abspath("host"), "state": "mounted"},
+                                                        {"path": "/one", "source": os.path.abspath("host/a.txt"), "state": "mounted"}])
+        assert b"mounts" in ok("sandbox", "get", "box")
+        equal(sorted(os.listdir("host")), ["a.txt", "key.pem"])
+        bad_input("sandbox", "create", "--mount", "/m=/etc", says="--mount: /etc is not beneath a directory that may be mounted")
+        bad_input("sandbox", "create", "--mount", "/m", says="PLACE=HOSTPATH")
+        bad_input("sandbox", "create", "--rule", "*=read", says="--mount PLACE=HOSTPATH")
+        bad_input("sandbox", "create", "--mount", "/m=host", "--sync", "batch", says="--sync")
+    with daemon():
+        finished = cli("sandbox", "create", "--mount", "/m=host")
+        assert finished.code and b"--mount-root" in finished.stderr, finished
+
+
 def test_names_that_do_not_exist():
     with daemon():
         for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",)):

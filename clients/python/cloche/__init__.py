@@ -20,7 +20,7 @@ from ._results import (Change, Changes, Collected, Console, Denial, Guard, Guest
 from ._run import Run
 from ._sandbox import Context, Process, Sandbox, Session, Stream
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found, Logs,
-                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo,
+                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo, SandboxMount,
                                SessionInfo, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
 from ._sync import Cloche, Prefix
@@ -35,7 +35,7 @@ __all__ = [
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
     "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
-    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo",
+    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
     "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "__version__", *errors.__all__,
 ]

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, Union
 
 from ._context_results import CellResult
 from ._core import Event, Happening, Output
+from ._mount import Mount, Sync, mount_tree
 from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, limits_tree, network_tree
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
@@ -138,20 +139,31 @@ def _output_item(event: Event) -> Output | None:
 
 # ---- sandboxes ----
 
+def _mount(mount: Mount | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A sandbox has no sync: the default of a Mount, which is for runs, is left out."""
+    if mount is None:
+        return None
+    tree = mount_tree(mount)
+    if isinstance(mount, Mount) and mount.sync == Sync():
+        del tree["sync"]
+    return tree
+
+
 def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
             network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
-            image: str | None = None, timeout: float | None = None) -> Request[Place]:
+            image: str | None = None, mount: Mount | Mapping[str, Any] | None = None, timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
-    limits   of the whole sandbox; an existing one keeps its limits, env, network, idle_ms, labels and image
+    limits   of the whole sandbox; an existing one keeps its limits, env, network, idle_ms, labels, image and mount
     env      added to the environment of everything started in it
     network  permitted connections; None: none
     idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
     image    the root file system: an image of the daemon's store, as sha256-DIGITS; None: the daemon's own
+    mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels), image=image)
+    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels), image=image, mount=_mount(mount))
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 

@@ -82,6 +82,22 @@ class Network:
 
 
 @dataclass(frozen=True)
+class SandboxMount:
+    """A directory or file of the host in a sandbox."""
+
+    path: str
+    """Its place in the sandbox."""
+    source: str
+    """The host's."""
+    state: str
+    """mounted, stopped, or lost: its server ended, and the next start mounts it anew."""
+
+    @classmethod
+    def read(cls, raw: Raw) -> SandboxMount:
+        return cls(_get(raw, "path", str, ""), _get(raw, "source", str, ""), _get(raw, "state", str, ""))
+
+
+@dataclass(frozen=True)
 class SandboxInfo:
     name: str
     state: str
@@ -103,6 +119,7 @@ class SandboxInfo:
     """from and to: changes between these times are lost, because the sandbox or the daemon crashed. None: no loss."""
     image: str | None = None
     """The image of the store that it was made with. None: the daemon's own."""
+    mounts: tuple[SandboxMount, ...] = ()
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -112,7 +129,7 @@ class SandboxInfo:
         return cls(_get(raw, "sandbox", str, ""), _get(raw, "state", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "lastUsedAt", str, ""),
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
                    _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
-                   _get(raw, "image", str, None), raw)
+                   _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])), raw)
 
 
 @dataclass(frozen=True)

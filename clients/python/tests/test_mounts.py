@@ -72,6 +72,24 @@ class MountCase(unittest.TestCase):
     WRITTEN = {"a.csv": "12", "new.csv": "n", "keep.txt": "kept"}
 
 
+class Sandboxes(MountCase):
+    def test_a_sandbox_with_a_mount(self):
+        with self.client.sandbox(mount=self.mount()) as box:
+            self.assertEqual(box.exec("cat data/a.csv data/keep.txt").stdout, "1kept")
+            self.assertEqual(box.exec("echo 2 >> data/a.csv; cat data/a.csv").stdout, "12\n")
+            self.assertIn("Permission denied", box.exec("echo > data/keep.txt").stderr)
+            self.assertEqual(self.there(), self.UNTOUCHED)
+            (mount,) = box.info().mounts
+            self.assertEqual((mount.path, mount.source, mount.state), ("/workspace/data", str(self.folder), "mounted"))
+            box.stop()
+            self.assertEqual([mount.state for mount in box.info().mounts], ["stopped"])
+            self.assertEqual(box.exec("cat data/a.csv").stdout, "1")
+        with self.assertRaisesRegex(cloche.InvalidArgumentError, "mount.sync"):
+            self.client.sandbox(mount=self.mount("manual"))
+        with self.client.sandbox() as box:
+            self.assertEqual(box.info().mounts, ())
+
+
 class Batch(MountCase):
     def test_changes_are_written_after_the_run(self):
         result = self.client.call("python", WRITE, mount=self.mount())

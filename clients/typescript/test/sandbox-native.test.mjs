@@ -1,7 +1,11 @@
 // The operations of spec/sandbox.md through the client's own classes, against the real daemon.
 import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Cloche } from 'cloche'
+import { getSandbox } from 'cloche/sandbox'
 import { real, until } from './lib/real.mjs'
 import { serve } from './lib/served.mjs'
 
@@ -22,6 +26,31 @@ describe('sandboxes of a client', real, () => {
   })
   const all = async (iterable) => { const found = []; for await (const item of iterable) found.push(item); return found }
   const text = (parts) => Buffer.concat(parts.map(({ about }) => about.data)).toString()
+
+  test('a directory of the host under rules', async (context) => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'cloche-mounted-'))
+    context.after(() => rmSync(folder, { recursive: true }))
+    writeFileSync(path.join(folder, 'a.txt'), 'a')
+    chmodSync(folder, 0o755)
+    const mount = { dirs: { '/mnt/m': folder }, permissions: { rules: [{ pattern: 'new', allow: ['create'] }] } }
+    const other = await serve('--mount-root', folder)
+    try {
+      const namespace = { socket: other.socket }
+      const of = getSandbox(namespace, 'mounted', { mount })
+      assert.equal((await of.exec('cat /mnt/m/a.txt; echo x > /mnt/m/new; echo x > /mnt/m/a.txt; ls /mnt/m')).stdout, 'aa.txt\nnew\n')
+      assert.deepEqual(readdirSync(folder), ['a.txt'])
+      const there = await Cloche.connect(namespace)
+      assert.deepEqual((await there.sandbox('mounted').get()).mounts, [{ path: '/mnt/m', source: folder, state: 'mounted' }])
+      const { sandbox: native } = await there.sandboxes.create({ name: 'native', mount })
+      assert.equal((await native.exec({ command: 'cat /mnt/m/a.txt' })).stdout.toString(), 'a')
+      await assert.rejects(there.sandboxes.create({ mount: { ...mount, sync: { mode: 'batch' } } }), /mount\.sync/)
+      await assert.rejects(there.sandboxes.create({ mount: { dirs: { '/m': '/etc' } } }), /--mount-root/)
+      await there.close()
+    } finally {
+      await other.end()
+    }
+    await assert.rejects(client.sandboxes.create({ mount }), /without --mount-root/)
+  })
 
   test('made, found, listed, changed, deleted', async () => {
     const { sandbox, created, info } = await client.sandboxes.create({ name: 'life', labels: { a: 'b' }, idleMs: 60_000 })

@@ -29,8 +29,9 @@ static const struct {
 static const struct {
         const char *member, *option;
 } sandbox_rows[] = {
-        {"cwd must ", "-C must "},    {"env: ", "--env: "}, {"session: ", "-s: "},
-        {"process: ", "--process: "}, {"url ", "URL "},
+        {"cwd must ", "-C must "},    {"env: ", "--env: "},    {"session: ", "-s: "},
+        {"process: ", "--process: "}, {"url ", "URL "},        {"mount.dirs: ", "--mount: "},
+        {"mount: ", "--mount: "},     {"mount.", "--mount: "},
 };
 
 /* The text after "BEGIN[NUMBER]" and the number; NULL: no such text. */

@@ -4,6 +4,7 @@ import type { Cloche } from '../client.js'
 import type { SandboxDenial } from '../generated/answers.js'
 import type { Limits } from '../generated/limits.js'
 import type { ContextState, FileType, NetworkPolicy } from './answers.js'
+import type { MountOptions } from '../run.js'
 import type { Result, ResultFields } from './results.js'
 
 /** Access to sandboxes: a client, connection options, or nothing, which starts a daemon. */
@@ -64,6 +65,8 @@ export interface SandboxOptions {
   network?: NetworkPolicy
   /** Its root file system: an image of the daemon's store, as sha256-DIGITS. An existing sandbox keeps its own. */
   image?: string
+  /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
+  mount?: Omit<MountOptions, 'sync'>
   /** Accepted without effect: there is one transport, and no container to wait for. */
   containerTimeouts?: Record<string, number>
   transport?: string
