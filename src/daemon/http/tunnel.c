@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "engine/loop/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 struct side {
         struct tunnel *tunnel;
         int fd;
-        uv_poll_t *poll;
+        struct watch *watch;
         char *out; /* pending output to this side, from at to size */
         size_t at, size;
         int has_ended, is_told; /* has_ended: this side has closed; is_told: so has the other, passed on here */
@@ -33,17 +34,11 @@ static struct side *other(struct side *s)
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 static void unwatch(struct tunnel *t)
 {
         for (int i = 0; i < 2; i++) {
-                if (t->sides[i].poll)
-                        uv_close((uv_handle_t *)t->sides[i].poll, on_handle_closed);
-                t->sides[i].poll = NULL;
+                watch_close(t->sides[i].watch);
+                t->sides[i].watch = NULL;
         }
 }
 
@@ -113,16 +108,10 @@ static int read_in(struct side *s)
         return write_out(to);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void poll_again(struct side *s)
+static void update_watch(struct side *s)
 {
-        int events = (s->size > s->at ? UV_WRITABLE : 0) | (!s->has_ended && other(s)->size == 0 ? UV_READABLE : 0);
-
-        if (events)
-                uv_poll_start(s->poll, events, on_poll);
-        else
-                uv_poll_stop(s->poll);
+        watch_set(s->watch,
+                  (s->size > s->at ? UV_WRITABLE : 0) | (!s->has_ended && other(s)->size == 0 ? UV_READABLE : 0));
 }
 
 /* The tunnel ends when either side ends: protocols used here do not work half closed, and a guest
@@ -132,9 +121,9 @@ static int is_over(const struct tunnel *t)
         return t->sides[0].is_told || t->sides[1].is_told;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_event(void *data, int status, int events)
 {
-        struct side *s = poll->data;
+        struct side *s = data;
         struct tunnel *t = s->tunnel;
         int r = status < 0 ? -1 : 0;
 
@@ -146,24 +135,19 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 tunnel_end(t);
                 return;
         }
-        poll_again(&t->sides[0]);
-        poll_again(&t->sides[1]);
+        update_watch(&t->sides[0]);
+        update_watch(&t->sides[1]);
 }
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
 static int watch(struct side *s)
 {
-        s->poll = malloc(sizeof(*s->poll));
-        if (!s->poll)
-                return -1;
-        if (uv_poll_init(s->tunnel->request->server->options.loop, s->poll, s->fd) < 0) {
-                free(s->poll);
-                s->poll = NULL;
-                return -1;
-        }
-        s->poll->data = s;
-        return 0;
+        int r = watch_new(s->tunnel->request->server->options.loop, s->fd, &s->watch);
+
+        if (r == 0)
+                watch_on_event(s->watch, on_event, s);
+        return r;
 }
 
 static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size,
@@ -185,8 +169,8 @@ static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const
                 tunnel_end(t);
                 return;
         }
-        poll_again(&t->sides[0]);
-        poll_again(&t->sides[1]);
+        update_watch(&t->sides[0]);
+        update_watch(&t->sides[1]);
 }
 
 static struct tunnel *tunnel_new(struct http_request *request, int fd)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/loop/watch.h"
 #include "wire/base64.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct websocket {
         size_t message_bytes_max;
         struct MHD_UpgradeResponseHandle *urh; /* NULL until it is open */
         int fd;                                /* owned by libmicrohttpd */
-        uv_poll_t *poll;
+        struct watch *watch;
         wslay_event_context_ptr wslay;
         struct buf extra; /* read together with the request */
         size_t extra_at;
@@ -37,19 +38,13 @@ struct websocket {
 
 /* -- closing -------------------------------------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 /* Give the socket back, which ends the request. */
 static void close_now(struct websocket *s)
 {
         struct MHD_UpgradeResponseHandle *urh = s->urh;
 
-        if (s->poll)
-                uv_close((uv_handle_t *)s->poll, on_handle_closed);
-        s->poll = NULL;
+        watch_close(s->watch);
+        s->watch = NULL;
         s->urh = NULL;
         s->request->server->is_due = 1;
         if (urh)
@@ -58,8 +53,7 @@ static void close_now(struct websocket *s)
 
 void websocket_request_over(struct websocket *s)
 {
-        if (s->poll)
-                uv_close((uv_handle_t *)s->poll, on_handle_closed);
+        watch_close(s->watch);
         if (s->wslay)
                 wslay_event_context_free(s->wslay);
         s->handler->on_closed(s->data);
@@ -130,17 +124,15 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void poll_again(struct websocket *s)
+static void update_watch(struct websocket *s)
 {
         int events = s->is_held ? UV_DISCONNECT : UV_READABLE;
 
-        if (!s->poll)
+        if (!s->watch)
                 return;
         if (wslay_event_want_write(s->wslay))
                 events |= UV_WRITABLE;
-        uv_poll_start(s->poll, events, on_poll);
+        watch_set(s->watch, events);
 }
 
 /* -1: the socket is gone. */
@@ -159,8 +151,8 @@ static int flush(struct websocket *s)
                         s->queued = 0;
                         s->handler->on_sent(s->data); /* may send the next */
                 }
-        } while (s->poll && s->is_sending && !was_sending);
-        return s->poll ? 0 : -1;
+        } while (s->watch && s->is_sending && !was_sending);
+        return s->watch ? 0 : -1;
 }
 
 static int is_done(struct websocket *s)
@@ -177,10 +169,10 @@ static void serve(struct websocket *s, int readable)
                 close_now(s);
                 return;
         }
-        if (!s->poll || flush(s) < 0)
+        if (!s->watch || flush(s) < 0)
                 return;
         if (!is_done(s)) {
-                poll_again(s);
+                update_watch(s);
                 return;
         }
         /* A peer that still sends, as one of a message that is too long, gets our close frame. */
@@ -189,9 +181,9 @@ static void serve(struct websocket *s, int readable)
         close_now(s);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_event(void *data, int status, int events)
 {
-        struct websocket *s = poll->data;
+        struct websocket *s = data;
 
         if (status < 0 || (events & UV_DISCONNECT))
                 close_now(s);
@@ -208,20 +200,15 @@ static int watch(struct websocket *s)
                 .send_callback = on_send,
                 .on_msg_recv_callback = on_message,
         };
+        int r;
 
         if (wslay_event_context_server_init(&s->wslay, &callbacks, s) != 0)
                 return -ENOMEM;
         wslay_event_config_set_max_recv_msg_length(s->wslay, s->message_bytes_max);
-        s->poll = malloc(sizeof(*s->poll));
-        if (!s->poll)
-                return -ENOMEM;
-        if (uv_poll_init(s->request->server->options.loop, s->poll, s->fd) < 0) {
-                free(s->poll);
-                s->poll = NULL;
-                return -EBADF;
-        }
-        s->poll->data = s;
-        return 0;
+        r = watch_new(s->request->server->options.loop, s->fd, &s->watch);
+        if (r == 0)
+                watch_on_event(s->watch, on_event, s);
+        return r;
 }
 
 static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const char *extra, size_t extra_size,
@@ -314,7 +301,7 @@ int websocket_queue(struct websocket *s, int is_text, const void *bytes, size_t 
 
         if (!s->is_sending)
                 s->progress_ns = clock_now_ns();
-        if (!s->poll || s->is_closing || wslay_event_queue_msg(s->wslay, &message) != 0)
+        if (!s->watch || s->is_closing || wslay_event_queue_msg(s->wslay, &message) != 0)
                 return -1;
         if (wslay_event_send(s->wslay) != 0) {
                 websocket_close(s, 1011, "");
@@ -322,7 +309,7 @@ int websocket_queue(struct websocket *s, int is_text, const void *bytes, size_t 
         }
         s->is_sending = wslay_event_get_queued_msg_count(s->wslay) > 0;
         s->queued = s->is_sending ? s->queued + 1 : 0;
-        poll_again(s);
+        update_watch(s);
         return 0;
 }
 
@@ -339,7 +326,7 @@ size_t websocket_waiting(const struct websocket *s)
 void websocket_hold(struct websocket *s, int hold)
 {
         s->is_held = hold;
-        poll_again(s);
+        update_watch(s);
 }
 
 void websocket_abort(struct websocket *s)
@@ -355,12 +342,12 @@ uint64_t websocket_progress_ns(const struct websocket *s)
 /* The peer receives a close frame; its reply is optional. */
 void websocket_close(struct websocket *s, unsigned code, const char *why)
 {
-        if (s->is_closing || !s->poll)
+        if (s->is_closing || !s->watch)
                 return;
         s->is_closing = 1;
         wslay_event_shutdown_read(s->wslay);
         if (wslay_event_queue_close(s->wslay, (uint16_t)code, (const uint8_t *)why, strlen(why)) == 0)
                 (void)wslay_event_send(s->wslay);
         s->is_held = 0;
-        uv_poll_start(s->poll, UV_WRITABLE | UV_DISCONNECT, on_poll); /* close from the loop, not inside the caller */
+        watch_set(s->watch, UV_WRITABLE | UV_DISCONNECT); /* close from the loop, not inside the caller */
 }

@@ -13,6 +13,7 @@
 #include "base/peer.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/server.h"
+#include "engine/loop/watch.h"
 #include "sandbox/core/sandbox.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ struct proxy {
         struct http_request *request;
         struct sandbox_dial *dial;
         int fd;
-        uv_poll_t *poll;
+        struct watch *watch;
         struct buf out; /* bytes for the guest, from out_at on */
         size_t out_at;
         struct answer answer;
@@ -49,16 +50,10 @@ struct proxy {
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 static void unwatch(struct proxy *p)
 {
-        if (p->poll)
-                uv_close((uv_handle_t *)p->poll, on_handle_closed);
-        p->poll = NULL;
+        watch_close(p->watch);
+        p->watch = NULL;
 }
 
 static void hang_up(struct proxy *p)
@@ -118,8 +113,6 @@ void proxies_sweep(struct daemon *d, uint64_t now_ns)
 
 /* -- moving bytes --------------------------------------------------------------------------------------------- */
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
 static size_t unsent(const struct proxy *p)
 {
         return p->out.size - p->out_at;
@@ -131,17 +124,13 @@ static size_t most_waiting(const struct proxy *p)
         return p->is_whole ? ANSWER_HIGH_BYTES : ANSWER_EARLY_BYTES;
 }
 
-static void update_poll(struct proxy *p)
+static void update_watch(struct proxy *p)
 {
         int events = (unsent(p) > 0 && !p->is_deaf ? UV_WRITABLE : 0) |
                      (http_stream_waiting(p->request) < most_waiting(p) ? UV_READABLE : 0);
 
-        if (!p->poll)
-                return;
-        if (events)
-                uv_poll_start(p->poll, events, on_poll);
-        else
-                uv_poll_stop(p->poll);
+        if (p->watch)
+                watch_set(p->watch, events);
 }
 
 /* A guest that stops reading may still have answered. */
@@ -167,7 +156,7 @@ static void write_out(struct proxy *p)
         }
         if (unsent(p) <= OUT_LOW_BYTES && (p->fd >= 0 || p->answer.is_done))
                 http_body_hold(p->request, 0);
-        update_poll(p);
+        update_watch(p);
 }
 
 static void become_tunnel(struct proxy *p, const char *rest, size_t size)
@@ -211,17 +200,17 @@ static void read_in(struct proxy *p)
                         ANSWER_EARLY_BYTES);
                 fail(p, &e);
         } else {
-                update_poll(p);
+                update_watch(p);
         }
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_event(void *data, int status, int events)
 {
-        struct proxy *p = poll->data;
+        struct proxy *p = data;
 
         if (events & UV_WRITABLE)
                 write_out(p);
-        if (p->poll && (status < 0 || (events & UV_READABLE)))
+        if (p->watch && (status < 0 || (events & UV_READABLE)))
                 read_in(p);
 }
 
@@ -370,7 +359,7 @@ static void on_whole(void *data)
 
 static void on_taken(void *data)
 {
-        update_poll(data);
+        update_watch(data);
 }
 
 static const struct http_handler handler = {.on_body = on_body,
@@ -384,6 +373,7 @@ static void on_connected(void *data, int fd, const struct cloche_err *e)
 {
         struct cloche_err own = {0};
         struct proxy *p = data;
+        int r;
 
         if (fd < 0) { /* perhaps later: the port is no longer exposed */
                 if (p->answer.is_upgrade)
@@ -393,15 +383,13 @@ static void on_connected(void *data, int fd, const struct cloche_err *e)
                 return;
         }
         p->fd = fd;
-        p->poll = malloc(sizeof(*p->poll));
-        if (!p->poll || uv_poll_init(&p->daemon->loop, p->poll, fd) < 0) {
-                free(p->poll);
-                p->poll = NULL;
-                err_os(&own, CLOCHE_E_RESOURCE, ENOMEM, "watch a connection");
+        r = watch_new(&p->daemon->loop, fd, &p->watch);
+        if (r < 0) {
+                err_os(&own, CLOCHE_E_RESOURCE, -r, "watch a connection");
                 fail(p, &own);
                 return;
         }
-        p->poll->data = p;
+        watch_on_event(p->watch, on_event, p);
         p->deadline_ns = clock_now_ns() + HEAD_NS;
         write_out(p);
 }
