@@ -202,18 +202,16 @@ struct cloche_run {
                 struct stream output;
                 int relayed; /* to sink_fd, our copy of the caller's; else captured */
                 int sink_fd; /* -EBADF once it fails; output is closed then, too */
-                int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
-                struct buf pending; /* read, but not yet written to the sink */
-                uv_poll_t sink_poll;
+                struct buf pending;       /* read, but not yet written to the sink */
+                struct watch *sink_watch; /* NULL: not relayed, closed, or a file, which cannot be watched */
         } streams[2];
         struct {
                 int source_fd; /* our copy of the caller's descriptor */
                 int guest_fd;  /* write end of the guest's stdin, nonblocking */
-                int pollable;
                 struct buf pending;
-                uv_poll_t source_poll, guest_poll;
+                struct watch *source_watch, *guest_watch; /* source_watch is NULL for a file */
         } input;
 
         uv_timer_t wall_timer, cpu_timer, exit_timer;
@@ -306,13 +304,11 @@ int streams_start(struct cloche_run *run, struct cloche_err *e);
 /* Stop events after the program has ended, and read the rest in the pipes. */
 void streams_stop(struct cloche_run *run);
 void streams_unwatch(struct cloche_run *run); /* after streams_stop */
+/* Close the watches of the caller's descriptors and of the guest's input. */
+void streams_close_relays(struct cloche_run *run);
 void streams_done(struct cloche_run *run);
 
-/* run.c: open a handle on the engine's loop. Its data is the run, which counts it until it is
- * closed. */
-int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
-/* Call it before closing the descriptor, or libuv would drop the next user of that number. */
-void loop_poll_close(uv_poll_t *poll);
+/* run.c */
 void run_set_state(struct cloche_run *run, enum run_state state);
 int run_has_ended(const struct cloche_run *run);
 /* Finish a run that has ended, and call on_end once. */

@@ -5,12 +5,12 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/loop/engine.h"
+#include "engine/loop/watch.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +18,22 @@
 #define READ_SIZE 65536
 #define TERMINAL_PATIENCE_MS 100
 #define TERMINAL_DRAIN_MAX (16u << 20) /* bytes of an ended program; a terminal holds far less */
+
+static void close_watch(struct watch **watch)
+{
+        watch_close(*watch);
+        *watch = NULL;
+}
+
+/* A watch makes the descriptor nonblocking, but the caller's open files must stay unchanged. */
+static int watch_unchanged(struct cloche_run *run, int fd, struct watch **ret)
+{
+        int flags = fcntl(fd, F_GETFL), r = watch_new(&run->engine->loop, fd, ret);
+
+        if (flags >= 0)
+                fcntl(fd, F_SETFL, flags);
+        return r;
+}
 
 static int is_ready(int fd, short events, int timeout_ms)
 {
@@ -37,9 +53,7 @@ static void lose_sink(struct run_stream *s, int error)
 
         buf_consume(&s->pending, s->pending.size);
         stream_close(&s->output);
-        if (s->sink_poll.data)
-                loop_poll_close(&s->sink_poll);
-        s->sink_pollable = 0;
+        close_watch(&s->sink_watch);
         fd_close(&s->sink_fd);
         if (error == EPIPE)
                 return;
@@ -69,26 +83,24 @@ static int flush_pending(struct run_stream *s, int timeout_ms)
         return 1;
 }
 
-static void on_sink(uv_poll_t *poll, int status, int events);
-
 /* With nothing to write, only the reader's close is of interest. */
 static void watch_sink(struct run_stream *s)
 {
-        if (s->sink_pollable)
-                uv_poll_start(&s->sink_poll, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT, on_sink);
+        if (s->sink_watch)
+                watch_set(s->sink_watch, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT);
 }
 
 /* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may
  * have shut down only its own writing: there the next write decides. */
-static void on_sink(uv_poll_t *poll, int status, int events)
+static void on_sink(void *data, int status, int events)
 {
-        struct run_stream *s = (struct run_stream *)((char *)poll - offsetof(struct run_stream, sink_poll));
+        struct run_stream *s = data;
 
         (void)events;
         if (status < 0)
                 lose_sink(s, EPIPE);
         else if (s->pending.size == 0)
-                uv_poll_stop(poll);
+                watch_set(s->sink_watch, 0);
         else if (flush_pending(s, 0)) {
                 watch_sink(s);
                 stream_hold(&s->output, 0);
@@ -110,7 +122,7 @@ static void relay(struct run_stream *s, const char *data, size_t size)
         (void)buf_append(&s->pending, data, size < left ? size : (size_t)left);
         if (run_has_ended(s->run))
                 flush_last(s);
-        else if (!flush_pending(s, 0) && s->sink_pollable) {
+        else if (!flush_pending(s, 0) && s->sink_watch) {
                 stream_hold(&s->output, 1);
                 watch_sink(s);
         }
@@ -149,8 +161,8 @@ static void drain_terminal(struct run_stream *s)
 
 static void stop_output(struct run_stream *s)
 {
-        if (s->sink_pollable)
-                uv_poll_stop(&s->sink_poll);
+        if (s->sink_watch)
+                watch_set(s->sink_watch, 0);
         flush_last(s);
         if (s->pending.size > 0) /* the run was ended, and the caller does not read */
                 return;
@@ -161,20 +173,18 @@ static void stop_output(struct run_stream *s)
 
 /* -- input ---------------------------------------------------------------------------------------------------- */
 
-/* The handle is closed before its descriptor: closed at the end of the run, it would take another
- * owner of the number off the loop. */
 static void close_input(struct cloche_run *run)
 {
-        loop_poll_close(&run->input.guest_poll);
-        loop_poll_close(&run->input.source_poll);
+        close_watch(&run->input.guest_watch);
+        close_watch(&run->input.source_watch);
         fd_close(&run->input.guest_fd); /* the guest reads the end of file */
 }
 
 static void watch_input(struct cloche_run *run);
 
-static void on_guest_writable(uv_poll_t *poll, int status, int events)
+static void on_guest_writable(void *data, int status, int events)
 {
-        struct cloche_run *run = poll->data;
+        struct cloche_run *run = data;
         struct buf *pending = &run->input.pending;
         ssize_t n = 0;
 
@@ -189,7 +199,7 @@ static void on_guest_writable(uv_poll_t *poll, int status, int events)
                 return;
         }
         if (pending->size == 0) {
-                uv_poll_stop(poll);
+                watch_set(run->input.guest_watch, 0);
                 watch_input(run);
         }
 }
@@ -205,24 +215,24 @@ static void read_input(struct cloche_run *run)
                 close_input(run);
                 return;
         }
-        if (run->input.pollable)
-                uv_poll_stop(&run->input.source_poll);
-        uv_poll_start(&run->input.guest_poll, UV_WRITABLE, on_guest_writable);
+        if (run->input.source_watch)
+                watch_set(run->input.source_watch, 0);
+        watch_set(run->input.guest_watch, UV_WRITABLE);
 }
 
-static void on_source_readable(uv_poll_t *poll, int status, int events)
+static void on_source_readable(void *data, int status, int events)
 {
         (void)status;
         (void)events;
-        read_input(poll->data);
+        read_input(data);
 }
 
 /* A regular file cannot be polled (epoll fails with EPERM) and never blocks for long: it is read
  * whenever the guest accepts more. */
 static void watch_input(struct cloche_run *run)
 {
-        if (run->input.pollable)
-                uv_poll_start(&run->input.source_poll, UV_READABLE, on_source_readable);
+        if (run->input.source_watch)
+                watch_set(run->input.source_watch, UV_READABLE);
         else
                 read_input(run);
 }
@@ -335,7 +345,8 @@ static int start_output(struct run_stream *s, struct cloche_err *e)
                 return 0;
         r = stream_start(&s->output, &s->run->engine->streams, e);
         if (r == 0 && s->relayed) {
-                s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
+                if (watch_unchanged(s->run, s->sink_fd, &s->sink_watch) == 0)
+                        watch_on_event(s->sink_watch, on_sink, s);
                 watch_sink(s);
         }
         return r;
@@ -356,10 +367,12 @@ int streams_start(struct cloche_run *run, struct cloche_err *e)
                 r = start_output(&run->streams[1], e);
         if (r < 0 || run->input.source_fd < 0)
                 return r;
-        r = loop_poll_init(run, &run->input.guest_poll, run->input.guest_fd, e);
+        r = watch_unchanged(run, run->input.guest_fd, &run->input.guest_watch);
         if (r < 0)
-                return r;
-        run->input.pollable = loop_poll_init(run, &run->input.source_poll, run->input.source_fd, NULL) == 0;
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the input of the program");
+        watch_on_event(run->input.guest_watch, on_guest_writable, run);
+        if (watch_unchanged(run, run->input.source_fd, &run->input.source_watch) == 0)
+                watch_on_event(run->input.source_watch, on_source_readable, run);
         watch_input(run);
         return 0;
 }
@@ -390,6 +403,14 @@ void streams_unwatch(struct cloche_run *run)
 {
         for (int i = 0; i < 2; i++)
                 stream_unwatch(&run->streams[i].output);
+}
+
+void streams_close_relays(struct cloche_run *run)
+{
+        for (int i = 0; i < 2; i++)
+                close_watch(&run->streams[i].sink_watch);
+        close_watch(&run->input.guest_watch);
+        close_watch(&run->input.source_watch);
 }
 
 void streams_done(struct cloche_run *run)

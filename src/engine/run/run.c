@@ -26,23 +26,6 @@
 
 /* -- handles on the loop ---------------------------------------------------------------------------------------- */
 
-int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e)
-{
-        /* libuv makes the descriptor nonblocking, but the caller's open files must stay
-         * unchanged. */
-        int flags = fcntl(fd, F_GETFL), r = uv_poll_init(&run->engine->loop, poll, fd);
-
-        if (flags >= 0)
-                fcntl(fd, F_SETFL, flags);
-        if (r < 0) {
-                poll->data = NULL; /* not opened, so it must not be closed */
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch descriptor %d", fd);
-        }
-        poll->data = run;
-        run->handles++;
-        return 0;
-}
-
 static void finish(struct cloche_run *run);
 
 static void on_closed(uv_handle_t *handle)
@@ -59,20 +42,15 @@ static void close_handle(uv_handle_t *handle)
                 uv_close(handle, on_closed);
 }
 
-void loop_poll_close(uv_poll_t *poll)
-{
-        close_handle((uv_handle_t *)poll);
-}
-
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
-                (uv_handle_t *)&run->streams[0].sink_poll, (uv_handle_t *)&run->streams[1].sink_poll,
-                (uv_handle_t *)&run->input.guest_poll,     (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->wall_timer,           (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->wall_timer,
+                (uv_handle_t *)&run->cpu_timer,
                 (uv_handle_t *)&run->exit_timer,
         };
 
+        streams_close_relays(run);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 close_handle(all[i]);
 }
