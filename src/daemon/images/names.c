@@ -60,7 +60,7 @@ static void finish(struct image_name *name, const struct cloche_err *e)
         json_decref(params);
 }
 
-/* What the image states applies unless the caller has stated it. */
+/* Settings of the image apply unless the caller has stated it. */
 static int put_image(json_t *params, const json_t *image)
 {
         json_t *tree = json_object_get(image, "tree"), *settings;

@@ -26,7 +26,7 @@ struct translations {
         size_t bytes;
 };
 
-/* Of a run. */
+/* A run's part. */
 struct translation_use {
         char key[ARTIFACT_KEY_SIZE];
         json_t *param;    /* for its request: the translation, held; true to ask for it; NULL for neither */
