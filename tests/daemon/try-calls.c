@@ -52,14 +52,14 @@ static void enter(void)
 }
 
 /* Each in a process of its own. */
-static void try(const char *what, enum outcome expected, long number, long a, long b, long c, long d)
+static void try(const char *what, enum outcome expected, long number, long a, long b, long c, long d, long e)
 {
         int status;
         pid_t pid = fork();
 
         if (pid == 0) {
                 enter();
-                _exit(outcome_of(syscall(number, a, b, c, d, 0, 0)));
+                _exit(outcome_of(syscall(number, a, b, c, d, e, 0)));
         }
         waitpid(pid, &status, 0);
         expect(what, expected,
@@ -123,7 +123,7 @@ int main(void)
         const struct {
                 const char *what;
                 enum outcome expected;
-                long number, a, b, c, d;
+                long number, a, b, c, d, e;
         } rows[] = {
                 {"execve", KILLED, SYS_execve, (long)"/bin/true"},
                 {"execveat", KILLED, SYS_execveat, AT_FDCWD, (long)"/bin/true"},
@@ -187,7 +187,9 @@ int main(void)
                 {"a new limit", UNKNOWN, SYS_prlimit64, 0, RLIMIT_NOFILE, 1},
                 {"chmod", UNKNOWN, SYS_chmod, (long)"/nowhere", 0777},
                 {"chown", UNKNOWN, SYS_fchownat, AT_FDCWD, (long)"/nowhere"},
-                {"link", UNKNOWN, SYS_linkat, -1, (long)"x", -1, (long)"y"},
+                {"link", DONE, SYS_linkat, -1, (long)"x", -1, (long)"y"},
+                {"link of a descriptor", UNKNOWN, SYS_linkat, -1, (long)"", -1, (long)"y", AT_EMPTY_PATH},
+                {"link of a link's target", UNKNOWN, SYS_linkat, -1, (long)"x", -1, (long)"y", AT_SYMLINK_FOLLOW},
                 {"symlink", UNKNOWN, SYS_symlinkat, (long)"x", -1, (long)"y"},
                 {"mknod", UNKNOWN, SYS_mknodat, -1, (long)"x"},
                 {"pushing into a terminal", UNKNOWN, SYS_ioctl, 0, TIOCSTI, 0},
@@ -214,7 +216,8 @@ int main(void)
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                try(rows[i].what, rows[i].expected, rows[i].number, rows[i].a, rows[i].b, rows[i].c, rows[i].d);
+                try(rows[i].what, rows[i].expected, rows[i].number, rows[i].a, rows[i].b, rows[i].c, rows[i].d,
+                    rows[i].e);
         try_thread();
         try_older_thread();
         return wrong;

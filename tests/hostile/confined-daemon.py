@@ -19,7 +19,8 @@ from rpc import DAEMON, HANG, Daemon, Frames
 
 USER = 12345  # of ORDINARY_USER
 AT_FDCWD, READ, WRITE = -100, os.O_RDONLY, os.O_WRONLY | os.O_CREAT
-OPENAT, MKDIRAT, UNLINKAT, RENAMEAT, SYMLINKAT = 257, 258, 263, 264, 266
+OPENAT, MKDIRAT, UNLINKAT, RENAMEAT, LINKAT, SYMLINKAT = 257, 258, 263, 264, 265, 266
+AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x400, 0x1000
 SOCKET, MMAP, EXECVE, MOUNT, KILL = 41, 9, 59, 165, 62
 PROT_READ, PROT_WRITE, PROT_EXEC, PRIVATE_ANONYMOUS = 1, 2, 4, 0x22
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
@@ -79,9 +80,15 @@ def check_files(daemon, folder):
         result = within(pid, *what)
         assert result == "EACCES", (what, result)
     assert within(pid, RENAMEAT, AT_FDCWD, folder + "/secret", AT_FDCWD, state + "/stolen") in ("EACCES", "EXDEV")
+    assert within(pid, LINKAT, AT_FDCWD, folder + "/secret", AT_FDCWD, state + "/stolen", 0) in ("EACCES", "EXDEV")
+    result = within(pid, LINKAT, AT_FDCWD, "/etc/passwd", AT_FDCWD, state + "/stolen", 0)
+    assert result in ("EACCES", "EXDEV", "EPERM"), result  # EPERM: sysctl fs.protected_hardlinks
+    for flag in (AT_SYMLINK_FOLLOW, AT_EMPTY_PATH):
+        assert within(pid, LINKAT, AT_FDCWD, state + "/x", AT_FDCWD, state + "/y", flag) == "ENOSYS", flag
     assert within(pid, SYMLINKAT, folder, AT_FDCWD, state + "/link") == "ENOSYS"
     for what in ((OPENAT, AT_FDCWD, state + "/new", WRITE, 0o600), (MKDIRAT, AT_FDCWD, state + "/folder", 0o700), (UNLINKAT, AT_FDCWD, state + "/new", 0),
-                 (OPENAT, AT_FDCWD, "/dev/null", os.O_RDWR), (OPENAT, AT_FDCWD, "/etc/passwd", READ)):  # the twins
+                 (OPENAT, AT_FDCWD, state + "/first", WRITE, 0o600), (LINKAT, AT_FDCWD, state + "/first", AT_FDCWD, state + "/folder/second", 0),
+                 (UNLINKAT, AT_FDCWD, state + "/folder/second", 0), (OPENAT, AT_FDCWD, "/dev/null", os.O_RDWR), (OPENAT, AT_FDCWD, "/etc/passwd", READ)):  # the twins
         result = within(pid, *what)
         assert isinstance(result, int) and result >= 0, (what, result)
     os.rmdir(state + "/folder")

@@ -193,6 +193,13 @@ class GitNetworkError(GuestFault):
     http = 502
 
 
+class PackagesError(GuestFault):
+    """Packages of a new sandbox could not be installed."""
+
+    name = "packages"
+    http = 422
+
+
 class StoppingError(HostFault):
     """The daemon is about to end and takes no new work."""
 
@@ -333,6 +340,7 @@ BY_NAME: dict[str, type[ClocheError]] = {
     GitNotFoundError.name: GitNotFoundError,
     GitAuthError.name: GitAuthError,
     GitNetworkError.name: GitNetworkError,
+    PackagesError.name: PackagesError,
     StoppingError.name: StoppingError,
     PrefixError.name: PrefixError,
     BridgeLimitError.name: BridgeLimitError,
@@ -384,6 +392,7 @@ __all__ = [
     "GitNotFoundError",
     "GitAuthError",
     "GitNetworkError",
+    "PackagesError",
     "StoppingError",
     "PrefixError",
     "BridgeLimitError",

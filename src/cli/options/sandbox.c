@@ -49,6 +49,36 @@ int options_set_network(struct cli_request *r, const char *v)
         return bad;
 }
 
+/* KIND:PACKAGE,PACKAGE,…; the daemon knows the kinds. */
+int options_set_packages(struct cli_request *r, const char *v)
+{
+        const char *colon = strchr(v, ':');
+        json_t *list;
+        int bad = colon && colon != v && colon[1]
+                          ? 0
+                          : cli_bad("--packages: '%s' is not KIND:PACKAGE, with KIND pip, npm or "
+                                    "gem",
+                                    v);
+
+        if (bad)
+                return bad;
+        if (!r->sandbox.packages)
+                r->sandbox.packages = json_object();
+        list = json_incref(json_object_getn(r->sandbox.packages, v, (size_t)(colon - v)));
+        for (const char *at = colon + 1; bad == 0 && *at;) {
+                size_t size = strcspn(at, ",");
+                char *package = strndup(at, size);
+
+                bad = package ? add_text(&list, "--packages", package) : cli_bad("out of memory");
+                free(package);
+                at += size + (at[size] == ',');
+        }
+        if (bad == 0 && json_object_setn(r->sandbox.packages, v, (size_t)(colon - v), list) < 0)
+                bad = cli_bad("--packages: '%s' is not text in UTF-8", v);
+        json_decref(list);
+        return bad;
+}
+
 int options_set_label(struct cli_request *r, const char *v)
 {
         const char *equals = strchr(v, '=');

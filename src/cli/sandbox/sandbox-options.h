@@ -11,7 +11,7 @@ struct sandbox_options {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
                 *password_file;                                                                /* NULL: not given */
         const char *sandbox, *context, *language, *displays, *output, *image, *image_settings; /* NULL: not given */
-        json_t *allow, *add, *deny, *labels;                                                   /* owned */
+        json_t *allow, *add, *deny, *labels, *packages;                                        /* owned */
         uint64_t expose, unexpose, depth, count;                                               /* 0: not given */
         uint64_t idle_ms; /* UINT64_MAX: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;

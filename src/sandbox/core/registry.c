@@ -1,6 +1,8 @@
 /* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "layer.h"
 #include "mounts.h"
+#include "packages.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
 #include "sandbox/network/connections.h"
@@ -139,10 +141,12 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
+        TAILQ_INIT(&all->package_jobs);
         all->state_fd = all->shell_fd = all->files_fd = all->gemrc_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
         all->network = opt->network ? json_deep_copy(opt->network) : json_object();
+        all->gemrc = opt->gemrc ? json_string(opt->gemrc) : NULL;
         all->env = opt->env ? json_deep_copy(opt->env) : json_object();
         all->turn_timer = handle_timer(&all->engine->loop, all);
         all->tidy_timer = handle_timer(&all->engine->loop, all);
@@ -168,6 +172,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 sandboxes_free(all);
                 return r;
         }
+        sandbox_packages_tidy(all); /* of a process that was killed meanwhile */
         uv_timer_start(all->tidy_timer, on_tidy, TIDY_EVERY_MS, TIDY_EVERY_MS);
         *ret = all;
         return 0;
@@ -190,8 +195,10 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->is_stopping = 1;
         all->on_stopped = done;
         all->stopped_data = data;
+        sandbox_packages_tidy(all);
         TAILQ_FOREACH (s, &all->list, link)
-                sandbox_stop(s, 1);
+                if (!s->is_deleted)
+                        sandbox_stop(s, 1);
         TAILQ_FOREACH (s, &all->pool, link)
                 sandbox_stop(s, 0);
         sandboxes_schedule_turn(all);
@@ -214,6 +221,7 @@ void sandboxes_free(struct sandboxes *all)
 
         if (!all)
                 return;
+        sandbox_packages_free(all);
         while ((s = TAILQ_FIRST(&all->list)))
                 sandbox_end(s);
         while ((s = TAILQ_FIRST(&all->pool)))
@@ -231,6 +239,7 @@ void sandboxes_free(struct sandboxes *all)
         free(all->preview_host);
         json_decref(all->network);
         json_decref(all->env);
+        json_decref(all->gemrc);
         free(all);
 }
 
@@ -264,8 +273,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "image") &&
-               !json_object_get(params, "mount") && json_object_size(json_object_get(params, "env")) == 0 &&
-               (!network || json_equal(network, all->network));
+               !json_object_get(params, "mount") && !json_object_get(params, "packages") &&
+               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -325,7 +334,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
-        char made_up[20];
+        char made_up[20], packages[PACKAGES_KEY_SIZE] = "";
         struct image image;
         struct sandbox *s;
         int r;
@@ -345,6 +354,10 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 r = sandbox_mounts_check(request, e);
         if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
+        if (r == 0 && !s && json_object_get(request->params, "packages"))
+                r = sandbox_packages_find(request, &image, handle_CREATE, packages, e);
+        if (r > 0) /* it is called again */
+                return 0;
         if (r == 0 && !s) {
                 s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
                                                             : NULL;
@@ -357,6 +370,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         s->is_untried = s->state == SANDBOX_STOPPED;
                 }
                 r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;
+                if (r == 0 && packages[0])
+                        r = sandbox_layer_give(s, packages, e);
                 if (s && r < 0)
                         sandbox_delete(s);
                 request->state = &is_new;

@@ -29,9 +29,11 @@ struct sandboxes {
         const struct sandbox_boxes *boxes;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
-        json_t *network;        /* policy of sandboxes that are made without one */
-        json_t *env;            /* variables of all programs */
-        int gemrc_fd;           /* a sealed memory file; -EBADF: none */
+        json_t *network; /* policy of sandboxes that are made without one */
+        json_t *env;     /* variables of all programs */
+        json_t *gemrc;   /* text of gem's configuration; NULL: none */
+        int gemrc_fd;    /* the same as a sealed memory file; -EBADF: none */
+        TAILQ_HEAD(package_jobs, package_job) package_jobs;
         int state_fd;           /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 
 #define DEFINITION "sandbox.json"
-#define FILES "files"
+#define FILES SANDBOX_STORE_FILES
 #define FILES_NEW "files.new"
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
 #define DEFINITION_BYTES_MAX (1u << 20)             /* the daemon reads all of them when it starts */
@@ -77,7 +77,7 @@ static void principal_name(const struct sandbox *s, char *ret, size_t size)
         snprintf(ret, size, "%lld", (long long)s->principal);
 }
 
-static int open_below(int at_fd, const char *name, int make)
+int sandbox_store_open_below(int at_fd, const char *name, int make)
 {
         int fd;
 
@@ -87,15 +87,14 @@ static int open_below(int at_fd, const char *name, int make)
         return fd < 0 ? -errno : fd;
 }
 
-/* Return the sandbox's directory, or -errno. */
-static int open_directory(const struct sandbox *s, int make)
+int sandbox_store_open(const struct sandbox *s, int make)
 {
         char principal[32];
         _cleanup_fd_ int fd = -EBADF;
 
         principal_name(s, principal, sizeof(principal));
-        fd = open_below(s->all->state_fd, principal, make);
-        return fd < 0 ? fd : open_below(fd, s->name, make);
+        fd = sandbox_store_open_below(s->all->state_fd, principal, make);
+        return fd < 0 ? fd : sandbox_store_open_below(fd, s->name, make);
 }
 
 /* -- definitions ---------------------------------------------------------------------------------------------- */
@@ -152,7 +151,7 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
 
         if (s->all->state_fd < 0)
                 return 0;
-        dir_fd = open_directory(s, 1);
+        dir_fd = sandbox_store_open(s, 1);
         if (dir_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
                               "open the directory of the sandbox %s in the state directory", s->name);
@@ -333,7 +332,8 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "list the state directory");
         }
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-                _cleanup_fd_ int fd = entry->d_name[0] == '.' ? -EBADF : open_below(dirfd(dir), entry->d_name, 0);
+                _cleanup_fd_ int fd =
+                        entry->d_name[0] == '.' ? -EBADF : sandbox_store_open_below(dirfd(dir), entry->d_name, 0);
 
                 if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 &&
                     tidy_directory(dirfd(dir), entry->d_name, fd))
@@ -355,7 +355,8 @@ int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 char *end;
                 long long principal = strtoll(entry->d_name, &end, 10);
-                int fd = *end || end == entry->d_name ? -EBADF : open_below(all->state_fd, entry->d_name, 0);
+                int fd = *end || end == entry->d_name ? -EBADF
+                                                      : sandbox_store_open_below(all->state_fd, entry->d_name, 0);
 
                 if (fd >= 0)
                         r = load_principal(all, principal, fd, e);
@@ -367,7 +368,7 @@ int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
 void sandbox_store_remove(struct sandbox *s)
 {
         static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
-        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : sandbox_store_open(s, 0), principal_fd = -EBADF;
         char principal[32];
 
         if (dir_fd < 0)
@@ -375,7 +376,7 @@ void sandbox_store_remove(struct sandbox *s)
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 unlinkat(dir_fd, names[i], 0);
         principal_name(s, principal, sizeof(principal));
-        principal_fd = open_below(s->all->state_fd, principal, 0);
+        principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
         if (principal_fd >= 0)
                 unlinkat(principal_fd, s->name, AT_REMOVEDIR);
 }
@@ -557,7 +558,7 @@ static void keep(struct store_job *job)
         }
         if (r == 0) {
                 principal_name(s, principal, sizeof(principal));
-                principal_fd = open_below(s->all->state_fd, principal, 0);
+                principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
                 definition_fd = openat(job->dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
                 r = principal_fd < 0 ? principal_fd : definition_fd < 0 ? -errno : 0;
         }
@@ -659,7 +660,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         s->is_dirty = 0; /* later changes may be missing in the archive */
         job->begun_ms = clock_real_ms();
         job->begun_ns = clock_now_ns();
-        job->dir_fd = open_directory(s, 1);
+        job->dir_fd = sandbox_store_open(s, 1);
         job->file_fd = job->dir_fd < 0 ? -EBADF
                                        : openat(job->dir_fd, FILES_NEW,
                                                 O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -721,7 +722,7 @@ void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct
  * fallocate(2) are not checked. */
 int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
 {
-        _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
+        _cleanup_fd_ int dir_fd = sandbox_store_open(s, 1), fd = -EBADF;
         uint64_t most = s->limits.disk_bytes;
 
         if (dir_fd >= 0)
@@ -741,7 +742,7 @@ int sandbox_store_check_room(const struct sandbox *s, uint64_t bytes, struct clo
 void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
-        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : sandbox_store_open(s, 0);
         _cleanup_fd_ int file_fd =
                 dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int why = dir_fd < 0 ? -dir_fd : errno;

@@ -4,6 +4,12 @@
 
 #include "sandboxes.h"
 
+#define SANDBOX_STORE_FILES "files" /* the archive in a sandbox's directory */
+
+/* Return a directory, or -errno. make: make it if it is missing. */
+int sandbox_store_open_below(int at_fd, const char *name, int make);
+/* The sandbox's. */
+int sandbox_store_open(const struct sandbox *s, int make);
 /* Write the definition; 0 without a state directory. */
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);

@@ -271,6 +271,16 @@ export class GitNetworkError extends ClocheError {
 }
 export const isGitNetworkError = (value: unknown): value is GitNetworkError => value instanceof GitNetworkError
 
+/** Packages of a new sandbox could not be installed. */
+export class PackagesError extends ClocheError {
+  static readonly code = 'packages'
+  override readonly name = 'PackagesError'
+  override readonly code = 'packages'
+  override readonly fault = 'guest'
+  override readonly status = 422
+}
+export const isPackagesError = (value: unknown): value is PackagesError => value instanceof PackagesError
+
 /** The daemon is about to end and takes no new work. */
 export class StoppingError extends ClocheError {
   static readonly code = 'stopping'
@@ -431,7 +441,7 @@ export class InternalError extends ClocheError {
 }
 export const isInternalError = (value: unknown): value is InternalError => value instanceof InternalError
 
-export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'timeout' | 'cancelled' | 'file_not_found' | 'file_exists' | 'file_kind' | 'file_denied' | 'disk_full' | 'bad_archive' | 'sandbox_ended' | 'session_ended' | 'context_ended' | 'process_ended' | 'port_closed' | 'git' | 'git_not_found' | 'git_auth' | 'git_network' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
+export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'timeout' | 'cancelled' | 'file_not_found' | 'file_exists' | 'file_kind' | 'file_denied' | 'disk_full' | 'bad_archive' | 'sandbox_ended' | 'session_ended' | 'context_ended' | 'process_ended' | 'port_closed' | 'git' | 'git_not_found' | 'git_auth' | 'git_network' | 'packages' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
 export const errorClasses: Record<ErrorCode, new (message: string, options?: ErrorOptions) => ClocheError> = {
   invalid_argument: InvalidArgumentError,
   unknown_language: UnknownLanguageError,
@@ -460,6 +470,7 @@ export const errorClasses: Record<ErrorCode, new (message: string, options?: Err
   git_not_found: GitNotFoundError,
   git_auth: GitAuthError,
   git_network: GitNetworkError,
+  packages: PackagesError,
   stopping: StoppingError,
   prefix: PrefixError,
   bridge_limit: BridgeLimitError,

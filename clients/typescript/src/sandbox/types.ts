@@ -67,6 +67,8 @@ export interface SandboxOptions {
   image?: string
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>
+  /** Packages that it begins with, installed once and then shared: `{ pip: ['requests'] }`, `npm`, `gem`. */
+  packages?: Partial<Record<'pip' | 'npm' | 'gem', readonly string[]>>
   /** Accepted without effect: there is one transport, and no container to wait for. */
   containerTimeouts?: Record<string, number>
   transport?: string

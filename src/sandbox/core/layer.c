@@ -1,0 +1,101 @@
+/* Layers, which sandboxes share by hard links: a save replaces a sandbox's archive as a whole and
+ * never writes into it. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "layer.h"
+#include "store.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LAYERS ".packages"
+#define LAYERS_MAX 32 /* of one principal */
+#define LAYER_AGE_S                                                                                       \
+        (INT64_C(7) * 24 * 60 * 60) /* then names without a version, and the host's /usr, may mean others \
+                                     */
+
+static int open_layers(const struct sandboxes *all, int64_t principal, int make)
+{
+        char name[32];
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (all->state_fd < 0)
+                return -ENOENT;
+        snprintf(name, sizeof(name), "%lld", (long long)principal);
+        fd = sandbox_store_open_below(all->state_fd, name, make);
+        return fd < 0 ? fd : sandbox_store_open_below(fd, LAYERS, make);
+}
+
+int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const char *key)
+{
+        _cleanup_fd_ int fd = open_layers(all, principal, 0);
+        struct stat st;
+
+        if (fd < 0 || fstatat(fd, key, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+                return 0;
+        if ((int64_t)(clock_real_ms() / 1000) - st.st_mtim.tv_sec <= LAYER_AGE_S)
+                return 1;
+        unlinkat(fd, key, 0);
+        return 0;
+}
+
+/* Remove the oldest one beyond the maximum. Sandboxes that began with it keep theirs. */
+static void make_room(int layers_fd)
+{
+        int fd = openat(layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        char oldest[256] = "";
+        time_t oldest_s = 0;
+        unsigned count = 0;
+
+        if (!dir)
+                return;
+        for (const struct dirent *entry; (entry = readdir(dir));) {
+                struct stat st;
+
+                if (entry->d_name[0] == '.' || fstatat(layers_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                if (count++ > 0 && st.st_mtim.tv_sec >= oldest_s)
+                        continue;
+                oldest_s = st.st_mtim.tv_sec;
+                snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+        }
+        closedir(dir);
+        if (count >= LAYERS_MAX)
+                unlinkat(layers_fd, oldest, 0);
+}
+
+int sandbox_layer_keep(const struct sandbox *s, const char *key, struct cloche_err *e)
+{
+        _cleanup_fd_ int layers_fd = open_layers(s->all, s->principal, 1);
+        _cleanup_fd_ int dir_fd = layers_fd < 0 ? -EBADF : sandbox_store_open(s, 0);
+
+        if (dir_fd >= 0)
+                make_room(layers_fd);
+        if (dir_fd < 0 || renameat(dir_fd, SANDBOX_STORE_FILES, layers_fd, key) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE,
+                              layers_fd < 0 ? -layers_fd
+                              : dir_fd < 0  ? -dir_fd
+                                            : errno,
+                              "keep the packages in the state directory");
+        return 0;
+}
+
+int sandbox_layer_give(const struct sandbox *s, const char *key, struct cloche_err *e)
+{
+        _cleanup_fd_ int layers_fd = open_layers(s->all, s->principal, 0);
+        _cleanup_fd_ int dir_fd = layers_fd < 0 ? -EBADF : sandbox_store_open(s, 1);
+
+        if (dir_fd < 0 || linkat(layers_fd, key, dir_fd, SANDBOX_STORE_FILES, 0) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE,
+                              layers_fd < 0 ? -layers_fd
+                              : dir_fd < 0  ? -dir_fd
+                                            : errno,
+                              "give the sandbox %s its packages", s->name);
+        return 0;
+}

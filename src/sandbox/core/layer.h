@@ -1,0 +1,16 @@
+/* Layers: archives like those of saved sandboxes, with which new sandboxes of a principal begin.
+ *
+ *   STATE/PRINCIPAL/.packages/KEY   never changed once it is there */
+#ifndef CLOCHE_SANDBOX_CORE_LAYER_H
+#define CLOCHE_SANDBOX_CORE_LAYER_H
+
+#include "sandboxes.h"
+
+/* False also if it is too old, which removes it. */
+int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const char *key);
+/* Make the saved files of a stopped sandbox a layer; it has none then. */
+CLOCHE_MUST_CHECK int sandbox_layer_keep(const struct sandbox *s, const char *key, struct cloche_err *e);
+/* Make a layer the saved files of a sandbox that has none. */
+CLOCHE_MUST_CHECK int sandbox_layer_give(const struct sandbox *s, const char *key, struct cloche_err *e);
+
+#endif

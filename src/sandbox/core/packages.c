@@ -1,0 +1,465 @@
+/* Install packages for new sandboxes. The steps are requests of the principal, like those of clients:
+ * create a sandbox, install, stop it, which saves its files, and take the archive as a layer. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "packages.h"
+#include "layer.h"
+
+#include "base/err.h"
+#include "engine/box/network-names.h"
+#include "engine/warm/artifact.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_PREFIX "packages--" /* of sandboxes that are ours */
+#define NAME_DIGITS 40
+#define PACKAGES_MAX 200 /* of each kind */
+#define PACKAGE_BYTES_MAX 200
+#define INSTALL_MS 600000
+#define SAID_MAX 120 /* bytes of a tool's last lines in a message, which has 248; all are in `output` */
+#define PACKAGE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%<>^| "
+
+static const struct kind {
+        const char *name, *preset, *command;
+} kinds[] = {
+        {"pip", "python", "python3 -m pip install --user --no-cache-dir --no-input"},
+        {"npm", "node", "npm install -g --no-audit --no-fund --cache /tmp/.npm"},
+        {"gem", "ruby", "gem install --no-document"},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* In this order; after a failure the last one. */
+enum step { STEP_CLEAR, STEP_CREATE, STEP_INSTALL, STEP_STOP, STEP_DELETE };
+
+struct waiter {
+        TAILQ_ENTRY(waiter) link;
+        struct package_job *job;
+        struct sandbox_request *request;
+        packages_then then;
+};
+
+struct package_job {
+        TAILQ_ENTRY(package_job) link;
+        struct sandboxes *all;
+        int64_t principal;
+        char key[PACKAGES_KEY_SIZE], name[SANDBOX_NAME_MAX];
+        json_t *packages, *create; /* parameters of sandbox.create */
+        enum step step;
+        size_t kind; /* STEP_INSTALL: index of kinds */
+        struct sandbox_request *inner;
+        struct cloche_err error;
+        json_t *said; /* the last lines of a tool that failed; or NULL */
+        TAILQ_HEAD(waiters, waiter) waiters;
+};
+
+/* -- what is requested ---------------------------------------------------------------------------------------- */
+
+static int check_package(const char *kind, size_t at, const json_t *item, struct cloche_err *e)
+{
+        const char *text = json_string_value(item);
+
+        if (!text || !*text || *text == '-' || *text == ' ' || json_string_length(item) > PACKAGE_BYTES_MAX ||
+            strspn(text, PACKAGE_CHARACTERS) != json_string_length(item))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "packages.%s[%zu] must be a package as its tool takes it, of at most %d bytes, without "
+                               "quotes and no option",
+                               kind, at, PACKAGE_BYTES_MAX);
+        return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* *ret: the list in order, each package once. */
+static int sort_list(const char *kind, const json_t *list, json_t **ret, struct cloche_err *e)
+{
+        size_t count = json_array_size(list);
+        const char *texts[PACKAGES_MAX];
+        int r = 0;
+
+        if (!json_is_array(list) || count > PACKAGES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "packages.%s must be a list of at most %d packages", kind,
+                               PACKAGES_MAX);
+        for (size_t i = 0; r == 0 && i < count; i++) {
+                texts[i] = json_string_value(json_array_get(list, i));
+                r = check_package(kind, i, json_array_get(list, i), e);
+        }
+        if (r < 0)
+                return r;
+        qsort(texts, count, sizeof(texts[0]), by_text);
+        *ret = json_array();
+        for (size_t i = 0; i < count; i++)
+                if (i == 0 || strcmp(texts[i], texts[i - 1]) != 0)
+                        json_array_append_new(*ret, json_string(texts[i]));
+        return 0;
+}
+
+static int is_kind(const char *name)
+{
+        for (size_t i = 0; i < KINDS; i++)
+                if (strcmp(kinds[i].name, name) == 0)
+                        return 1;
+        return 0;
+}
+
+/* *ret: the lists that are not empty. */
+static int sort_all(const json_t *packages, json_t **ret, struct cloche_err *e)
+{
+        json_t *sorted = json_object(), *list, *value;
+        const char *name;
+        int r = json_is_object(packages) ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "packages must be an object");
+
+        json_object_foreach ((json_t *)(uintptr_t)packages, name, value) {
+                if (r == 0 && !is_kind(name))
+                        r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                    "packages: there is no kind '%.40s', expected pip, npm or gem", name);
+                if (r == 0 && (r = sort_list(name, value, &list, e)) == 0) {
+                        if (json_array_size(list) > 0)
+                                json_object_set(sorted, name, list);
+                        json_decref(list);
+                }
+        }
+        if (r < 0)
+                json_decref(sorted);
+        else
+                *ret = sorted;
+        return r;
+}
+
+/* All that decides on the files: whose they are, the image, the packages, and from where. */
+static int make_key(const struct sandbox_request *request, const struct image *image, const json_t *packages,
+                    char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
+{
+        const struct sandboxes *all = request->all;
+        json_t *key = json_pack("{s:I, s:s, s:O, s:O*, s:O, s:O*}", "principal", (json_int_t)request->principal,
+                                "image", image->name, "packages", packages, "env",
+                                json_object_get(request->params, "env"), "index", all->env, "gemrc", all->gemrc);
+        char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        struct artifact_part part = {text, text ? strlen(text) : 0};
+
+        if (text)
+                artifact_key(&part, 1, ret);
+        free(text);
+        json_decref(key);
+        return text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "find the packages");
+}
+
+/* The sandbox's own policy, and the presets of which hosts are known. */
+static json_t *network_for(const struct sandbox_request *request, const json_t *packages)
+{
+        json_t *own = json_object_get(request->params, "network");
+        json_t *policy = json_deep_copy(own ? own : request->all->network), *allow = json_object_get(policy, "allow");
+
+        if (!json_is_array(allow)) {
+                json_object_set_new(policy, "allow", json_array());
+                allow = json_object_get(policy, "allow");
+        }
+        for (size_t i = 0; i < KINDS; i++) {
+                json_t *preset = json_pack("{s:[s]}", "allow", kinds[i].preset), *known = NULL;
+
+                if (json_object_get(packages, kinds[i].name) &&
+                    network_names_expand(request->all->engine->network_names, preset, &known, NULL) == 0)
+                        json_array_append_new(allow, json_string(kinds[i].preset));
+                json_decref(known);
+                json_decref(preset);
+        }
+        return policy;
+}
+
+/* -- the steps ------------------------------------------------------------------------------------------------ */
+
+static void take_step(struct package_job *job);
+
+static void job_free(struct package_job *job)
+{
+        struct waiter *waiter;
+
+        while ((waiter = TAILQ_FIRST(&job->waiters))) {
+                TAILQ_REMOVE(&job->waiters, waiter, link);
+                free(waiter);
+        }
+        json_decref(job->packages);
+        json_decref(job->create);
+        json_decref(job->said);
+        free(job);
+}
+
+static void finish(struct package_job *job)
+{
+        struct waiter *waiter;
+
+        TAILQ_REMOVE(&job->all->package_jobs, job, link);
+        while ((waiter = TAILQ_FIRST(&job->waiters))) {
+                struct sandbox_request *request = waiter->request;
+                struct cloche_err e = job->error;
+                packages_then then = waiter->then;
+
+                TAILQ_REMOVE(&job->waiters, waiter, link);
+                free(waiter);
+                request->cancel = NULL;
+                request->state = NULL;
+                if (e.code || then(request, &e) < 0)
+                        sandbox_request_fail(request, &e, job->said ? json_pack("{s:O}", "output", job->said) : NULL);
+        }
+        job_free(job);
+}
+
+static void fail(struct package_job *job, const struct cloche_err *e)
+{
+        if (job->error.code == 0)
+                job->error = *e;
+        if (job->step == STEP_DELETE) {
+                finish(job);
+                return;
+        }
+        job->step = STEP_DELETE;
+        take_step(job);
+}
+
+/* Each package is in quotes, and none has one in it. The guest's shell reads the command. */
+static json_t *install_params(const struct package_job *job)
+{
+        const struct kind *kind = &kinds[job->kind];
+        const json_t *list = json_object_get(job->packages, kind->name), *item;
+        char *command = NULL;
+        size_t size, i;
+        FILE *file = open_memstream(&command, &size);
+        json_t *params;
+
+        if (!file)
+                return NULL;
+        fprintf(file, "set -o pipefail; %s", kind->command);
+        json_array_foreach (list, i, item)
+                fprintf(file, " '%s'", json_string_value(item));
+        fprintf(file, " 2>&1 | tail -n 12 && rm -rf /tmp/.npm ~/.npm ~/.cache");
+        params = fclose(file) == 0 ? json_pack("{s:s, s:s, s:i}", "sandbox", job->name, "command", command, "timeoutMs",
+                                               INSTALL_MS)
+                                   : NULL;
+        free(command);
+        return params;
+}
+
+/* The last bytes of the tool's output, from the beginning of a line. */
+static const char *last_lines(const json_t *result)
+{
+        const char *text = json_string_value(json_object_get(result, "stdout"));
+        size_t size = text ? strlen(text) : 0;
+        const char *line = size > SAID_MAX ? strchr(text + size - SAID_MAX, '\n') : text;
+
+        return line ? line + (*line == '\n') : text ? text + size - SAID_MAX / 2 : "its output is no text";
+}
+
+static int check_installed(struct package_job *job, const json_t *result, struct cloche_err *e)
+{
+        const json_t *denied = json_array_get(json_object_get(result, "denials"), 0);
+        const char *host = json_string_value(json_object_get(denied, "host"));
+
+        if (json_integer_value(json_object_get(result, "exitCode")) == 0)
+                return 0;
+        host = host ? host : json_string_value(json_object_get(denied, "address"));
+        if (json_is_string(json_object_get(result, "stdout")))
+                job->said = json_incref(json_object_get(result, "stdout"));
+        return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%.60s%s: %s", kinds[job->kind].name,
+                       host ? ", the network refused " : "", host ? host : "",
+                       json_is_true(json_object_get(result, "timedOut")) ? ", it took more than ten minutes" : "",
+                       last_lines(result));
+}
+
+static int keep(const struct package_job *job, struct cloche_err *e)
+{
+        const struct sandbox *s = sandbox_find(job->all, job->principal, job->name);
+
+        return s ? sandbox_layer_keep(s, job->key, e)
+                 : err_set(e, CLOCHE_E_SANDBOX_ENDED, "the sandbox in which packages were installed was deleted");
+}
+
+/* Go to the next list, or to the next step. */
+static void advance(struct package_job *job)
+{
+        job->kind += job->step == STEP_INSTALL;
+        while (job->step <= STEP_INSTALL && job->kind < KINDS && !json_object_get(job->packages, kinds[job->kind].name))
+                job->kind++;
+        if (job->step != STEP_INSTALL || job->kind == KINDS)
+                job->step++;
+        take_step(job);
+}
+
+static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
+{
+        (void)data;
+        (void)event;
+        (void)about;
+        (void)attachments;
+}
+
+static void on_result(void *data, const json_t *result, const struct buf *attachments)
+{
+        struct package_job *job = data;
+        struct cloche_err e;
+        int r = 0;
+
+        (void)attachments;
+        job->inner = NULL;
+        if (job->step == STEP_DELETE) {
+                finish(job);
+                return;
+        }
+        if (job->step == STEP_INSTALL)
+                r = check_installed(job, result, &e);
+        else if (job->step == STEP_STOP)
+                r = keep(job, &e);
+        if (r < 0)
+                fail(job, &e);
+        else
+                advance(job);
+}
+
+static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
+{
+        struct package_job *job = data;
+
+        (void)about;
+        job->inner = NULL;
+        if (job->step == STEP_CLEAR) /* the usual case: there is none */
+                advance(job);
+        else
+                fail(job, e);
+}
+
+static void take_step(struct package_job *job)
+{
+        static const char *const methods[] = {[STEP_CLEAR] = "sandbox.delete",
+                                              [STEP_CREATE] = "sandbox.create",
+                                              [STEP_INSTALL] = "exec",
+                                              [STEP_STOP] = "sandbox.stop",
+                                              [STEP_DELETE] = "sandbox.delete"};
+        static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
+        json_t *params = job->step == STEP_CREATE    ? json_incref(job->create)
+                         : job->step == STEP_INSTALL ? install_params(job)
+                                                     : json_pack("{s:s}", "sandbox", job->name);
+        struct cloche_err e = {0};
+        int r = params ? sandboxes_request(job->all, job->principal, methods[job->step], params, NULL, &face, job,
+                                           &job->inner, &e)
+                       : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "install packages");
+
+        json_decref(params);
+        if (r < 0 && job->step == STEP_CLEAR)
+                advance(job);
+        else if (r < 0)
+                fail(job, &e);
+}
+
+/* -- jobs ----------------------------------------------------------------------------------------------------- */
+
+static struct package_job *job_new(const struct sandbox_request *request, const char *key, json_t *packages)
+{
+        struct package_job *job = calloc(1, sizeof(*job));
+        const json_t *params = request->params;
+
+        if (!job)
+                return NULL;
+        job->all = request->all;
+        job->principal = request->principal;
+        strcpy(job->key, key);
+        snprintf(job->name, sizeof(job->name), NAME_PREFIX "%.*s", NAME_DIGITS, key);
+        job->packages = json_incref(packages);
+        job->create = json_pack("{s:s, s:o, s:O*, s:O*, s:O*}", "sandbox", job->name, "network",
+                                network_for(request, packages), "image", json_object_get(params, "image"), "env",
+                                json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
+        TAILQ_INIT(&job->waiters);
+        if (job->create)
+                return job;
+        job_free(job);
+        return NULL;
+}
+
+static void cancel(struct sandbox_request *request)
+{
+        struct waiter *waiter = request->state;
+
+        TAILQ_REMOVE(&waiter->job->waiters, waiter, link);
+        free(waiter);
+}
+
+static struct package_job *find(const struct sandboxes *all, const char *key)
+{
+        struct package_job *job;
+
+        TAILQ_FOREACH (job, &all->package_jobs, link)
+                if (strcmp(job->key, key) == 0)
+                        return job;
+        return NULL;
+}
+
+/* The job goes on without the request if the client leaves: its layer is of use to the next one. */
+static int wait_for(struct sandbox_request *request, const char *key, json_t *packages, packages_then then,
+                    struct cloche_err *e)
+{
+        struct waiter *waiter = malloc(sizeof(*waiter));
+        struct package_job *known = find(request->all, key), *job = known ? known : job_new(request, key, packages);
+
+        if (!waiter || !job) {
+                free(waiter);
+                if (job && !known)
+                        job_free(job);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "install packages");
+        }
+        *waiter = (struct waiter){.job = job, .request = request, .then = then};
+        TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
+        request->state = waiter;
+        request->cancel = cancel;
+        if (!known) {
+                TAILQ_INSERT_TAIL(&request->all->package_jobs, job, link);
+                take_step(job);
+        }
+        return 1;
+}
+
+int sandbox_packages_find(struct sandbox_request *request, const struct image *image, packages_then then,
+                          char ret_key[PACKAGES_KEY_SIZE], struct cloche_err *e)
+{
+        json_t *packages = NULL;
+        int r = sort_all(json_object_get(request->params, "packages"), &packages, e);
+
+        if (r < 0)
+                return r;
+        ret_key[0] = '\0';
+        if (json_object_size(packages) == 0)
+                r = 0;
+        else if (request->all->state_fd < 0)
+                r = err_set(e, CLOCHE_E_STATE,
+                            "packages are kept in the daemon's state directory, and it has none: start it with "
+                            "--state-dir, or install them in the sandbox");
+        else
+                r = make_key(request, image, packages, ret_key, e);
+        if (r == 0 && ret_key[0] && !sandbox_layer_exists(request->all, request->principal, ret_key))
+                r = wait_for(request, ret_key, packages, then, e);
+        json_decref(packages);
+        return r;
+}
+
+void sandbox_packages_tidy(struct sandboxes *all)
+{
+        struct sandbox *s, *next;
+
+        for (s = TAILQ_FIRST(&all->list); s; s = next) {
+                next = TAILQ_NEXT(s, link);
+                if (strncmp(s->name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 && !s->is_deleted)
+                        sandbox_delete(s);
+        }
+}
+
+void sandbox_packages_free(struct sandboxes *all)
+{
+        struct package_job *job;
+
+        while ((job = TAILQ_FIRST(&all->package_jobs))) {
+                TAILQ_REMOVE(&all->package_jobs, job, link);
+                if (job->inner)
+                        sandbox_request_cancel(job->inner);
+                job_free(job);
+        }
+}

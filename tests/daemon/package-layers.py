@@ -1,0 +1,151 @@
+"""Packages of new sandboxes: installed once, kept by content, given to the next sandbox without a download; a failure keeps nothing."""
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+import cloche
+import egress
+from egress import HOST, World
+from package_files import Index
+from rpc import Daemon, Failed
+
+TIMEOUT = 240
+SHOW = "python3 -c 'import hellopy; print(hellopy.version)'"
+PIP = {"pip": ["hellopy"]}
+
+
+def start(kinds=("pip",)):
+    World({})
+    egress.use_name_servers(egress.NAMES)
+    index = Index(HOST, kinds=kinds)
+    return index, [word for kind in kinds for word in ("--package-index", f"{kind}={index.url}/{kind}/")]
+
+
+def run(frames, sandbox, command):
+    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000)
+
+
+def names(frames):
+    return sorted(row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"])
+
+
+def layers(daemon):
+    return [name for place, _, files in os.walk(daemon.directory + "/state") if place.endswith("/.packages") for name in files]
+
+
+def fails(frames, told, **more):
+    try:
+        raise AssertionError(frames.call("sandbox.create", sandbox="failed", **more))
+    except Failed as e:
+        assert told in e.message, e.message
+        return e
+
+
+def test_installed_once():
+    index, options = start(("pip", "npm", "gem"))
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        made = frames.call("sandbox.create", sandbox="a", packages={"pip": ["hellopy"], "npm": ["hellojs"], "gem": ["hellorb"]})
+        assert made["created"] and made["network"].get("allow", []) == [], made
+        assert run(frames, "a", "hellopy; hellojs; hellorb")["stdout"] == "hellopy 1\nhellojs one\nhellorb one\n"
+        assert names(frames) == ["a"] and len(layers(daemon)) == 1
+        # The index was for the installation only.
+        assert run(frames, "a", f"curl -sS {index.url}/pip/hellopy/")["exitCode"] != 0
+        # The next one needs no index, in whatever order; what the first one does to its files is its own.
+        run(frames, "a", "rm -rf ~/.local; echo 3 > ~/mine")
+        frames.call("sandbox.stop", sandbox="a")
+        index.shutdown(), index.server_close()
+        count = len(index.paths)
+        frames.call("sandbox.create", sandbox="b", packages={"gem": ["hellorb"], "npm": ["hellojs", "hellojs"], "pip": ["hellopy"]})
+        assert run(frames, "b", "hellopy; hellojs; hellorb; ls ~")["stdout"] == "hellopy 1\nhellojs one\nhellorb one\n"
+        assert len(index.paths) == count and len(layers(daemon)) == 1
+        frames.call("context.create", sandbox="b", context="c", language="python")
+        assert frames.call("context.run", sandbox="b", context="c", code="import hellopy; print(hellopy.version)")["stdout"] == "1\n"
+        frames.call("sandbox.stop", sandbox="b")
+        assert run(frames, "b", SHOW)["stdout"] == "1\n"
+        # One that is there keeps what it has; other packages are another layer, which the index would have to serve.
+        assert not frames.call("sandbox.create", sandbox="a", packages=PIP)["created"]
+        assert fails(frames, "packages.pip could not be installed", packages=PIP).name == "packages"
+        assert names(frames) == ["a", "b"] and len(layers(daemon)) == 1
+
+
+def test_two_at_once_and_a_client_that_leaves():
+    index, options = start()
+    with Daemon(*options) as daemon, daemon.frames() as frames, daemon.frames() as other:
+        gone = daemon.frames()
+        gone.ask("sandbox.create", sandbox="gone", packages=PIP)
+        asked = [(client, client.ask("sandbox.create", sandbox=name, packages=PIP)) for client, name in ((frames, "one"), (other, "two"), (frames, "three"))]
+        gone.close()
+        for client, number in asked:
+            client.wait(number)
+        assert [run(frames, name, SHOW)["stdout"] for name in ("one", "two", "three")] == ["1\n"] * 3
+        assert index.paths.count("/pip/hellopy/hellopy-1-py3-none-any.whl") == 1, index.paths
+        assert [name for name in names(frames) if name != "gone"] == ["one", "three", "two"]
+
+
+def test_failures_keep_nothing():
+    index, options = start()
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        e = fails(frames, "packages.pip could not be installed: ", packages={"pip": ["hellopy", "nothing-of-this-name"]})
+        assert e.name == "packages" and "No matching distribution found for nothing-of-this-name" in e.data["output"], e.data
+        # No registry of npm is known, and no rule allows one.
+        e = fails(frames, "packages.npm could not be installed, the network refused ", packages={"npm": ["hellojs"]}, env={"NPM_CONFIG_REGISTRY": index.url + "/npm/"}, network={"allow": []})
+        assert HOST in e.message, e.message
+        assert names(frames) == [] and layers(daemon) == []
+        for packages, told in (({"pip": ["-r x"]}, "packages.pip[0]"), ({"pip": ["a", "b'; reboot; '"]}, "packages.pip[1]"), ({"npm": "hellojs"}, "packages.npm must be a list"), ({"cargo": ["x"]}, "there is no kind 'cargo'"),
+                               ({"pip": [3]}, "packages.pip[0]"), ({"gem": ["a\nb"]}, "packages.gem[0]"), ({"pip": ["x" * 201]}, "packages.pip[0]"), ({"pip": ["x"] * 201}, "at most 200"), ({"pip": [""]}, "packages.pip[0]")):
+            assert fails(frames, told, packages=packages).name == "invalid_argument", packages
+        # Afterwards it works, also without a package.
+        frames.call("sandbox.create", sandbox="none", packages={"pip": [], "npm": []})
+        frames.call("sandbox.create", sandbox="a", packages=PIP)
+        assert run(frames, "a", SHOW)["stdout"] == "1\n"
+    with Daemon("--state-dir", "", *options) as daemon, daemon.frames() as frames:
+        assert fails(frames, "start it with --state-dir", packages=PIP).name == "invalid_state"
+
+
+def test_a_daemon_that_is_killed_meanwhile():
+    """Its sandbox for the installation is gone with the next daemon, and no layer is there."""
+    index, options = start()
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        frames.ask("sandbox.create", sandbox="a", packages=PIP)
+        until = time.monotonic() + 60
+        while not index.paths and time.monotonic() < until:
+            time.sleep(0.01)
+        assert index.paths
+        pid = daemon.engine_pid()
+        os.kill(pid, signal.SIGKILL)
+        cloche.wait_for(daemon.is_ready, "the next engine")
+        with daemon.frames() as again:
+            assert [name for name in names(again) if name != "a"] == [] and layers(daemon) == []
+            again.call("sandbox.create", sandbox="b", packages=PIP)
+            assert run(again, "b", SHOW)["stdout"] == "1\n"
+
+
+def test_a_layer_is_never_changed():
+    _index, options = start()
+    with Daemon(*options) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="a", packages=PIP)
+        frames.call("sandbox.create", sandbox="b", packages=PIP)
+        # A guest that writes into what it was given changes neither the layer nor the other sandbox.
+        run(frames, "a", "f=$(python3 -c 'import hellopy; print(hellopy.__file__)'); echo 'version = \"bad\"' > $f; ln -s / ~/.local/root")
+        frames.call("sandbox.save", sandbox="a")
+        assert run(frames, "b", SHOW)["stdout"] == "1\n"
+        frames.call("sandbox.create", sandbox="c", packages=PIP)
+        assert run(frames, "c", SHOW + "; ls -A ~; pgrep -c pip")["stdout"] == "1\n.local\n0\n"
+        other = [row for row in os.listdir(daemon.directory + "/state") if row.lstrip("-").isdigit()]
+        assert len(other) == 1, other
+
+
+def test_the_command_line():
+    _index, options = start()
+    with Daemon(*options) as daemon:
+        told = cloche.cli("sandbox", "create", "box", "--packages", "pip:hellopy", "--socket", daemon.path)
+        assert told.code == 0, told
+        told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "hellopy")
+        assert told.stdout == b"hellopy 1\n", told
+        told = cloche.cli("sandbox", "create", "other", "--packages", "pip:hellopy,nothing-of-this-name", "--socket", daemon.path)
+        assert told.code != 0 and b"packages.pip could not be installed" in told.stderr, told
+        for value in ("hellopy", ":x", "cargo:x"):
+            told = cloche.cli("sandbox", "create", "other", "--packages", value, "--socket", daemon.path)
+            assert told.code == 2 and b"pip" in told.stderr, told
