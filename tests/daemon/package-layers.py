@@ -9,7 +9,7 @@ import cloche
 import egress
 from egress import HOST, World
 from package_files import Index
-from rpc import Daemon, Failed
+from rpc import Daemon, Failed, Frames
 
 TIMEOUT = 240
 SHOW = "python3 -c 'import hellopy; print(hellopy.version)'"
@@ -122,9 +122,9 @@ def test_a_daemon_that_is_killed_meanwhile():
             assert run(again, "b", SHOW)["stdout"] == "1\n"
 
 
-def test_a_layer_is_never_changed():
-    _index, options = start()
-    with Daemon(*options) as daemon, daemon.frames() as frames:
+def test_a_layer_is_never_changed_and_of_one_caller():
+    index, options = start()
+    with Daemon(*options, tcp=True) as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="a", packages=PIP)
         frames.call("sandbox.create", sandbox="b", packages=PIP)
         # A guest that writes into what it was given changes neither the layer nor the other sandbox.
@@ -133,8 +133,15 @@ def test_a_layer_is_never_changed():
         assert run(frames, "b", SHOW)["stdout"] == "1\n"
         frames.call("sandbox.create", sandbox="c", packages=PIP)
         assert run(frames, "c", SHOW + "; ls -A ~; pgrep -c pip")["stdout"] == "1\n.local\n0\n"
-        other = [row for row in os.listdir(daemon.directory + "/state") if row.lstrip("-").isdigit()]
-        assert len(other) == 1, other
+        # Another caller, with a token, gets none of it: the code in a layer is what its maker's index had.
+        fetched = index.paths.count("/pip/hellopy/hellopy-1-py3-none-any.whl")
+        with Frames(daemon.connect_tcp(), token=daemon.token) as stranger:
+            stranger.call("sandbox.create", sandbox="a", packages=PIP)
+            assert run(stranger, "a", SHOW)["stdout"] == "1\n"
+        assert fetched == 1 and index.paths.count("/pip/hellopy/hellopy-1-py3-none-any.whl") == 2 and len(layers(daemon)) == 2, index.paths
+        # Another environment may mean another index.
+        frames.call("sandbox.create", sandbox="d", packages=PIP, env={"PIP_INDEX_URL": index.url + "/pip/"})
+        assert len(layers(daemon)) == 3
 
 
 def test_the_command_line():
