@@ -1,10 +1,10 @@
 /* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "layer.h"
-#include "mounts.h"
-#include "packages.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
+#include "sandbox/environment/layer.h"
+#include "sandbox/environment/mounts.h"
+#include "sandbox/environment/packages.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "sandbox/process/process.h"

@@ -7,9 +7,9 @@
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
-#include "mounts.h"
 #include "sandbox/context/cell-output.h"
 #include "sandbox/context/context.h"
+#include "sandbox/environment/mounts.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "store.h"

@@ -1,10 +1,10 @@
 /* Layers: archives like those of saved sandboxes, with which new sandboxes of a principal begin.
  *
  *   STATE/PRINCIPAL/.packages/KEY   never changed once it is there */
-#ifndef CLOCHE_SANDBOX_CORE_LAYER_H
-#define CLOCHE_SANDBOX_CORE_LAYER_H
+#ifndef CLOCHE_SANDBOX_ENVIRONMENT_LAYER_H
+#define CLOCHE_SANDBOX_ENVIRONMENT_LAYER_H
 
-#include "sandboxes.h"
+#include "sandbox/core/sandboxes.h"
 
 /* False also if it is too old, which removes it. */
 int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const char *key);

@@ -1,8 +1,8 @@
 /* Directories and files of the host in a sandbox, under the rules that runs have. */
-#ifndef CLOCHE_SANDBOX_CORE_MOUNTS_H
-#define CLOCHE_SANDBOX_CORE_MOUNTS_H
+#ifndef CLOCHE_SANDBOX_ENVIRONMENT_MOUNTS_H
+#define CLOCHE_SANDBOX_ENVIRONMENT_MOUNTS_H
 
-#include "sandboxes.h"
+#include "sandbox/core/sandboxes.h"
 
 /* Check the member "mount" of a request that creates a sandbox. */
 int sandbox_mounts_check(const struct sandbox_request *request, struct cloche_err *e);

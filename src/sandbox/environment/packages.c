@@ -134,8 +134,9 @@ static int make_key(const struct sandbox_request *request, const struct image *i
                     char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
 {
         const struct sandboxes *all = request->all;
-        json_t *key = json_pack("{s:I, s:s, s:O, s:O*, s:O, s:O*}", "principal", (json_int_t)request->principal,
-                                "image", image->name, "packages", packages, "env",
+        json_t *key = json_pack("{s:I, s:s, s:O*, s:O, s:O*, s:O, s:O*}", "principal", (json_int_t)request->principal,
+                                "image", image->name, "imageSettings",
+                                json_object_get(request->params, "imageSettings"), "packages", packages, "env",
                                 json_object_get(request->params, "env"), "index", all->env, "gemrc", all->gemrc);
         char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
         struct artifact_part part = {text, text ? strlen(text) : 0};
@@ -366,8 +367,9 @@ static struct package_job *job_new(const struct sandbox_request *request, const 
         strcpy(job->key, key);
         snprintf(job->name, sizeof(job->name), NAME_PREFIX "%.*s", NAME_DIGITS, key);
         job->packages = json_incref(packages);
-        job->create = json_pack("{s:s, s:o, s:O*, s:O*, s:O*}", "sandbox", job->name, "network",
-                                network_for(request, packages), "image", json_object_get(params, "image"), "env",
+        job->create = json_pack("{s:s, s:o, s:O*, s:O*, s:O*, s:O*}", "sandbox", job->name, "network",
+                                network_for(request, packages), "image", json_object_get(params, "image"),
+                                "imageSettings", json_object_get(params, "imageSettings"), "env",
                                 json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
         TAILQ_INIT(&job->waiters);
         if (job->create)

@@ -1,7 +1,7 @@
 /* Layers, which sandboxes share by hard links: a save replaces a sandbox's archive as a whole and
  * never writes into it. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "layer.h"
-#include "store.h"
+#include "sandbox/core/store.h"
 
 #include "base/clock.h"
 #include "base/err.h"

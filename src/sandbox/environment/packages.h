@@ -1,9 +1,9 @@
 /* Packages of new sandboxes: installed once in a sandbox of their own, kept as a layer, given to all
  * sandboxes of the principal with the same image, packages and variables. */
-#ifndef CLOCHE_SANDBOX_CORE_PACKAGES_H
-#define CLOCHE_SANDBOX_CORE_PACKAGES_H
+#ifndef CLOCHE_SANDBOX_ENVIRONMENT_PACKAGES_H
+#define CLOCHE_SANDBOX_ENVIRONMENT_PACKAGES_H
 
-#include "sandboxes.h"
+#include "sandbox/core/sandboxes.h"
 
 #define PACKAGES_KEY_SIZE 65
 
