@@ -62,6 +62,7 @@ def test_from_import_to_removal():
     equal(json.loads(done("import", "out.tar:v1", "--json"))["tree"], answer["tree"])
     equal(done("rm", "other:v1", "out:v1"), "")
     equal(done("prune"), "removed 0 images, 0 trees, 0 unfinished imports; 0 in use\n")
+    equal(done("prune", "--keep-bytes", str(1 << 40)), "removed 0 images, 0 trees, 0 unfinished imports; 0 in use\n")
     done("rm", "my.tools")
     equal((done("ls"), os.listdir(STORE + "/trees"), os.listdir(STORE + "/incoming")), ("", [], []))
 

@@ -4,7 +4,6 @@
 #include "cli/command/cli.h"
 #include "cli/output/signals.h"
 #include "cli/sandbox/follow.h"
-#include "cli/sandbox/sandbox-options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +29,13 @@ static int request(struct cells_target *target, const char *method, json_t *para
         return code || *ret ? code : (cli_bad("out of memory"), 1);
 }
 
-static int make_sandbox(struct cells_target *target)
+static int make_sandbox(struct cells_target *target, const struct sandbox_options *options)
 {
-        json_t *made = NULL;
-        int code = request(target, "sandbox.create", json_object(), "sandbox", &target->sandbox, &made);
+        json_t *made = NULL, *params = json_object();
+        int code;
 
+        sandbox_add_image(options, params);
+        code = request(target, "sandbox.create", params, "sandbox", &target->sandbox, &made);
         target->owns_sandbox = target->sandbox != NULL;
         json_decref(made);
         return code;
@@ -62,15 +63,19 @@ static int make_context(struct cells_target *target, const char *context, const 
         return 0;
 }
 
-int cells_target_open(struct cells_target *target, struct daemon_client *client, const char *sandbox,
+int cells_target_open(struct cells_target *target, struct daemon_client *client, const struct sandbox_options *options,
                       const char *context, const char *language)
 {
+        const char *sandbox = options->sandbox;
         int code = 0;
 
         *target = (struct cells_target){.client = client, .sandbox = sandbox ? strdup(sandbox) : NULL};
         signals_block(&target->signals);
-        if (!sandbox)
-                code = make_sandbox(target);
+        if (sandbox && options->image)
+                code = cli_bad("--image: expected no --sandbox: the sandbox '%s' keeps the image it was made with",
+                               sandbox);
+        else if (!sandbox)
+                code = make_sandbox(target, options);
         else if (!target->sandbox)
                 code = (cli_bad("out of memory"), 1);
         return code ? code : make_context(target, context, language);

@@ -4,6 +4,7 @@
 #define CLOCHE_CLI_CELLS_TARGET_H
 
 #include "cli/sandbox/daemon-client.h"
+#include "cli/sandbox/sandbox-options.h"
 
 #include <signal.h>
 
@@ -14,9 +15,9 @@ struct cells_target {
         sigset_t signals; /* mask before blocking */
 };
 
-/* sandbox, context, language: borrowed, NULL: not given. 0, or the exit code after a line was
- * printed. Call cells_target_close() in either case. */
-int cells_target_open(struct cells_target *target, struct daemon_client *client, const char *sandbox,
+/* options: the sandbox, or the image of the one that is made. context, language: borrowed, NULL: not given. 0, or the
+ * exit code after a line was printed. Call cells_target_close() in either case. */
+int cells_target_open(struct cells_target *target, struct daemon_client *client, const struct sandbox_options *options,
                       const char *context, const char *language);
 /* Delete the created ones. 0, or the exit code. */
 int cells_target_close(struct cells_target *target);

@@ -204,8 +204,9 @@ static void print_value(const char *name, const json_t *value)
 
 static void print_image(const json_t *image)
 {
-        static const char *const members[] = {"names",     "id",         "tree", "os",      "architecture", "created",
-                                              "createdBy", "importedAt", "size", "entries", "layers"},
+        static const char *const members[] = {"names",        "id",      "tree",      "os",
+                                              "architecture", "created", "createdBy", "importedAt",
+                                              "lastUsedAt",   "size",    "entries",   "layers"},
                                  *const config[] = {"env", "workingDir",   "user",   "entrypoint",
                                                     "cmd", "exposedPorts", "labels", "volumes"};
         const json_t *source = json_object_get(image, "source");
@@ -288,7 +289,12 @@ static int verify(struct cli_request *request)
 static int prune(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = image_store_request(request, "prune", NULL, -1, &answer);
+        json_t *params = json_object();
+        int code;
+
+        if (request->keep_bytes != UINT64_MAX)
+                json_object_set_new(params, "keepBytes", json_integer((json_int_t)request->keep_bytes));
+        code = image_store_request(request, "prune", params, -1, &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);

@@ -161,7 +161,7 @@ static int run_notebook(struct run *run, const char *language)
         if (code)
                 return code;
         notebook_outputs_init(&run->outputs);
-        code = cells_target_open(&run->target, &run->client, run->request->sandbox.sandbox, NULL, language);
+        code = cells_target_open(&run->target, &run->client, &run->request->sandbox, NULL, language);
         if (code == 0)
                 code = run_and_write(run);
         bad = cells_target_close(&run->target);

@@ -215,7 +215,7 @@ static int repl(struct cli_request *request)
                 return code;
         if (request->sandbox.sandbox)
                 sandbox_print_lost(&r.client, request, request->sandbox.sandbox);
-        code = cells_target_open(&r.target, &r.client, request->sandbox.sandbox, request->sandbox.context,
+        code = cells_target_open(&r.target, &r.client, &request->sandbox, request->sandbox.context,
                                  request->positional[0]);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));

@@ -86,10 +86,8 @@ static json_t *given_params(const struct cli_request *request)
                                    sandbox_limits(request), "env", sandbox_env(request), "network",
                                    sandbox_network(request), "labels", words->labels);
 
-        if (params && words->image)
-                json_object_set_new(params, "image", json_string(words->image));
-        if (params && words->image_settings)
-                json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
+        if (params)
+                sandbox_add_image(words, params);
         if (params && request->mounts.object)
                 json_object_set(params, "mount", request->mounts.object);
         if (params && words->packages)

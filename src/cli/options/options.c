@@ -20,7 +20,7 @@ int options_count(uint64_t *ret, const char *option, const char *v, uint64_t lea
 {
         size_t size = strlen(v);
 
-        *ret = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
+        *ret = size > 0 && size < 20 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
         if (*ret >= least && *ret <= most)
                 return 0;
         return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least,
@@ -380,6 +380,7 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
         int at, bad = 0;
 
         sandbox_options_init(&request->sandbox);
+        request->keep_bytes = UINT64_MAX;
         /* One more for a word that stands for standard input. */
         request->positional =
                 calloc((size_t)argc + (size_t)handler->positional_max + 2, sizeof(request->positional[0]));

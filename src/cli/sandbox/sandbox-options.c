@@ -266,6 +266,14 @@ int sandbox_check_network(const struct cli_request *request)
                         : 0;
 }
 
+void sandbox_add_image(const struct sandbox_options *words, json_t *params)
+{
+        if (words->image)
+                json_object_set_new(params, "image", json_string(words->image));
+        if (words->image_settings)
+                json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
+}
+
 json_t *sandbox_network(const struct cli_request *request)
 {
         const struct sandbox_options *options = &request->sandbox;

@@ -116,7 +116,8 @@ static int handle_inspect(void *argument, const json_t *params, struct server_re
         const char *name;
         int r = read_text(params, "name", true, &name, e);
 
-        return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
+        return r == 0 ? manage_inspect(&p->store, name, json_is_true(json_object_get(params, "use")), &ret->result, e)
+                      : r;
 }
 
 static int handle_resolve(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
@@ -149,9 +150,11 @@ static int handle_remove(void *argument, const json_t *params, struct server_rep
 static int handle_prune(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
+        const json_t *keep = json_object_get(params, "keepBytes");
 
-        (void)params;
-        return manage_prune(&p->store, &ret->result, e);
+        if (keep && (!json_is_integer(keep) || json_integer_value(keep) < 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "keepBytes: expected a number of bytes");
+        return manage_prune(&p->store, keep ? (uint64_t)json_integer_value(keep) : UINT64_MAX, &ret->result, e);
 }
 
 static int handle_export(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)

@@ -2,6 +2,7 @@
 #include "manage.h"
 #include "settings.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "helpers/image/store/record.h"
@@ -25,10 +26,13 @@ static json_t *names_of(const json_t *names, const char *id)
 }
 
 /* A record with its id and names; takes nothing. */
-static json_t *describe(const json_t *record, const json_t *names, const char *id)
+static json_t *describe(const struct store *store, const json_t *record, const json_t *names, const char *id)
 {
+        char used[CLOCK_TEXT_SIZE];
         json_t *all = json_pack("{s:s+, s:o}", "id", "sha256:", id, "names", names_of(names, id));
 
+        if (all && clock_write_utc(used, store_tree_used(store, record_tree(record))) == 0)
+                json_object_set_new(all, "lastUsedAt", json_string(used));
         if (all)
                 json_object_update_missing(all, (json_t *)record);
         return all;
@@ -49,7 +53,7 @@ int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
         int r = list ? load_all(store, &names, &records, e) : work_no_memory(e);
 
         json_object_foreach (records, id, record)
-                if (r == 0 && json_array_append_new(list, describe(record, names, id)) < 0)
+                if (r == 0 && json_array_append_new(list, describe(store, record, names, id)) < 0)
                         r = work_no_memory(e);
         *ret = r == 0 ? json_pack("{s:O}", "images", list) : NULL;
         json_decref(list);
@@ -74,7 +78,7 @@ static int add_settings(const struct store *store, json_t *record, struct cloche
         return r;
 }
 
-int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
+int manage_inspect(const struct store *store, const char *name, bool is_use, json_t **ret, struct cloche_err *e)
 {
         char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
         json_t *record = NULL, *names = NULL;
@@ -82,9 +86,11 @@ int manage_inspect(const struct store *store, const char *name, json_t **ret, st
 
         if (r == 0)
                 r = add_settings(store, record, e);
+        if (r == 0 && is_use)
+                store_tree_use(store, record_tree(record));
         if (r == 0)
                 r = names_load(store, &names, e);
-        *ret = r == 0 ? describe(record, names, id) : NULL;
+        *ret = r == 0 ? describe(store, record, names, id) : NULL;
         json_decref(record);
         json_decref(names);
         return r == 0 && !*ret ? work_no_memory(e) : r;

@@ -5,7 +5,9 @@
 #include "helpers/image/store/store.h"
 
 CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
-CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
+/* is_use: the caller will make boxes of it. */
+CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, bool is_use, json_t **ret,
+                                     struct cloche_err *e);
 /* Find the tree of a name, and the environment, directory and user of its image. */
 CLOCHE_MUST_CHECK int manage_resolve(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Compare the tree with its listing, and that with the digest. */
@@ -13,7 +15,8 @@ CLOCHE_MUST_CHECK int manage_verify(const struct store *store, const char *name,
                                     struct cloche_err *e);
 /* Remove a name, and with the last one its image and tree. -CLOCHE_E_STATE: a box uses the tree. */
 CLOCHE_MUST_CHECK int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
-/* Remove images without a name, trees without an image, and leftovers of killed imports. */
-CLOCHE_MUST_CHECK int manage_prune(const struct store *store, json_t **ret, struct cloche_err *e);
+/* Remove images without a name, trees without an image, and leftovers of killed imports; then images that no box
+ * uses, the least recently used one first, until the trees of all have at most keep_bytes. */
+CLOCHE_MUST_CHECK int manage_prune(const struct store *store, uint64_t keep_bytes, json_t **ret, struct cloche_err *e);
 
 #endif

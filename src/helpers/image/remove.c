@@ -7,6 +7,7 @@
 #include "helpers/sync/crash.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Trees leave their place under the lock of the store, and are removed without it. */
@@ -147,7 +148,7 @@ int manage_remove(const struct store *store, const char *name, json_t **ret, str
 struct pruning {
         const struct store *store;
         struct grave grave;
-        uint64_t images, in_use;
+        uint64_t images, in_use, kept_bytes;
         json_t *names, *records;
 };
 
@@ -244,7 +245,106 @@ static void prune_beside(int dir_fd)
                 closedir(dir);
 }
 
-static int prune_locked(struct pruning *p, struct cloche_err *e)
+/* -- images that were not used for longest ---------------------------------------------------------------------- */
+
+struct candidate {
+        char hex[HASH_TEXT_SIZE];
+        uint64_t bytes;
+        struct timespec used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+        const struct candidate *one = a, *other = b;
+
+        if (one->used.tv_sec != other->used.tv_sec)
+                return one->used.tv_sec < other->used.tv_sec ? -1 : 1;
+        if (one->used.tv_nsec != other->used.tv_nsec)
+                return one->used.tv_nsec < other->used.tv_nsec ? -1 : 1;
+        return strcmp(one->hex, other->hex);
+}
+
+/* List the trees of all images, each once. Return their number. */
+static size_t list_trees(const struct pruning *p, struct candidate *rows)
+{
+        json_t *record;
+        const char *id;
+        size_t count = 0;
+
+        json_object_foreach (p->records, id, record) {
+                struct candidate *row = &rows[count];
+                size_t i = 0;
+
+                snprintf(row->hex, sizeof(row->hex), "%s", record_tree(record));
+                row->bytes = (uint64_t)json_integer_value(json_object_get(record, "size"));
+                row->used = store_tree_used(p->store, row->hex);
+                while (strcmp(rows[i].hex, row->hex) != 0)
+                        i++;
+                count += i == count;
+        }
+        return count;
+}
+
+/* As in remove_prepared(): the names go first, then the images, then the tree, which is locked. */
+static int evict_locked(struct pruning *p, const char *hex, struct cloche_err *e)
+{
+        json_t *record;
+        const char *id;
+        void *next;
+        int r = 0;
+
+        json_object_foreach (p->records, id, record)
+                if (strcmp(record_tree(record), hex) == 0 && drop_names(p->names, id, "") < 0)
+                        return work_no_memory(e);
+        r = names_save(p->store, p->names, e);
+        crash_point();
+        json_object_foreach_safe (p->records, next, id, record) {
+                if (r < 0 || strcmp(record_tree(record), hex) != 0)
+                        continue;
+                r = record_remove(p->store, id, e);
+                p->images += r == 0;
+                json_object_del(p->records, id);
+        }
+        crash_point();
+        return r == 0 ? bury(p->store, &p->grave, hex, e) : r;
+}
+
+static int evict(struct pruning *p, const struct candidate *row, uint64_t *total, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        int r = store_lock_tree(p->store, row->hex, true, &tree_fd, e);
+
+        if (r == -CLOCHE_E_STATE) {
+                p->in_use++;
+                return 0;
+        }
+        if (r < 0 && r != -CLOCHE_E_NOT_FOUND)
+                return r;
+        *total -= row->bytes;
+        return evict_locked(p, row->hex, e);
+}
+
+static int prune_to_size(struct pruning *p, uint64_t keep_bytes, struct cloche_err *e)
+{
+        struct candidate *rows = calloc(json_object_size(p->records) + 1, sizeof(*rows));
+        size_t count = rows ? list_trees(p, rows) : 0;
+        uint64_t total = 0;
+        int r = rows ? 0 : work_no_memory(e);
+
+        if (rows)
+                qsort(rows, count, sizeof(*rows), by_use);
+        for (size_t i = 0; i < count; i++)
+                total += rows[i].bytes;
+        for (size_t i = 0; r == 0 && i < count && total > keep_bytes; i++)
+                r = evict(p, &rows[i], &total, e);
+        p->kept_bytes = total;
+        free(rows);
+        return r;
+}
+
+/* -- whole ------------------------------------------------------------------------------------------------------ */
+
+static int prune_locked(struct pruning *p, uint64_t keep_bytes, struct cloche_err *e)
 {
         _cleanup_fd_ int lock_fd = -EBADF;
         int r = store_lock(p->store, &lock_fd, e);
@@ -258,23 +358,25 @@ static int prune_locked(struct pruning *p, struct cloche_err *e)
                 prune_beside(p->store->images_fd);
                 r = prune_images(p, e);
         }
+        if (r == 0)
+                r = prune_to_size(p, keep_bytes, e);
         return r == 0 ? prune_trees(p, e) : r;
 }
 
-int manage_prune(const struct store *store, json_t **ret, struct cloche_err *e)
+int manage_prune(const struct store *store, uint64_t keep_bytes, json_t **ret, struct cloche_err *e)
 {
         struct pruning p = {.store = store};
         uint64_t leftovers = 0;
         int r = grave_open(store, &p.grave, e);
 
         if (r == 0)
-                r = prune_locked(&p, e);
+                r = prune_locked(&p, keep_bytes, e);
         incoming_end(store, &p.grave.incoming);
         if (r == 0)
                 r = incoming_sweep(store, &leftovers, e);
-        *ret = r == 0 ? json_pack("{s:I, s:I, s:I, s:I}", "images", (json_int_t)p.images, "trees",
+        *ret = r == 0 ? json_pack("{s:I, s:I, s:I, s:I, s:I}", "images", (json_int_t)p.images, "trees",
                                   (json_int_t)p.grave.trees, "leftovers", (json_int_t)leftovers, "inUse",
-                                  (json_int_t)p.in_use)
+                                  (json_int_t)p.in_use, "keptBytes", (json_int_t)p.kept_bytes)
                       : NULL;
         json_decref(p.names);
         json_decref(p.records);

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#define USE_SECONDS 60
 #define RECORD_BYTES_MAX (16u << 20)
 #define BEGIN_ATTEMPTS 16
 
@@ -102,6 +103,27 @@ int store_lock_tree(const struct store *store, const char *hex, bool for_removal
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the image store has no tree %s", name);
         *ret = TAKE_FD(fd);
         return 0;
+}
+
+struct timespec store_tree_used(const struct store *store, const char *hex)
+{
+        char name[STORE_TREE_NAME_SIZE];
+        struct stat status;
+
+        store_tree_name(name, hex, STORE_LISTING);
+        if (fstatat(store->trees_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return (struct timespec){0};
+        return status.st_mtim;
+}
+
+void store_tree_use(const struct store *store, const char *hex)
+{
+        char name[STORE_TREE_NAME_SIZE];
+
+        if (time(NULL) - store_tree_used(store, hex).tv_sec < USE_SECONDS)
+                return;
+        store_tree_name(name, hex, STORE_LISTING);
+        (void)utimensat(store->trees_fd, name, NULL, AT_SYMLINK_NOFOLLOW); /* the order of prune is no reason to fail */
 }
 
 /* -- files ---------------------------------------------------------------------------------------------------- */
