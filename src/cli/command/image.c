@@ -129,6 +129,17 @@ static void print_notes(const json_t *notes)
         }
 }
 
+void image_print_import(const struct cli_request *request, const json_t *answer)
+{
+        if (request->json) {
+                sandbox_print_json(answer);
+                return;
+        }
+        print_dropped(json_object_get(answer, "dropped"));
+        print_notes(json_object_get(answer, "notes"));
+        printf("%s\n", text_of(answer, "name"));
+}
+
 static int import(struct cli_request *request)
 {
         struct source source = {.fd = -EBADF};
@@ -147,13 +158,7 @@ static int import(struct cli_request *request)
         fd_close(&source.fd);
         if (code)
                 return code;
-        if (request->json) {
-                sandbox_print_json(answer);
-        } else {
-                print_dropped(json_object_get(answer, "dropped"));
-                print_notes(json_object_get(answer, "notes"));
-                printf("%s\n", text_of(answer, "name"));
-        }
+        image_print_import(request, answer);
         json_decref(answer);
         return 0;
 }

@@ -42,7 +42,10 @@ struct cli_request {
         const char *links;               /* for a sync: inside or any; NULL: any */
         const char *on_error, *conflict; /* for a separate sync; NULL: as in the run */
         uint64_t runs, concurrency;      /* 0: not given */
-        uint64_t keep_bytes;             /* UINT64_MAX: not given */
+        struct {
+                const char *suite, *packages, *sources; /* NULL: not given */
+        } debian;
+        uint64_t keep_bytes; /* UINT64_MAX: not given */
         struct sandbox_options sandbox;
 };
 

@@ -11,6 +11,8 @@ struct cli_request;
  * or the output; -1: none. *ret: the answer, a new reference. */
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
                         json_t **ret);
+/* Print the answer of an import: the name, and on standard error what was left out. */
+void image_print_import(const struct cli_request *request, const json_t *answer);
 /* Set the engine's image to the tree of request->image_name. */
 int image_store_resolve(struct cli_request *request);
 
