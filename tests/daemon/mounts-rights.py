@@ -363,6 +363,21 @@ def test_each_start_of_a_sandbox_has_the_rights_of_its_user():
         assert as_user(daemon, [CAT])[0]["stdout"] == "others"
 
 
+def test_a_sync_of_a_sandbox_has_the_rights_of_its_user():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        os.unlink(tree.at("mine/link"))
+        write = ("exec", {"sandbox": "s", "command": "echo new > /mnt/m/new"})
+        stop = ("sandbox.stop", {"sandbox": "s", "sync": {}})
+        made, _, stopped = as_user(daemon, [("sandbox.create", of_sandbox(tree, "mine", WRITES)), write, stop])
+        assert made["created"] and stopped["sync"]["synced"] == ["/mnt/m/new"], stopped
+        assert os.stat(tree.at("mine/new")).st_uid == USER
+        with daemon.frames() as frames:  # root's own sandbox: as the directory's owner
+            frames.call("sandbox.create", **of_sandbox(tree, "others", WRITES))
+            frames.call(*write[:1], **write[1])
+            frames.call(*stop[:1], **stop[1])
+            assert os.stat(tree.at("others/new")).st_uid == OTHER
+
+
 def get_raw(daemon, path):
     """The status and the body of a file of the user's sandbox; such a request carries no rights."""
     read_end, write_end = os.pipe()

@@ -122,6 +122,42 @@ def test_forks_of_a_context_have_a_copy_of_the_workspace_and_no_mounts():
         equal(frames.call("context.run", sandbox="s", context="c", code=code)["stdout"], "1 own True True\n")
 
 
+def test_a_stop_that_syncs_writes_to_the_host():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        dirs = {"/data/a": {"path": host.at("a"), "permissions": WRITES}, "/data/b": host.at("b"), "/f": {"path": host.at("b/f"), "kind": "file", "permissions": WRITES}}
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": dirs})
+        shell(frames, "cd /data/a; echo mine > f; mkdir d; echo new > d/new; rm key.pem; echo one > /f; ln -s /etc/passwd link; touch kept $(printf 'odd\\377'); touch /workspace/kept")
+        frames.call("process.start", sandbox="s", command="while :; do echo x >> /data/a/busy; done")
+        stopped = frames.call("sandbox.stop", sandbox="s", sync={})
+        equal((stopped["state"], stopped["sync"]["failed"]), ("stopped", []))
+        assert {"/data/a/f", "/data/a/d/new", "/data/a/key.pem", "/f", "/data/a/busy", "(a name that is no text)"} <= set(stopped["sync"]["synced"]), stopped["sync"]
+        equal((host.read("a/f"), host.read("a/d/new"), host.read("b/f"), os.path.exists(host.at("a/key.pem"))), ("mine\n", "new\n", "one\n", False))
+        equal(os.readlink(host.at("a/link")), "/etc/passwd")
+        assert set(host.read("a/busy")) == {"x", "\n"} and host.read("a/busy").endswith("x\n"), "its writer had ended"
+        equal(shell(frames, "ls /workspace; cat /data/a/f"), "kept\nmine\n")
+        frames.call("sandbox.stop", sandbox="s")
+        refused = frames.refused("sandbox.stop", sandbox="s", sync={})
+        assert refused.name == "invalid_state" and "does not run" in refused.message, refused
+        frames.call("sandbox.create", sandbox="plain")
+        assert "no mounts" in frames.refused("sandbox.stop", sandbox="plain", sync={}).message
+
+
+def test_a_stop_whose_sync_fails_keeps_the_sandbox():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/a": {"path": host.at("a"), "permissions": WRITES}}})
+        shell(frames, "echo mine > /a/f; echo new > /a/new")
+        for sync, says in (({"conflict": "perhaps"}, "sync.conflict"), ({"mode": "batch"}, "mode"), ({"onError": 1}, "sync.onError")):
+            refused = frames.refused("sandbox.stop", sandbox="s", sync=sync)
+            assert refused.name == "invalid_argument" and says in refused.message, refused
+        host.write("a/f", "of the host, meanwhile")
+        refused = frames.refused("sandbox.stop", sandbox="s", sync={})
+        assert refused.name == "invalid_state" and "goes on running" in refused.message and "/a/f" in refused.message, refused
+        equal((host.read("a/f"), os.path.exists(host.at("a/new"))), ("of the host, meanwhile", False))
+        equal(shell(frames, "cat /a/f /a/new"), "mine\nnew\n", "nothing is lost")
+        equal(frames.call("sandbox.stop", sandbox="s", sync={"conflict": "overwrite"})["sync"]["failed"], [])
+        equal((host.read("a/f"), host.read("a/new")), ("mine\n", "new\n"))
+
+
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 def test_mounts_that_are_refused():

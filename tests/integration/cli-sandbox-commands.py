@@ -53,6 +53,8 @@ def test_mounts_of_a_sandbox():
                                                         {"path": "/one", "source": os.path.abspath("host/a.txt"), "state": "mounted"}])
         assert b"mounts" in ok("sandbox", "get", "box")
         equal(sorted(os.listdir("host")), ["a.txt", "key.pem"])
+        ok("sandbox", "stop", "box", "--sync")
+        equal(sorted(os.listdir("host")), ["a.txt", "key.pem", "new"])
         bad_input("sandbox", "create", "--mount", "/m=/etc", says="--mount: /etc is not beneath a directory that may be mounted")
         bad_input("sandbox", "create", "--mount", "/m", says="PLACE=HOSTPATH")
         bad_input("sandbox", "create", "--rule", "*=read", says="--mount PLACE=HOSTPATH")

@@ -83,7 +83,10 @@ class Sandboxes(MountCase):
             self.assertEqual((mount.path, mount.source, mount.state), ("/workspace/data", str(self.folder), "mounted"))
             box.stop()
             self.assertEqual([mount.state for mount in box.info().mounts], ["stopped"])
-            self.assertEqual(box.exec("cat data/a.csv").stdout, "1")
+            self.assertEqual(box.exec("cat data/a.csv; echo 2 >> data/a.csv").stdout, "1")
+            self.assertEqual(box.stop(sync={"conflict": "refuse"}).raw["sync"]["synced"], ["/workspace/data/a.csv"])
+            self.assertEqual(self.there(), {**self.UNTOUCHED, "a.csv": "12\n"})
+            self.assertEqual(box.exec("cat data/a.csv").stdout, "12\n")
         with self.assertRaisesRegex(cloche.InvalidArgumentError, "mount.sync"):
             self.client.sandbox(mount=self.mount("manual"))
         with self.client.sandbox() as box:

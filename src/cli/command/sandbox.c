@@ -163,7 +163,10 @@ static int each(struct cli_request *request, const char *method, int must_exist)
                 int bad = must_exist ? sandbox_require(&client, name) : 0;
 
                 if (bad == 0)
-                        bad = sandbox_request(&client, method, json_pack("{s:s}", "sandbox", name), NULL);
+                        bad = sandbox_request(&client, method,
+                                              json_pack("{s:s, s:o*}", "sandbox", name, "sync",
+                                                        request->sandbox.is_sync ? json_object() : NULL),
+                                              NULL);
                 code = bad ? bad : code;
         }
         daemon_close(&client);

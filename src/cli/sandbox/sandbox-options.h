@@ -14,7 +14,7 @@ struct sandbox_options {
         json_t *allow, *add, *deny, *labels, *packages;                                        /* owned */
         uint64_t expose, unexpose, depth, count;                                               /* 0: not given */
         uint64_t idle_ms; /* UINT64_MAX: not given */
-        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
+        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync;
 };
 
 void sandbox_options_init(struct sandbox_options *words);

@@ -432,8 +432,10 @@ int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)
 int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
+        int r = sandbox_mounts_want_sync(s, request, e);
 
-        (void)e;
+        if (r < 0)
+                return r;
         if (s->state == SANDBOX_STOPPED)
                 sandbox_request_result(request, sandbox_json(s), NULL);
         else

@@ -192,6 +192,7 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->network_policy);
         image_drop(&s->image);
         json_decref(s->mount);
+        json_decref(s->synced);
         free(s);
 }
 
@@ -266,16 +267,21 @@ static void define_state(struct sandbox *s)
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
         struct sandbox_request *request, *next;
+        json_t *stopped;
 
         for (request = TAILQ_FIRST(&s->requests); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 if ((request->method->handle != handle_STOP && request->method->handle != handle_SAVE) ||
                     request->cancel || request->phase == REQUEST_ENDED)
                         continue;
-                if (e)
+                if (e) {
                         sandbox_request_fail(request, e, NULL);
-                else
-                        sandbox_request_result(request, sandbox_json(s), NULL);
+                        continue;
+                }
+                stopped = sandbox_json(s);
+                if (s->synced && json_object_get(request->params, "sync"))
+                        json_object_set(stopped, "sync", s->synced);
+                sandbox_request_result(request, stopped, NULL);
         }
 }
 
@@ -373,8 +379,11 @@ static int has_lost_box(const struct sandbox *s)
         return s->control.fd < 0;
 }
 
+#define UNSAVED "it cannot be saved (make room in the daemon's state directory, or delete the sandbox)"
+#define UNSYNCED "its mounts could not be synced (stop it with another sync, or without)"
+
 /* Keep the sandbox running, because its files exist only in its box. */
-static void stop_failed(struct sandbox *s, const struct cloche_err *e)
+static void stop_failed(struct sandbox *s, const char *reason, const struct cloche_err *e)
 {
         struct cloche_err why = *e;
 
@@ -385,10 +394,8 @@ static void stop_failed(struct sandbox *s, const struct cloche_err *e)
                 return;
         }
         s->plan = SANDBOX_STAYS;
-        err_wrap(&why,
-                 "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or "
-                 "delete the sandbox)",
-                 s->name);
+        sandbox_mounts_end_sync(s);
+        err_wrap(&why, "the sandbox %s goes on running, as %s", s->name, reason);
         answer_stops(s, &why);
         set_state(s, SANDBOX_RUNNING);
         sandbox_port_watch_need(s);
@@ -402,9 +409,27 @@ static void on_saved(void *data, const struct cloche_err *e)
         if (s->state == SANDBOX_DROPPING || (e && has_lost_box(s))) /* it collapsed meanwhile */
                 return;
         if (e)
-                stop_failed(s, e);
+                stop_failed(s, UNSAVED, e);
         else
                 drop_stopped(s);
+}
+
+static void save_quiet(struct sandbox *s)
+{
+        if (s->plan != SANDBOX_SAVES || s->is_deleted || s->all->state_fd < 0)
+                drop_stopped(s);
+        else
+                sandbox_store_save(s, on_saved, s);
+}
+
+static void on_synced(struct sandbox *s, const struct cloche_err *e)
+{
+        if (s->state != SANDBOX_STOPPING || has_lost_box(s)) /* it collapsed meanwhile */
+                return;
+        if (e)
+                stop_failed(s, UNSYNCED, e);
+        else
+                save_quiet(s);
 }
 
 static void on_quiet(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -414,8 +439,12 @@ static void on_quiet(void *data, const struct init_answer *answer, int fd, const
         (void)answer;
         (void)e; /* programs that could not be ended end with the box */
         fd_close(&fd);
-        if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
-                sandbox_store_save(s, on_saved, s);
+        if (s->state != SANDBOX_STOPPING || !s->has_box || has_lost_box(s))
+                return;
+        if (s->mounts_sync)
+                sandbox_mounts_sync(s, on_synced);
+        else
+                save_quiet(s);
 }
 
 /* End all other programs before a save, so that files do not change and no guest can stop the file
@@ -437,7 +466,7 @@ static void save_and_drop(struct sandbox *s)
 
         if (quiesce(s, &e) < 0) {
                 sandbox_store_failed(s, &e);
-                stop_failed(s, &e);
+                stop_failed(s, UNSAVED, &e);
         }
 }
 
@@ -454,7 +483,7 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
         /* The end of the daemon ends the box in any case, so a save is tried even without room. */
         else if (!e && !s->all->is_stopping && sandbox_store_check_room(s, answer->disk_bytes_used, &why) < 0) {
                 sandbox_store_failed(s, &why);
-                stop_failed(s, &why);
+                stop_failed(s, UNSAVED, &why);
         } else
                 save_and_drop(s);
 }
@@ -466,9 +495,10 @@ static void stop_now(struct sandbox *s)
         struct init_request request = {.op = INIT_DISK};
 
         set_state(s, SANDBOX_STOPPING);
-        if (s->plan != SANDBOX_SAVES || s->is_deleted || s->all->state_fd < 0)
+        if (s->is_deleted || (!s->mounts_sync && (s->plan != SANDBOX_SAVES || s->all->state_fd < 0)))
                 drop_stopped(s);
-        else if (s->all->is_stopping || control_request(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
+        else if (s->all->is_stopping || s->all->state_fd < 0 ||
+                 control_request(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
                 save_and_drop(s);
 }
 

@@ -82,11 +82,13 @@ struct sandbox {
         int pidfd;
         struct control control;
         STAILQ_HEAD(update_list, update) updates;
-        struct update_list settling; /* updates whose policy is not in force everywhere */
-        struct keeper_usage usage;   /* the keeper's last report, if we may not read its groups */
-        int has_usage, is_measuring; /* a report came; a request for one is under way */
-        struct mounts *mounts;       /* or NULL */
-        int has_mounts;              /* all are served and attached */
+        struct update_list settling;     /* updates whose policy is not in force everywhere */
+        struct keeper_usage usage;       /* the keeper's last report, if we may not read its groups */
+        int has_usage, is_measuring;     /* a report came; a request for one is under way */
+        struct mounts *mounts;           /* or NULL */
+        int has_mounts;                  /* all are served and attached */
+        struct mounts_sync *mounts_sync; /* that the next stop shall do; or NULL */
+        json_t *synced;                  /* the outcome of the last one, or NULL */
         struct connections connections;
         json_t *decisions;
         uint64_t decision_count;

@@ -37,7 +37,7 @@ int sandbox_mounts_check(const struct sandbox_request *request, struct cloche_er
         return r;
 }
 
-static int caller_of(const struct sandbox_request *request)
+int sandbox_mounts_caller(const struct sandbox_request *request)
 {
         return request->face->caller ? request->face->caller(request->data) : -EBADF;
 }
@@ -55,7 +55,7 @@ static int has_other_rights(int caller_fd)
 void sandbox_mounts_define(struct sandbox *s, const struct sandbox_request *request)
 {
         s->mount = json_incref(json_object_get(request->params, "mount"));
-        s->has_caller = s->mount && has_other_rights(caller_of(request));
+        s->has_caller = s->mount && has_other_rights(sandbox_mounts_caller(request));
 }
 
 /* -- the mounts of a running sandbox ------------------------------------------------------------------------------ */
@@ -66,8 +66,8 @@ static int find_caller(const struct sandbox *s)
         const struct sandbox_request *request;
 
         TAILQ_FOREACH (request, &s->waiting, turn_link)
-                if (caller_of(request) >= 0)
-                        return caller_of(request);
+                if (sandbox_mounts_caller(request) >= 0)
+                        return sandbox_mounts_caller(request);
         return -EBADF;
 }
 
@@ -140,6 +140,7 @@ int sandbox_mounts_are_ready(const struct sandbox *s)
 
 void sandbox_mounts_close(struct sandbox *s)
 {
+        sandbox_mounts_end_sync(s);
         if (s->mounts)
                 mounts_close(s->mounts);
         mounts_unref(s->mounts);

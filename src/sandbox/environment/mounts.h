@@ -16,6 +16,17 @@ CLOCHE_MUST_CHECK int sandbox_mounts_serve(struct sandbox *s, uint32_t user, str
 int sandbox_mounts_are_ready(const struct sandbox *s);
 void sandbox_mounts_close(struct sandbox *s);
 
+/* The unix socket of the user whose request it is, borrowed; negative: none. */
+int sandbox_mounts_caller(const struct sandbox_request *request);
+
+/* mounts-sync.c: if the request to stop the sandbox has "sync", remember it in s->mounts_sync. */
+int sandbox_mounts_want_sync(struct sandbox *s, const struct sandbox_request *request, struct cloche_err *e);
+/* Write the changes to the host; no program of the guest runs any more. done may be called from here; the
+ * outcome is in s->synced. */
+void sandbox_mounts_sync(struct sandbox *s, void (*done)(struct sandbox *s, const struct cloche_err *e));
+/* Undo or finish it without a call of done. */
+void sandbox_mounts_end_sync(struct sandbox *s);
+
 /* The mounts, each with its state. */
 json_t *sandbox_mounts_json(const struct sandbox *s);
 

@@ -597,6 +597,48 @@ export interface Sandbox {
   lost?: LostTimes
 }
 
+/** A stopped sandbox. */
+export interface SandboxStopped {
+  /** Its name. */
+  sandbox: string
+  /** A stopped one is saved; the next use starts it. */
+  state: 'running' | 'stopped'
+  /** When it was made. */
+  createdAt: string
+  /** When it was last used. */
+  lastUsedAt: string
+  /** When it was last saved. */
+  savedAt?: string
+  /** Its limits. */
+  limits: Limits
+  /** The image of the store that it was made with. */
+  image?: string
+  /** Directories and files of the host in it. */
+  mounts?: SandboxMount[]
+  /** The environment of all its programs. */
+  env: Record<string, string>
+  /** The rules for its connections; without allow: no network. */
+  network: NetworkPolicy
+  /** It is saved and stopped after this time without use; 0: never. */
+  idleMs: number
+  /** Labels for the caller's own use. */
+  labels: Record<string, string>
+  /** Number of sessions. */
+  sessions: number
+  /** Number of running processes. */
+  processes: number
+  /** Number of contexts. */
+  contexts: number
+  /** The resources a running one uses. */
+  usage?: SandboxUsage
+  /** The reason why the last save failed. */
+  saveError?: string
+  /** Changes between these times are lost, after a crash. */
+  lost?: LostTimes
+  /** The outcome of writing the changes in its mounts to the host. */
+  sync?: Sync
+}
+
 /** A sandbox that was made or found. A found one keeps its options. */
 export interface SandboxCreated {
   /** Its name. */
@@ -1461,7 +1503,7 @@ export interface Answers {
   'sandbox.list': Sandboxes
   'sandbox.get': Sandbox
   'sandbox.update': Sandbox
-  'sandbox.stop': Sandbox
+  'sandbox.stop': SandboxStopped
   'sandbox.save': Sandbox
   'sandbox.delete': Empty
   'sandbox.events': Empty

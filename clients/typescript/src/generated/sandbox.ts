@@ -41,6 +41,12 @@ export interface SandboxUpdateParams {
   labels?: Record<string, string> | undefined
 }
 
+/** Parameters of sandbox.stop. */
+export interface SandboxStopParams {
+  /** Write the changes in its mounts to the host, once its processes have ended: {onError, conflict, links} as in sync of a mount. If a change cannot be written it goes on running, and the error is invalid_state. Absent: they are lost. */
+  sync?: Record<string, unknown> | undefined
+}
+
 /** Parameters of session.create. */
 export interface SessionCreateParams {
   /** Its name; absent: a new name is generated. */
@@ -652,8 +658,8 @@ export class SandboxOperations {
   }
 
   /** Save the files and end all processes; the next use starts it again. If it cannot be saved it goes on running, and the error is resource. */
-  async stop (options: OperationOptions = {}): Promise<Answers['sandbox.stop']> {
-    return await this.ask('sandbox.stop', {}, options)
+  async stop (params: SandboxStopParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.stop']> {
+    return await this.ask('sandbox.stop', params, options)
   }
 
   /** Save the files as they are now; processes go on. */

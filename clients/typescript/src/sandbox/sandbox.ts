@@ -1,4 +1,4 @@
-import type { SandboxCreateParams, SandboxUpdateParams } from '../generated/sandbox.js'
+import type { SandboxCreateParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
 import { Box } from './core.js'
@@ -243,9 +243,9 @@ export class Sandbox extends ExecutionSession {
     await this.ask('sandbox.save', {}, async (box) => await box.save(options))
   }
 
-  /** Saves its files and ends all processes; the next use starts it again. */
-  async stop (options: OperationOptions = {}): Promise<void> {
-    await this.unmade('sandbox.stop', async (box) => await box.stop(options))
+  /** Saves its files and ends all processes; the next use starts it again. sync: first write the changes in its mounts to the host. */
+  async stop ({ sync, ...options }: OperationOptions & SandboxStopParams = {}): Promise<void> {
+    await this.unmade('sandbox.stop', async (box) => await box.stop({ sync }, options))
   }
 
   /** Ends and deletes it with all its data; the next use creates a new one. */
