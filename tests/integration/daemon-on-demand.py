@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -402,3 +403,31 @@ def test_a_client_of_a_daemon_that_refuses_it_says_why():
     """)
     equal([line.split(None, 1) for line in said],
           [["8", f"cloche.errors.ForbiddenError: user {UID} may not use this daemon (cloched --allow-uid permits it)"]])
+
+
+def test_a_user_mounts_a_directory_of_their_own_in_a_sandbox():
+    """Their keeper makes the mount in the sandbox's own namespace, so it is not there for interpreters forked from templates."""
+    with User() as user:
+        for name in ("mine", "mine/below"):
+            os.mkdir(f"home/{name}")
+            os.chown(f"home/{name}", UID, UID)
+        with open("home/mine/f", "w") as file:
+            file.write("f")
+        os.chown("home/mine/f", UID, UID)
+        os.mknod("fuse", 0o666 | stat.S_IFCHR, os.makedev(10, 229))
+        os.chmod("fuse", 0o666)
+        subprocess.run(["mount", "--bind", os.path.abspath("fuse"), "/dev/fuse"], check=True)
+        try:
+            user.ok("sandbox", "create", "box", "--mount", f"/mnt/m={user.home}/mine", "--rule", "**=create")
+            equal(user.ok("exec", "box", "--", "cat /mnt/m/f; echo new > /mnt/m/below/new; cat /mnt/m/below/new; id -un; stat -c %U /mnt/m/f; echo 2>/dev/null > /mnt/m/f || echo denied"),
+                  "fnew\ncloche\ncloche\ndenied\n")
+            done = user.cli("context", "run", "box", "-c", "1")
+            assert done.code and b"root's daemon" in done.stderr, done
+            user.ok("sandbox", "stop", "box", "--sync")
+            equal((open("home/mine/below/new").read(), os.stat("home/mine/below/new").st_uid), ("new\n", UID))
+            equal(user.ok("exec", "box", "--", "cat /mnt/m/f /mnt/m/below/new"), "fnew\n")
+            user.ok("sandbox", "create", "plain")
+            equal(user.ok("context", "run", "plain", "-c", "print(1)"), "1\n")  # the twin
+            user.ok("daemon", "stop")
+        finally:
+            subprocess.run(["umount", "/dev/fuse"], check=True)
