@@ -158,6 +158,20 @@ def test_a_stop_whose_sync_fails_keeps_the_sandbox():
         equal((host.read("a/f"), host.read("a/new")), ("mine\n", "new\n"))
 
 
+def test_denials_are_events():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames, daemon.frames() as follower:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a")}, "permissions": {"rules": [{"pattern": "**/*.pem", "deny": ["*"]}]}})
+        number = follower.ask("sandbox.events", sandbox="s")
+        assert not follower.is_answered(number)
+        shell(frames, "cat /mnt/a/key.pem; echo > /mnt/a/f; cat /mnt/a/f")
+        seen = []
+        while len(seen) < 2:
+            message, _ = follower.receive()
+            if message.get("method") == "event" and message["params"]["event"] == "fileDenied":
+                seen.append({name: message["params"]["about"].get(name) for name in ("path", "operation", "rule")})
+        equal(seen, [{"path": "/mnt/a/key.pem", "operation": "read", "rule": "**/*.pem"}, {"path": "/mnt/a/f", "operation": "modify", "rule": None}])
+
+
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 def test_mounts_that_are_refused():

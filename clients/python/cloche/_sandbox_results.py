@@ -149,7 +149,7 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """An event: portOpened, portClosed, processStarted, processEnded, network or state."""
+    """An event: portOpened, portClosed, processStarted, processEnded, network, fileDenied or state."""
 
     event: str
     about: Mapping[str, Any]

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
+#include "engine/mounts/changeset.h"
 #include "engine/mounts/mount.h"
 
 #include <sys/socket.h>
@@ -100,6 +101,21 @@ static void on_failed(void *data, const struct cloche_err *e)
         sandbox_on_mounts(s, s->mounts && s->mounts->error.code ? &s->mounts->error : e);
 }
 
+/* For followers of sandbox.events. A name that is no text has another form in frames: the mount's place stands for it.
+ */
+static void on_denied(void *data, const struct mount *mount, const json_t *denial)
+{
+        const struct changeset_row row = {.target = (char *)mount->option->target,
+                                          .source = mount->option->source,
+                                          .file = mount->option->file};
+        json_t *about = result_denial(&row, denial);
+
+        if (about && !json_is_string(json_object_get(about, "path")))
+                json_object_set_new(about, "path", json_string(mount->option->target));
+        if (about)
+                sandbox_send_event(data, "fileDenied", about);
+}
+
 /* The rights of a start are never more than those of the creation: without the socket of the user who made the
  * sandbox, root's keeper would take those of the directory's owner. */
 int sandbox_mounts_prepare(struct sandbox *s, struct cloche_err *e)
@@ -130,6 +146,7 @@ int sandbox_mounts_serve(struct sandbox *s, uint32_t user, struct cloche_err *e)
         s->mounts->data = s;
         s->mounts->on_ready = on_ready;
         s->mounts->on_failed = on_failed;
+        s->mounts->on_denied = on_denied;
         return mounts_serve(s->mounts, s->all->engine->keeper, s->box, e);
 }
 

@@ -1563,7 +1563,7 @@ export interface Answers {
 
 /** The events before them. */
 export interface StreamEvents {
-  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'state', State>
+  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'fileDenied', Denial> | SandboxEvent<'state', State>
   'exec': SandboxEvent<'output', Output>
   'process.follow': SandboxEvent<'output', ProcessOutput>
   'file.watch': SandboxEvent<'ready', Empty> | SandboxEvent<'change', FileChange> | SandboxEvent<'lost', Empty>
