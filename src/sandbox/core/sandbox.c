@@ -354,6 +354,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         struct cloche_err e = *why;
 
         set_state(s, SANDBOX_DROPPING);
+        s->start_error = (struct cloche_err){0};
         sandbox_requests_end(s, &e);
         release(s);
         if (s->has_box && s->all->boxes->drop(s->all, s->box, on_dropped, s) == 0) {
@@ -607,16 +608,15 @@ static void restore_when_ready(struct sandbox *s)
 
 void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e)
 {
-        struct cloche_err copy;
-
         if (s->state != SANDBOX_STARTING)
-                return; /* the guest gets errors there from now on, and the description has the reason */
-        if (e) {
-                copy = *e;
-                fail_start(s, &copy);
-        } else {
+                return; /* the guest gets errors there from now on, and the description has the state */
+        if (!e) {
                 restore_when_ready(s);
+                return;
         }
+        if (!s->start_error.code)
+                s->start_error = *e;
+        sandbox_schedule_turn(s); /* a failed start frees the mounts, which are on the stack now */
 }
 
 static void on_network(struct connections *c, const struct cloche_err *e)
@@ -722,7 +722,8 @@ void sandbox_turn(struct sandbox *s)
         struct cloche_err e = s->start_error;
 
         contexts_turn(s);
-        if (e.code) {
+        sandbox_mounts_turn(s);
+        if (e.code && s->state == SANDBOX_STARTING) {
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);
         }

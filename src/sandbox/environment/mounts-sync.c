@@ -19,6 +19,8 @@ struct mounts_sync {
         struct cloche_changeset *set;
         cloche_sync *sync;
         void (*done)(struct sandbox *s, const struct cloche_err *e);
+        int is_ended; /* error: the outcome, code 0: success */
+        struct cloche_err error;
 };
 
 /* -- the request ------------------------------------------------------------------------------------------------ */
@@ -108,12 +110,26 @@ void sandbox_mounts_end_sync(struct sandbox *s)
         free(sync);
 }
 
+/* The sync, or the mounts, are on the stack: they are freed in the next loop iteration. */
 static void complete(struct sandbox *s, const struct cloche_err *e)
 {
-        void (*done)(struct sandbox * s, const struct cloche_err *e) = s->mounts_sync->done;
+        s->mounts_sync->is_ended = 1;
+        if (e)
+                s->mounts_sync->error = *e;
+        sandbox_schedule_turn(s);
+}
 
+void sandbox_mounts_turn(struct sandbox *s)
+{
+        void (*done)(struct sandbox * s, const struct cloche_err *e);
+        struct cloche_err e;
+
+        if (!s->mounts_sync || !s->mounts_sync->is_ended)
+                return;
+        done = s->mounts_sync->done;
+        e = s->mounts_sync->error;
         sandbox_mounts_end_sync(s);
-        done(s, e);
+        done(s, e.code ? &e : NULL);
 }
 
 /* Names that are no text have another form in frames: replace them. */
