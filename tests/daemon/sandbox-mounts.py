@@ -1,16 +1,19 @@
 """Directories and files of the host in sandboxes, under the rules of runs."""
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_root
+from http_client import Http
 from life import below
 from rpc import Daemon
-from sandbox_client import wait_for
+from sandbox_client import read_raw, wait_for
 
 WRITES = {"default": {"create": True, "modify": True, "delete": True}}
 
@@ -109,6 +112,18 @@ def test_contexts_see_the_same():
         equal(shell(frames, "ls /mnt/a; stat -c %U /mnt/a/of-the-context"), "below\nf\ninner\nkey.pem\nof-the-context\n" + shell(frames, "stat -c %U /workspace"))
 
 
+def test_an_archive_has_mounted_files_and_a_save_has_not():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/workspace/d/m": host.at("b")}})
+        shell(frames, "echo own > /workspace/d/own")
+        equal(http.begin("GET", "/v1/sandboxes/s/tree?path=/workspace/d&format=tar"), 200)
+        names = tarfile.open(fileobj=io.BytesIO(read_raw(http))).getnames()
+        assert any(name.endswith("m/f") for name in names) and any(name.endswith("own") for name in names), names
+        frames.call("sandbox.stop", sandbox="s")
+        host.write("b/f", "as it is at the start")
+        equal(shell(frames, "cat /workspace/d/own /workspace/d/m/f"), "own\nas it is at the start")
+
+
 def test_forks_of_a_context_have_a_copy_of_the_workspace_and_no_mounts():
     need_root()
     with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
@@ -128,6 +143,7 @@ def test_a_stop_that_syncs_writes_to_the_host():
         frames.call("sandbox.create", sandbox="s", mount={"dirs": dirs})
         shell(frames, "cd /data/a; echo mine > f; mkdir d; echo new > d/new; rm key.pem; echo one > /f; ln -s /etc/passwd link; touch kept $(printf 'odd\\377'); touch /workspace/kept")
         frames.call("process.start", sandbox="s", command="while :; do echo x >> /data/a/busy; done")
+        shell(frames, "until [ -s /data/a/busy ]; do sleep 0.01; done")
         stopped = frames.call("sandbox.stop", sandbox="s", sync={})
         equal((stopped["state"], stopped["sync"]["failed"]), ("stopped", []))
         assert {"/data/a/f", "/data/a/d/new", "/data/a/key.pem", "/f", "/data/a/busy", "(a name that is no text)"} <= set(stopped["sync"]["synced"]), stopped["sync"]
