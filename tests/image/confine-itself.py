@@ -73,9 +73,10 @@ def test_a_reader_reads_and_changes_nothing():
         with Store(user=user) as s:
             with s.process(words=("read",)) as control:  # an empty store stays empty
                 control.call("open")
-                assert control.call("list") == {"images": []}
-            assert os.listdir(s.path) == []
-            s.load(tar([file("a", "1", uid=5, mode=0o600)]))
+                assert control.call("list") == {"images": []} and os.listdir(s.path) == []
+                s.load(tar([file("a", "1", uid=5, mode=0o600)]))  # and it finds an image that came since
+                assert control.call("resolve", name="x")["tree"] == control.call("list")["images"][0]["tree"]
+                assert control.call("verify", name="x")["isWhole"]
             before = s.everything()
             with s.process(words=("read",)) as control:
                 control.call("open")

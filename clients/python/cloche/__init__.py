@@ -13,6 +13,7 @@ from ._context_results import (CellError, CellFailedError, CellResult, Checkpoin
                                Variable)
 from ._core import Output
 from ._declare import Expression, Function, Shim, Source, Value
+from ._images import ImageCheck, ImageImport, ImageInfo
 from ._mount import Loading, Mount, Permissions, Rule, Sync
 from ._requests import Abort, Directory, File, Skip, Symlink
 from ._results import (Change, Changes, Collected, Console, Denial, Guard, GuestError, Language, Meta, PrefixInfo, Result, SyncOutcome,
@@ -33,7 +34,8 @@ __all__ = [
     "AsyncSubprocessSandbox", "CellError", "CellFailedError", "CellResult", "Change", "Changes", "Checkout", "Checkpoint", "Cleared",
     "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
-    "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
+    "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "ImageCheck",
+    "ImageImport", "ImageInfo", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",

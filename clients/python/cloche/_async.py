@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from . import _daemon, _requests, _sandbox_requests
+from . import _daemon, _images, _requests, _sandbox_requests
 from ._async_run import _Run
 from ._async_sandbox import AsyncSandbox, SandboxOpening
 from ._base_errors import ClocheError, ConnectionLostError
@@ -25,6 +25,7 @@ from ._run import _dressed
 from ._sandbox_requests import Place
 from ._sync import STOP_GRACE, _check_options
 from ._threads import ThreadPool
+from ._transfer import Steps
 from ._version import USER_AGENT
 from .errors import InternalError, InvalidStateError
 
@@ -80,6 +81,13 @@ class _Wire(asyncio.Protocol):
 def _awaits(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncCloche, P], Coroutine[Any, Any, T]]:
     async def method(self: AsyncCloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._ask(build(*args, **kwargs))
+    return _dressed(method, build, 0)
+
+
+def _goes(build: Callable[P, Steps[T]]) -> Callable[Concatenate[AsyncCloche, P], Coroutine[Any, Any, T]]:
+    """A method that sends several requests."""
+    async def method(self: AsyncCloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._go(build(*args, **kwargs))
     return _dressed(method, build, 0)
 
 
@@ -212,6 +220,12 @@ class AsyncCloche:
     languages = _awaits(_requests.languages)
     guards = _awaits(_requests.guards)
     stats = _awaits(_requests.stats)
+    images = _awaits(_images.images)
+    image = _awaits(_images.image)
+    import_image = _goes(_images.import_image)
+    verify_image = _awaits(_images.verify_image)
+    delete_image = _awaits(_images.delete_image)
+    prune_images = _awaits(_images.prune_images)
 
     @property
     def daemon_pid(self) -> int | None:
@@ -221,6 +235,22 @@ class AsyncCloche:
     @property
     def closed(self) -> bool:
         return self._core.error is not None
+
+    async def _go(self, steps: Steps[T]) -> T:
+        try:
+            request = next(steps)
+            while True:
+                try:
+                    answer = await self._ask(request)
+                except Exception as error:
+                    request = steps.throw(error)
+                except asyncio.CancelledError:
+                    steps.close()
+                    raise
+                else:
+                    request = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     async def connect(self) -> Self:
         """Connect. Idempotent."""

@@ -124,20 +124,7 @@ class _Noun:
 
     async def _goes(self, steps: Steps[T]) -> T:
         """For operations of several requests."""
-        try:
-            request = next(steps)
-            while True:
-                try:
-                    answer = await self._client._ask(request)
-                except Exception as error:
-                    request = steps.throw(error)
-                except asyncio.CancelledError:
-                    steps.close()
-                    raise
-                else:
-                    request = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        return await self._client._go(steps)
 
 
 def _asks(build: Callable[Concatenate[Place, P], Request[T]]) -> Callable[Concatenate[_Noun, P], Coroutine[Any, Any, T]]:

@@ -152,17 +152,7 @@ class _Noun:
 
     def _goes(self, steps: Steps[T]) -> T:
         """For operations of several requests."""
-        try:
-            request = next(steps)
-            while True:
-                try:
-                    answer = self._client._ask(request)
-                except BaseException as error:
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        return self._client._go(steps)
 
 
 def _asks(build: Callable[Concatenate[Place, P], Request[T]]) -> Callable[Concatenate[_Noun, P], T]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from . import _daemon, _requests, _sandbox_requests
+from . import _daemon, _images, _requests, _sandbox_requests
 from ._base_errors import ClocheError, ConnectionLostError
 from ._core import Core, Exchange
 from ._requests import PrefixData, Request
@@ -24,6 +24,7 @@ from ._run import Run, _dressed, _Late
 from ._sandbox import Sandbox
 from ._sandbox_requests import Place
 from ._threads import LoopThread, ThreadPool
+from ._transfer import Steps
 from ._version import USER_AGENT
 from .errors import InternalError, InvalidArgumentError, InvalidStateError
 
@@ -40,6 +41,13 @@ def _waits(build: Callable[P, Request[T]]) -> Callable[Concatenate[Cloche, P], T
     """A method that sends a request and waits."""
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._ask(build(*args, **kwargs))
+    return _dressed(method, build, 0)
+
+
+def _goes(build: Callable[P, Steps[T]]) -> Callable[Concatenate[Cloche, P], T]:
+    """A method that sends several requests."""
+    def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._go(build(*args, **kwargs))
     return _dressed(method, build, 0)
 
 
@@ -182,6 +190,12 @@ class Cloche:
     languages = _waits(_requests.languages)
     guards = _waits(_requests.guards)
     stats = _waits(_requests.stats)
+    images = _waits(_images.images)
+    image = _waits(_images.image)
+    import_image = _goes(_images.import_image)
+    verify_image = _waits(_images.verify_image)
+    delete_image = _waits(_images.delete_image)
+    prune_images = _waits(_images.prune_images)
 
     @property
     def daemon_pid(self) -> int | None:
@@ -191,6 +205,19 @@ class Cloche:
     @property
     def closed(self) -> bool:
         return self._core.error is not None
+
+    def _go(self, steps: Steps[T]) -> T:
+        try:
+            request = next(steps)
+            while True:
+                try:
+                    answer = self._ask(request)
+                except BaseException as error:
+                    request = steps.throw(error)
+                else:
+                    request = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Cancel all runs, fail all requests with ConnectionLostError, and stop a daemon that this

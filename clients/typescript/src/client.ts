@@ -1,5 +1,6 @@
 import { GuardMissingError, InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
 import type { Method } from './generated/sandbox.js'
+import { Images } from './images.js'
 import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
 import { readBody, UnreadBody } from './internal/classes.js'
@@ -138,6 +139,9 @@ export class Cloche implements AsyncDisposable {
   private readonly listeners: Map<number, Listener>
   private readonly hearers: Hearers
   readonly sandboxes = new Sandboxes((method, params, options) => this.asking(method, params, options))
+
+  /** The image store of the daemon. */
+  readonly images = new Images(async (method, params, options) => await this.plain(method, params, options))
 
   private constructor (parts: {
     server: Cloche['server'], connection: Connection, link: Link, listeners: Map<number, Listener>, hearers: Hearers

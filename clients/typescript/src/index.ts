@@ -10,6 +10,10 @@ export { limitTable, type LimitName, type Limits } from './generated/limits.js'
 export { exitCodes, type Status } from './generated/statuses.js'
 export * from './internal/error.js'
 export { constant, expression, type Declaration, type HostFunction, shim } from './internal/host.js'
+export { Images, type ImageSource, type ImportOptions } from './images.js'
+export type {
+  Image, ImageChange, ImageDeleted, ImageImported, ImagesPruned, ImageVerified
+} from './generated/answers.js'
 export { findDaemon, type DaemonOptions } from './internal/daemon.js'
 export type * from './run.js'
 export { Asking, type OperationOptions, type SandboxEvent } from './internal/asking.js'

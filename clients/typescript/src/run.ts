@@ -117,7 +117,7 @@ export interface RunRequest {
   code: string
   filename?: string
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
-  /** The root file system: an image of the daemon's store, as sha256-DIGITS; absent: the daemon's own, or the prefix's. */
+  /** The root file system: an image of the daemon's store, by its name or as sha256-DIGITS; absent: the daemon's own, or the prefix's. */
   image?: string
   workdir?: string
   env?: Record<string, string>

@@ -90,8 +90,6 @@ static json_t *given_params(const struct cli_request *request)
                 sandbox_add_image(words, params);
         if (params && request->mounts.object)
                 json_object_set(params, "mount", request->mounts.object);
-        if (params && words->packages)
-                json_object_set(params, "packages", words->packages);
         if (params && words->idle_ms != UINT64_MAX)
                 json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
         return params;

@@ -272,6 +272,8 @@ void sandbox_add_image(const struct sandbox_options *words, json_t *params)
                 json_object_set_new(params, "image", json_string(words->image));
         if (words->image_settings)
                 json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
+        if (words->packages)
+                json_object_set(params, "packages", words->packages);
 }
 
 json_t *sandbox_network(const struct cli_request *request)

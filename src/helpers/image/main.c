@@ -105,9 +105,10 @@ static int handle_import(void *argument, const json_t *params, struct server_rep
 static int handle_list(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
+        int r = store_refresh(&p->store, e);
 
         (void)params;
-        return manage_list(&p->store, &ret->result, e);
+        return r == 0 ? manage_list(&p->store, &ret->result, e) : r;
 }
 
 static int handle_inspect(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
@@ -116,6 +117,8 @@ static int handle_inspect(void *argument, const json_t *params, struct server_re
         const char *name;
         int r = read_text(params, "name", true, &name, e);
 
+        if (r == 0)
+                r = store_refresh(&p->store, e);
         return r == 0 ? manage_inspect(&p->store, name, json_is_true(json_object_get(params, "use")), &ret->result, e)
                       : r;
 }
@@ -126,6 +129,8 @@ static int handle_resolve(void *argument, const json_t *params, struct server_re
         const char *name;
         int r = read_text(params, "name", true, &name, e);
 
+        if (r == 0)
+                r = store_refresh(&p->store, e);
         return r == 0 ? manage_resolve(&p->store, name, &ret->result, e) : r;
 }
 
@@ -135,6 +140,8 @@ static int handle_verify(void *argument, const json_t *params, struct server_rep
         const char *name;
         int r = read_text(params, "name", true, &name, e);
 
+        if (r == 0)
+                r = store_refresh(&p->store, e);
         return r == 0 ? manage_verify(&p->store, name, &p->work, &ret->result, e) : r;
 }
 

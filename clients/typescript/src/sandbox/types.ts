@@ -63,7 +63,7 @@ export interface SandboxOptions {
   env?: Record<string, string>
   /** Permitted connections; default: none. */
   network?: NetworkPolicy
-  /** Its root file system: an image of the daemon's store, as sha256-DIGITS. An existing sandbox keeps its own. */
+  /** Its root file system: an image of the daemon's store, by its name or as sha256-DIGITS. An existing sandbox keeps its own. */
   image?: string
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>

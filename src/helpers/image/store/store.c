@@ -55,6 +55,15 @@ int store_open(struct store *ret, int fd, bool keeps_ids, bool is_reader, struct
         return r;
 }
 
+int store_refresh(struct store *store, struct cloche_err *e)
+{
+        int r = store->trees_fd >= 0 ? 0 : open_folder(store, "trees", true, &store->trees_fd, e);
+
+        if (r == 0 && store->images_fd < 0)
+                r = open_folder(store, "images", true, &store->images_fd, e);
+        return r;
+}
+
 void store_close(struct store *store)
 {
         fd_close(&store->trees_fd);

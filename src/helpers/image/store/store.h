@@ -35,6 +35,8 @@ struct incoming {
 /* The folders are made if they are missing; a reader has -EBADF instead. -CLOCHE_E_FORBIDDEN: others may write to the
  * store. */
 CLOCHE_MUST_CHECK int store_open(struct store *ret, int fd, bool keeps_ids, bool is_reader, struct cloche_err *e);
+/* For a reader that lives on: open folders that the first import has made since. */
+CLOCHE_MUST_CHECK int store_refresh(struct store *store, struct cloche_err *e);
 void store_close(struct store *store);
 
 /* Wait for the lock of the store, under which names, images and trees change. *ret: close it. */
