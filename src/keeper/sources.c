@@ -50,6 +50,16 @@ static int check_trees(int fd, const char *path, struct cloche_err *e)
         return 0;
 }
 
+/* The time of the tree's listing says when a box was last made of it. A store that cannot be written, or that has no
+ * listing, is no reason to refuse one. */
+static void note_use(int trees_fd, const char *tree)
+{
+        char listing[KEEPER_TREE_SIZE + sizeof(KEEPER_TREE_LISTING)];
+
+        snprintf(listing, sizeof(listing), "%.*s" KEEPER_TREE_LISTING, (int)KEEPER_TREE_SIZE, tree);
+        (void)utimensat(trees_fd, listing, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e)
 {
@@ -79,6 +89,7 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
             locked.st_ino != now.st_ino || locked.st_dev != now.st_dev)
                 return err_set(e, CLOCHE_E_STATE,
                                "the image %s was removed just now: try again if it was imported again", spec->image);
+        note_use(trees_fd, spec->image);
         *ret_fd = TAKE_FD(tree_fd);
         return 0;
 }

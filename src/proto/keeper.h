@@ -21,6 +21,7 @@
 #define KEEPER_IMAGES_WRITTEN "--images-written"   /* programs of the image store may change it */
 #define KEEPER_TREE_PREFIX "sha256-"
 #define KEEPER_TREE_DIGITS 64
+#define KEEPER_TREE_LISTING ".list" /* beside each tree: its modification time is that of the last use */
 #define KEEPER_TREE_SIZE (sizeof(KEEPER_TREE_PREFIX) + KEEPER_TREE_DIGITS) /* with its 0 */
 #define KEEPER_RUNTIMES "--runtimes=" /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX

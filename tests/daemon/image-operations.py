@@ -61,6 +61,23 @@ def test_list_get_and_verify():
         assert "did you mean 'tools:1'" in answer["error"]["message"], answer
 
 
+def test_the_last_use_is_known():
+    """A box of an image sets it, and a look at it does not."""
+    image = make_image()
+    import_image("tools", image)
+    [listing] = [f"images/trees/{name}" for name in os.listdir("images/trees") if name.endswith(".list")]
+    os.utime(listing, (0, 1_000_000_000))
+    with daemon() as d, d.frames() as frames:
+        frames.call("image.verify", image="tools")
+        equal(frames.call("image.get", image="tools")["lastUsedAt"], "2001-09-09T01:46:40.000Z")
+        equal(frames.call("call", image="tools", warm=False, **MARKER)["result"], "image")
+        used = frames.call("image.list")["images"][0]
+        assert used["lastUsedAt"] >= used["importedAt"], used
+        os.remove(listing)
+        equal(frames.call("call", image="tools", warm=False, **MARKER)["result"], "image", "a box needs no listing")
+        equal(frames.call("image.get", image="tools")["lastUsedAt"], None)
+
+
 def test_no_store():
     with Daemon("--images", "") as d, d.frames() as frames:
         for method, params in (("image.list", {}), ("image.get", {"image": "x"}), ("image.verify", {"image": "x"})):

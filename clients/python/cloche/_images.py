@@ -26,6 +26,8 @@ class ImageInfo:
     size: int
     entries: int
     imported_at: str
+    last_used_at: str | None
+    """When a box was last made of it, or it was imported."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """As the image states it: env, workingDir, user, entrypoint, cmd, labels, exposedPorts, volumes."""
     raw: Raw = field(default_factory=dict, repr=False)
@@ -33,7 +35,7 @@ class ImageInfo:
     @classmethod
     def read(cls, raw: Raw) -> ImageInfo:
         return cls(_get(raw, "id", str, ""), tuple(_get(raw, "names", list, [])), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
-                   _get(raw, "entries", int, 0), _get(raw, "importedAt", str, ""), _get(raw, "config", dict, {}), raw)
+                   _get(raw, "entries", int, 0), _get(raw, "importedAt", str, ""), _get(raw, "lastUsedAt", str, None), _get(raw, "config", dict, {}), raw)
 
 
 @dataclass(frozen=True)

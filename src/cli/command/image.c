@@ -172,8 +172,9 @@ static void print_row(const json_t *row)
         for (size_t i = 0; i < json_array_size(names) || i == 0; i++) {
                 const char *name = json_string_value(json_array_get(names, i));
 
-                printf("%-28s %s %13lld bytes %8lld entries  %s\n", name ? name : "(no name)", text_of(row, "tree"),
-                       count_of(row, "size"), count_of(row, "entries"), text_of(row, "importedAt"));
+                printf("%-28s %s %13lld bytes %8lld entries  %s  %s\n", name ? name : "(no name)", text_of(row, "tree"),
+                       count_of(row, "size"), count_of(row, "entries"), text_of(row, "importedAt"),
+                       text_of(row, "lastUsedAt"));
         }
 }
 

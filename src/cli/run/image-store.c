@@ -319,9 +319,8 @@ int image_store_resolve(struct cli_request *request)
         json_t *answer = NULL;
         const char *tree;
         char *kept, *settings;
-        int bad,
-                code = image_store_request(request, "inspect",
-                                           json_pack("{s:s, s:b}", "name", request->image_name, "use", 1), -1, &answer);
+        int bad, code = image_store_request(request, "inspect", json_pack("{s:s}", "name", request->image_name), -1,
+                                            &answer);
 
         if (code)
                 return code;

@@ -119,8 +119,7 @@ static int handle_inspect(void *argument, const json_t *params, struct server_re
 
         if (r == 0)
                 r = store_refresh(&p->store, e);
-        return r == 0 ? manage_inspect(&p->store, name, json_is_true(json_object_get(params, "use")), &ret->result, e)
-                      : r;
+        return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
 }
 
 static int handle_resolve(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)

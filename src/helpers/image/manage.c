@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* -- lists ---------------------------------------------------------------------------------------------------- */
 
@@ -25,14 +26,15 @@ static json_t *names_of(const json_t *names, const char *id)
         return list;
 }
 
-/* A record with its id and names; takes nothing. */
+/* A record with its id, names and last use, which the keeper notes when it makes a box (keeper/sources.c); takes
+ * nothing. */
 static json_t *describe(const struct store *store, const json_t *record, const json_t *names, const char *id)
 {
         char used[CLOCK_TEXT_SIZE];
         json_t *all = json_pack("{s:s+, s:o}", "id", "sha256:", id, "names", names_of(names, id));
 
         if (all && clock_write_utc(used, store_tree_used(store, record_tree(record))) == 0)
-                json_object_set_new(all, "lastUsedAt", json_string(used));
+                (void)json_object_set_new(all, "lastUsedAt", json_string(used));
         if (all)
                 json_object_update_missing(all, (json_t *)record);
         return all;
@@ -78,7 +80,7 @@ static int add_settings(const struct store *store, json_t *record, struct cloche
         return r;
 }
 
-int manage_inspect(const struct store *store, const char *name, bool is_use, json_t **ret, struct cloche_err *e)
+int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
 {
         char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
         json_t *record = NULL, *names = NULL;
@@ -86,8 +88,6 @@ int manage_inspect(const struct store *store, const char *name, bool is_use, jso
 
         if (r == 0)
                 r = add_settings(store, record, e);
-        if (r == 0 && is_use)
-                store_tree_use(store, record_tree(record));
         if (r == 0)
                 r = names_load(store, &names, e);
         *ret = r == 0 ? describe(store, record, names, id) : NULL;

@@ -5,9 +5,7 @@
 #include "helpers/image/store/store.h"
 
 CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
-/* is_use: the caller will make boxes of it. */
-CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, bool is_use, json_t **ret,
-                                     struct cloche_err *e);
+CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Find the tree of a name, and the environment, directory and user of its image. */
 CLOCHE_MUST_CHECK int manage_resolve(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Compare the tree with its listing, and that with the digest. */

@@ -1411,6 +1411,8 @@ export interface Image {
   source: unknown
   /** When it was imported. */
   importedAt: string
+  /** When a box was last made of its files, or they were imported; runs that are forked from a warm interpreter make none. */
+  lastUsedAt: string | null
   /** Numbers of things that were left out: devices, pipes, setid, capabilities, attributes. */
   dropped: unknown
 }

@@ -15,7 +15,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define USE_SECONDS 60
 #define RECORD_BYTES_MAX (16u << 20)
 #define BEGIN_ATTEMPTS 16
 
@@ -123,16 +122,6 @@ struct timespec store_tree_used(const struct store *store, const char *hex)
         if (fstatat(store->trees_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return (struct timespec){0};
         return status.st_mtim;
-}
-
-void store_tree_use(const struct store *store, const char *hex)
-{
-        char name[STORE_TREE_NAME_SIZE];
-
-        if (time(NULL) - store_tree_used(store, hex).tv_sec < USE_SECONDS)
-                return;
-        store_tree_name(name, hex, STORE_LISTING);
-        (void)utimensat(store->trees_fd, name, NULL, AT_SYMLINK_NOFOLLOW); /* the order of prune is no reason to fail */
 }
 
 /* -- files ---------------------------------------------------------------------------------------------------- */

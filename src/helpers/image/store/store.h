@@ -45,10 +45,9 @@ CLOCHE_MUST_CHECK int store_lock(const struct store *store, int *ret, struct clo
 CLOCHE_MUST_CHECK int store_lock_tree(const struct store *store, const char *hex, bool for_removal, int *ret,
                                       struct cloche_err *e);
 
-/* The time of a tree's last use is that of its listing, so that nothing is written but an inode. It is rounded
- * to a minute: uses that follow each other at once cost no write. {0}: there is no listing. */
+/* The time of a tree's last use is that of its listing: the keeper sets it when it makes a box. {0}: there is
+ * no listing. */
 struct timespec store_tree_used(const struct store *store, const char *hex);
-void store_tree_use(const struct store *store, const char *hex);
 
 /* Write a file beside, flush it, and rename it. */
 CLOCHE_MUST_CHECK int store_write(int dir_fd, const char *name, const char *text, size_t size, struct cloche_err *e);
