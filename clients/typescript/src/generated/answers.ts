@@ -1409,6 +1409,14 @@ export interface Image {
   size: number
   /** The kind of archive, and its digest if there is one. */
   source: unknown
+  /** Its variables that apply in boxes, by name. */
+  env: unknown
+  /** Where code begins; absent: in /workspace. */
+  workingDirectory?: string
+  /** The user that it states: stated, uid, gid, name, home. Code runs as the box's user. */
+  user?: unknown
+  /** Parts of its configuration that do not apply, and why. */
+  notes: string[]
   /** When it was imported. */
   importedAt: string
   /** When a box was last made of its files, or they were imported; runs that are forked from a warm interpreter make none. */
@@ -1445,6 +1453,8 @@ export interface ImageImported {
   entries: number
   /** Numbers of things that were left out. */
   dropped: unknown
+  /** Parts of its configuration that do not apply, and why. */
+  notes: string[]
   /** The store did not have it. */
   isNew: boolean
 }
