@@ -270,6 +270,19 @@ def test_requests_after_one_that_names_an_image():
                 assert answers[3]["languages"]
 
 
+def test_an_image_for_the_container_api():
+    """The operator creates the sandbox with its image; requests of the API use it, and choose none."""
+    store, (one, two) = make_two()
+    read = {"command": "read -r a < /etc/marker; echo $a"}
+    with Daemon("--images", store) as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
+        frames.call("sandbox.create", sandbox="with", image="tools:2")
+        equal(http.post("/v1/sandboxes/with/container/api/execute", **read)[1]["stdout"], "2\n")
+        for more in ({}, {"image": "tools:1"}):
+            assert "2" not in http.post("/v1/sandboxes/without/container/api/execute", **read, **more)[1].get("stdout", "")
+        assert "image" not in frames.call("sandbox.get", sandbox="without")
+        equal(frames.call("sandbox.get", sandbox="with")["image"], two)
+
+
 def test_a_client_that_leaves_and_a_reader_that_dies():
     store, (one, two) = make_two()
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
