@@ -264,7 +264,8 @@ def test_unfinished_imports_leave_nothing():
         for sent in (1000, 2 << 20, len(data)):
             with d.frames() as frames:
                 answer = frames.call("image.upload", data[:sent], content=content(data[:sent]), image="lost")
-                assert answer["bytes"] == sent and programs()
+                equal(answer["bytes"], sent)
+                wait_for(programs)
             wait_for(lambda: not programs())
             equal(everything(), before)
             with Http(d.connect()) as http:
@@ -291,7 +292,7 @@ def test_a_daemon_that_is_killed_leaves_no_image():
     data = large()
     with daemon("--image-changes", "owner") as d, d.frames() as frames:
         frames.call("image.upload", data, content=content(data), image="lost")
-        assert programs()
+        wait_for(programs)
         os.kill(d.engine_pid(), 9)
         wait_for(lambda: not programs())
         assert not os.path.exists("images/names.json") and not os.listdir("images/trees")
