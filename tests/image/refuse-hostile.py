@@ -133,8 +133,9 @@ def test_bombs():
                "zst": lambda data: subprocess.run(["zstd", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout}
     with Store() as s:
         for name, pack in packers.items():
-            s.refused(s.write("bomb." + name, pack(zeros)), "200 times")
-            s.refused(pack(zeros), "200 times")
+            bomb = pack(zeros)
+            s.refused(s.write("bomb." + name, bomb), "200 times")
+            s.refused(bomb, "200 times")
             s.load(s.write("few." + name, pack(few)), "few")
         s.refused(Image([zeros], compress=gz), "200 times")
         s.refused(gz(gz(zeros)), "more than once")
