@@ -5,7 +5,7 @@ import subprocess
 
 from boxes import daemon
 from cloche import BUILD, SOURCE, equal
-from image_trees import copy_program, make_image
+from image_trees import copy_programs, make_image
 
 
 def commands():
@@ -34,7 +34,7 @@ def test_commands():
     with open(image + "/etc/os-release", "w") as file:
         file.write("NAME=tools\n")
     for name in ("ls", "cat"):
-        copy_program(image, "/usr/bin/" + name)
+        copy_programs(image, "/usr/bin/" + name)
     os.environ.update(XDG_DATA_HOME=os.path.abspath("data"), PATH=BUILD + ":" + os.environ["PATH"])
     lines = commands()
     ends = [line for line in lines if re.match("cloche image (rm|prune)", line)]  # the page has them before the runs

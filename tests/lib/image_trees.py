@@ -5,10 +5,18 @@ import shutil
 import subprocess
 
 
-def copy_program(image, path, only_libraries=False):
-    """The program and the libraries the loader names for it, at their own paths."""
-    listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
-    for name in [*([] if only_libraries else [path]), *re.findall(r"(/\S+) \(0x", listing)]:
+def libraries_of(*paths):
+    """The libraries that the loader names for these."""
+    return set(re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", *paths], capture_output=True, text=True).stdout))
+
+
+def copy_programs(image, *paths):
+    """The programs and their libraries, at their own paths."""
+    copy_files(image, {*paths, *libraries_of(*paths)})
+
+
+def copy_files(image, paths):
+    for name in paths:
         target = image + "/usr" + name.removeprefix("/usr")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(target):
@@ -23,17 +31,14 @@ def make_image(name="image"):
     for name in ("bin", "lib", "lib64"):
         os.symlink("usr/" + name, f"{image}/{name}")
     version = os.path.basename(os.path.realpath("/usr/bin/python3"))
-    copy_program(image, "/usr/bin/" + version)
-    copy_program(image, "/usr/bin/dash")
-    copy_program(image, "/usr/bin/bash")
-    copy_program(image, "/usr/bin/env")
-    copy_program(image, os.path.join(os.environ["CLOCHE_BUILD"], "cloche-session.so"), only_libraries=True)
+    copy_programs(image, *("/usr/bin/" + name for name in (version, "dash", "bash", "env")))
     os.symlink(version, f"{image}/usr/bin/python3")
     os.symlink("dash", f"{image}/usr/bin/sh")
     shutil.copytree("/usr/lib/" + version, f"{image}/usr/lib/{version}", symlinks=True,
-                    ignore=shutil.ignore_patterns("dist-packages", "__pycache__", "test", "config-*", "idlelib"))
-    for library in copied_modules_libraries(f"{image}/usr/lib/{version}/lib-dynload"):
-        copy_program(image, library)
+                    ignore=shutil.ignore_patterns("dist-packages", "test", "config-*", "idlelib", "ensurepip", "lib2to3", "tkinter", "pydoc_data"))
+    wanted = ("_ctypes", "_ssl", "_hashlib", "_bz2", "_lzma", "_json", "_asyncio")
+    dynamic = f"{image}/usr/lib/{version}/lib-dynload"
+    copy_files(image, libraries_of(os.path.join(os.environ["CLOCHE_BUILD"], "cloche-session.so"), *(f"{dynamic}/{m}" for m in os.listdir(dynamic) if m.startswith(wanted))))
     with open(f"{image}/etc/marker", "w") as file:
         file.write(os.path.basename(image))
     return image
@@ -54,15 +59,6 @@ def make_store(count, directory="images"):
         with open(f"{tree}/etc/marker", "w") as file:
             file.write(digest)
     return store, digests
-
-
-def copied_modules_libraries(directory):
-    wanted = ("_ctypes", "_ssl", "_hashlib", "_bz2", "_lzma", "_json", "_asyncio")
-    modules = [os.path.join(directory, m) for m in os.listdir(directory) if m.startswith(wanted)]
-    found = set()
-    for module in modules:
-        found.update(re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", module], capture_output=True, text=True).stdout))
-    return found
 
 
 ETC = """import os
