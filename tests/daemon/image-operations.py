@@ -123,7 +123,7 @@ def test_the_owner_removes_and_prunes():
         equal(http.request("DELETE", "/v1/images/tools:2"), (200, {"name": "tools:2", "id": record["id"], "imageRemoved": True, "treeRemoved": True}))
         equal(frames.call("image.list"), {"images": []})
         os.makedirs("images/incoming/0123456789abcdef/tree")
-        equal(frames.call("image.prune"), {"images": 0, "trees": 0, "leftovers": 1, "inUse": 0})
+        equal(frames.call("image.prune"), {"images": 0, "trees": 0, "leftovers": 1, "inUse": 0, "keptBytes": 0})
         equal(http.request("POST", "/v1/images/prune", headers={"Content-Type": "application/json"})[1]["leftovers"], 0)
         equal(os.listdir("images/incoming"), [])
 

@@ -202,7 +202,7 @@ def test_who_cannot_be_forked():
         sandbox.said("chmod 000 /workspace")
         equal(box.forked_in_vain(), "")
         said = context.hear("}}")
-        assert '"method":"failed"' in said and "enter the workspace" in said, said
+        assert '"method":"failed"' in said and "enter the working directory" in said, said
         sandbox.said("chmod 755 /workspace", cwd="/dev/shm")
         equal(context.run("print(secret)"), "of the template\n")
 

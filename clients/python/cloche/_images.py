@@ -30,12 +30,15 @@ class ImageInfo:
     """When a box was last made of it, or it was imported."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """As the image states it: env, workingDir, user, entrypoint, cmd, labels, exposedPorts, volumes."""
+    notes: tuple[str, ...] = ()
+    """Parts of the configuration that do not apply in boxes, and why."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, raw: Raw) -> ImageInfo:
         return cls(_get(raw, "id", str, ""), tuple(_get(raw, "names", list, [])), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
-                   _get(raw, "entries", int, 0), _get(raw, "importedAt", str, ""), _get(raw, "lastUsedAt", str, None), _get(raw, "config", dict, {}), raw)
+                   _get(raw, "entries", int, 0), _get(raw, "importedAt", str, ""), _get(raw, "lastUsedAt", str, None), _get(raw, "config", dict, {}),
+                   tuple(_get(raw, "notes", list, [])), raw)
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,15 @@ class ImageImport:
     """False: the store had it already."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Numbers of things that were left out: devices, pipes, setid, capabilities, attributes."""
+    notes: tuple[str, ...] = ()
+    """As in ImageInfo."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, raw: Raw) -> ImageImport:
         return cls(_get(raw, "name", str, ""), _get(raw, "id", str, ""), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
-                   _get(raw, "entries", int, 0), _get(raw, "isNew", bool, False), _get(raw, "dropped", dict, {}), raw)
+                   _get(raw, "entries", int, 0), _get(raw, "isNew", bool, False), _get(raw, "dropped", dict, {}),
+                   tuple(_get(raw, "notes", list, [])), raw)
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def delete_image(image: str) -> Request[None]:
 
 
 def prune_images() -> Request[dict[str, Any]]:
-    """Remove images without a name, and what killed imports left. Returns the numbers: images, trees, leftovers, inUse."""
+    """Remove images without a name, and what killed imports left. Returns the numbers: images, trees, leftovers, inUse, keptBytes."""
     return Request("image.prune", {}, read_object)
 
 

@@ -72,11 +72,11 @@ int images_check_unused(const struct daemon *d, const char *name, const char *tr
                 return err_set(e, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
         sandboxes_using(d->sandboxes, image.name, add_sandbox, &users);
         TAILQ_FOREACH (kept, &d->prefixes, link)
-                if (kept->prefix && image_equals(&kept->prefix->template->image, &image))
+                if (kept->prefix && strcmp(kept->prefix->template->image.name, image.name) == 0)
                         add(&users, "prefix", kept->name ? kept->name : kept->id);
         TAILQ_FOREACH (t, &d->engine->templates, link)
                 if (!t->setup && (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_READY) &&
-                    image_equals(&t->image, &image))
+                    strcmp(t->image.name, image.name) == 0)
                         add(&users, "warm interpreter of", t->runtime->name);
         if (users.count > NAMED_MAX)
                 snprintf(users.text + strlen(users.text), sizeof(users.text) - strlen(users.text), ", and %u more",

@@ -30,11 +30,12 @@ static json_t *names_of(const json_t *names, const char *id)
  * nothing. */
 static json_t *describe(const struct store *store, const json_t *record, const json_t *names, const char *id)
 {
-        char used[CLOCK_TEXT_SIZE];
-        json_t *all = json_pack("{s:s+, s:o}", "id", "sha256:", id, "names", names_of(names, id));
+        const struct timespec used = store_tree_used(store, record_tree(record));
+        char text[CLOCK_TEXT_SIZE];
+        const char *last_used = used.tv_sec && clock_write_utc(text, used) == 0 ? text : NULL;
+        json_t *all = json_pack("{s:s+, s:o, s:s?}", "id", "sha256:", id, "names", names_of(names, id), "lastUsedAt",
+                                last_used);
 
-        if (all && clock_write_utc(used, store_tree_used(store, record_tree(record))) == 0)
-                (void)json_object_set_new(all, "lastUsedAt", json_string(used));
         if (all)
                 json_object_update_missing(all, (json_t *)record);
         return all;

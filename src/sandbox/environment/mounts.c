@@ -1,5 +1,5 @@
 /* Mounts of sandboxes: a cloche-fs each, as for a run (engine/mounts/mount.h), for as long as the sandbox
- * runs. Each start mounts them anew, with what the guest sees of the host at that time; the guest's own
+ * runs. Each start mounts them anew, with the host's files of that time; the guest's own
  * writes are in the upper layer of cloche-fs, which ends with it. Runs in: cloched-engine, on its loop, with
  * the rights of the daemon's user. */
 #include "mounts.h"

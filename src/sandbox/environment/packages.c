@@ -53,7 +53,7 @@ struct package_job {
         TAILQ_HEAD(waiters, waiter) waiters;
 };
 
-/* -- what is requested ---------------------------------------------------------------------------------------- */
+/* -- the packages ---------------------------------------------------------------------------------------------- */
 
 static int check_package(const char *kind, size_t at, const json_t *item, struct cloche_err *e)
 {

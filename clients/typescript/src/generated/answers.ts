@@ -1507,6 +1507,8 @@ export interface ImagesPruned {
   leftovers: number
   /** Trees that stay because something uses them. */
   inUse: number
+  /** Bytes of the trees that stay. */
+  keptBytes: number
 }
 
 /** The answers of sandboxes' operations. */
