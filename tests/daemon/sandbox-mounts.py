@@ -174,6 +174,24 @@ def test_a_stop_whose_sync_fails_keeps_the_sandbox():
         equal((host.read("a/f"), host.read("a/new")), ("mine\n", "new\n"))
 
 
+def resident(pid):
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_syncs_that_fail_again_and_again_cost_no_memory():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/a": {"path": host.at("a"), "permissions": WRITES}}})
+        shell(frames, "echo mine > /a/f; cd /a/below; python3 -c 'for i in range(5000): open(f\"{i:0200}\", \"x\")'")
+        host.write("a/f", "of the host, meanwhile")
+        sizes = []
+        for _ in range(8):
+            assert "/a/f" in frames.refused("sandbox.stop", sandbox="s", sync={}).message
+            sizes.append(resident(daemon.engine_pid()))
+        assert sizes[-1] < sizes[3] + (16 << 20), [size >> 20 for size in sizes]
+        equal(len(frames.call("sandbox.stop", sandbox="s", sync={"conflict": "overwrite"})["sync"]["synced"]), 5001)
+
+
 def test_denials_are_events():
     with Host() as host, host.daemon() as daemon, daemon.frames() as frames, daemon.frames() as follower:
         frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": host.at("a")}, "permissions": {"rules": [{"pattern": "**/*.pem", "deny": ["*"]}]}})

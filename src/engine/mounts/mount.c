@@ -642,9 +642,14 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
         (void)start_timer(mounts, COLLECT_PATIENCE_MS); /* without memory there is no timeout but the box's life */
         mounts->contents_left = contents_max;
         for (size_t i = 0; i < mounts->options.count; i++) {
-                mounts->rows[i].changes = json_array();
-                mounts->rows[i].values = contents_max > 0 ? json_object() : NULL;
-                mounts->rows[i].waiting = 1;
+                struct mount *mount = &mounts->rows[i];
+
+                json_decref(mount->changes); /* of a sync of a sandbox that failed */
+                json_decref(mount->values);
+                mount->changes = json_array();
+                mount->values = contents_max > 0 ? json_object() : NULL;
+                mount->changes_bytes = 0;
+                mount->waiting = 1;
         }
         for (size_t i = 0; i < mounts->options.count; i++) {
                 struct mount *mount = &mounts->rows[i];
