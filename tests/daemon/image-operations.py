@@ -10,7 +10,7 @@ import traceback
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sync")]
 from http_client import Http
-from rpc import Daemon, Failed
+from rpc import Daemon, Failed, Frames
 from sandbox_client import put, wait_for
 from synced import leave_namespace, mount
 from image_trees import make_image
@@ -296,6 +296,31 @@ def test_a_daemon_that_is_killed_leaves_no_image():
         os.kill(d.engine_pid(), 9)
         wait_for(lambda: not programs())
         assert not os.path.exists("images/names.json") and not os.listdir("images/trees")
+
+
+def test_one_caller_leaves_room_for_others():
+    """However slowly it sends, and however many archives."""
+    make_store()
+    with daemon("--image-changes", "all", tcp=True) as d, d.frames() as frames, Frames(d.connect_tcp(), token=d.token) as stranger:
+        send(frames, archive(("a", b"1")), 1 << 20, "there")
+        begun = [answered(stranger, "image.upload", image=f"slow-{i}", content="x") for i in range(6)]
+        assert frames.call("image.verify", image="there")["isWhole"]
+        equal([name for name in begun if name], ["queue_full"] * 3)
+        upload = stranger.ask("image.verify", image="there")
+        try:
+            raise AssertionError(stranger.wait(upload))
+        except Failed as e:
+            assert e.name == "queue_full" and "of this caller" in e.message, e
+    with daemon("--image-changes", "all") as d, d.frames() as frames:  # the twin: the owner has all the room
+        equal([answered(frames, "image.upload", image=f"slow-{i}", content="x") for i in range(7)], [None] * 6 + ["queue_full"])
+
+
+def answered(frames, method, **params):
+    """The name of the error, or None."""
+    try:
+        frames.call(method, **params)
+    except Failed as e:
+        return e.name
 
 
 def test_an_archive_that_is_too_large():

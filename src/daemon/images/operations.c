@@ -71,7 +71,8 @@ static json_t *params_of(const struct image_job *job)
 /* A program of its own: the reader has to answer others meanwhile, and cannot write. */
 static int send_to_own(struct image_job *job, const char *method, int may_write, struct cloche_err *e)
 {
-        int r = image_program_start(job->pending.daemon, -EBADF, may_write, &job->program, e);
+        int r = image_program_start(job->pending.daemon, job->pending.client->principal, -EBADF, may_write,
+                                    &job->program, e);
 
         return r < 0 ? r
                      : image_program_request(job->program, method, params_of(job), on_answer, job, &job->request, e);

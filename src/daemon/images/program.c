@@ -1,5 +1,6 @@
 /* Requests to cloche-image. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "program.h"
+#include "operations.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -17,6 +18,7 @@
 #define ANSWER_NS (30 * SECOND_NS) /* of the reader: most answers take less than a millisecond */
 #define IDLE_NS (60 * SECOND_NS)
 #define OWN_MAX 6 /* beside the reader; the keeper starts KEEPER_IMAGE_PROGRAMS_MAX */
+#define OWN_OF_ONE_MAX 3
 
 enum image_program_state {
         PROGRAM_RUNNING,
@@ -41,6 +43,7 @@ struct image_request {
 struct image_program {
         TAILQ_ENTRY(image_program) link;
         struct daemon *daemon;
+        int64_t principal; /* for whom it works; of the reader: none */
         struct channel channel;
         enum image_program_state state;
         int is_awaited;          /* the keeper's answer to the request to start it */
@@ -256,14 +259,27 @@ static int serve(struct image_program *p, int data_fd, int control_fd, int may_w
         return r;
 }
 
-static unsigned count_own(const struct daemon *d)
+/* One caller leaves room for others, however slowly it sends its archives. */
+static int check_room(const struct daemon *d, int64_t principal, struct cloche_err *e)
 {
         const struct image_program *p;
-        unsigned count = 0;
+        unsigned count = 0, of_caller = 0;
 
         TAILQ_FOREACH (p, &d->image_programs, link)
-                count += p->state != PROGRAM_CLOSED && p != d->image_reader;
-        return count;
+                if (p->state != PROGRAM_CLOSED && p != d->image_reader) {
+                        count++;
+                        of_caller += p->principal == principal;
+                }
+        if (of_caller >= OWN_OF_ONE_MAX && !images_is_owner(d, principal))
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "%d requests of this caller that take long are under way in the image store: try again "
+                               "when one has ended",
+                               OWN_OF_ONE_MAX);
+        return count < OWN_MAX ? 0
+                               : err_set(e, CLOCHE_E_QUEUE_FULL,
+                                         "%d requests that take long are under way in the image store: try again when "
+                                         "one has ended",
+                                         OWN_MAX);
 }
 
 static int start(struct daemon *d, int data_fd, int may_write, struct image_program **ret, struct cloche_err *e)
@@ -297,17 +313,20 @@ static int start(struct daemon *d, int data_fd, int may_write, struct image_prog
         return r;
 }
 
-int image_program_start(struct daemon *d, int data_fd, int may_write, struct image_program **ret, struct cloche_err *e)
+int image_program_start(struct daemon *d, int64_t principal, int data_fd, int may_write, struct image_program **ret,
+                        struct cloche_err *e)
 {
+        int r;
+
         if (!d->engine->has_images)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "this daemon has no image store (cloched --images names one)");
-        if (count_own(d) >= OWN_MAX)
-                return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "%d requests that take long are under way in the image store: try again when one has "
-                               "ended",
-                               OWN_MAX);
-        return start(d, data_fd, may_write, ret, e);
+        r = check_room(d, principal, e);
+        if (r == 0)
+                r = start(d, data_fd, may_write, ret, e);
+        if (r == 0)
+                (*ret)->principal = principal;
+        return r;
 }
 
 int images_read(struct daemon *d, const char *method, json_t *params, image_answered answered, void *data,

@@ -20,9 +20,10 @@ CLOCHE_MUST_CHECK int images_read(struct daemon *d, const char *method, json_t *
 /* No answer will come. The program goes on. */
 void image_request_detach(struct image_request *request);
 
-/* Start another program. data_fd: the source of an import, borrowed; -EBADF: none. */
-CLOCHE_MUST_CHECK int image_program_start(struct daemon *d, int data_fd, int may_write, struct image_program **ret,
-                                          struct cloche_err *e);
+/* Start another program for a caller. data_fd: the source of an import, borrowed; -EBADF: none.
+ * -CLOCHE_E_QUEUE_FULL: there are too many, or too many of this caller. */
+CLOCHE_MUST_CHECK int image_program_start(struct daemon *d, int64_t principal, int data_fd, int may_write,
+                                          struct image_program **ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int image_program_request(struct image_program *p, const char *method, json_t *params,
                                             image_answered answered, void *data, struct image_request **ret,
                                             struct cloche_err *e);

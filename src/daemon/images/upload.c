@@ -198,7 +198,7 @@ static int start(struct image_upload *u, int far_fd, int64_t principal, const js
         int r = watch(u, e);
 
         if (r == 0)
-                r = image_program_start(u->daemon, far_fd, 1, &u->program, e);
+                r = image_program_start(u->daemon, principal, far_fd, 1, &u->program, e);
         if (r < 0)
                 return r;
         return image_program_request(u->program, "import",
