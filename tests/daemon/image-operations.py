@@ -170,6 +170,23 @@ def test_many_requests_at_once():
         frames.call("image.list")
 
 
+def test_a_name_of_any_length_ends_no_program():
+    """The reader serves all callers: requests of others at the same time are answered."""
+    small()
+    record = import_image("tools")
+    with daemon(tcp=True) as d, d.frames() as frames, Frames(d.connect_tcp(), token=d.token) as stranger:
+        frames.call("image.list")
+        for size in (1000, 100_000, 5_000_000):
+            asked = [(stranger.ask("image.get", image="a" * size), frames.ask("image.get", image="tools"), frames.ask("sandbox.create", sandbox="s", image="b" * 300)) for _ in range(20)]
+            for long, short, other in asked:
+                equal(frames.wait(short), record)
+                for client, number in ((stranger, long), (frames, other)):
+                    try:
+                        raise AssertionError(client.wait(number))
+                    except Failed as e:
+                        equal(e.name, "invalid_argument")
+
+
 # ---- imports ----
 
 def archive(*files):

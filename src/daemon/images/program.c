@@ -19,6 +19,7 @@
 #define IDLE_NS (60 * SECOND_NS)
 #define OWN_MAX 6 /* beside the reader; the keeper starts KEEPER_IMAGE_PROGRAMS_MAX */
 #define OWN_OF_ONE_MAX 3
+#define TEXT_BYTES_MAX 1000 /* of a member; no name is longer, and the program ends at a request that is too large */
 
 enum image_program_state {
         PROGRAM_RUNNING,
@@ -218,12 +219,28 @@ void image_request_detach(struct image_request *request)
         request->answered = NULL;
 }
 
+static int check_params(const json_t *params, struct cloche_err *e)
+{
+        const char *key;
+        json_t *value;
+
+        json_object_foreach ((json_t *)(uintptr_t)params, key, value)
+                if (json_string_length(value) > TEXT_BYTES_MAX)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the %s of an image has at most %d bytes", key,
+                                       TEXT_BYTES_MAX);
+        return 0;
+}
+
 int image_program_request(struct image_program *p, const char *method, json_t *params, image_answered answered,
                           void *data, struct image_request **ret, struct cloche_err *e)
 {
-        struct image_request *request = calloc(1, sizeof(*request));
-        int r;
+        int r = check_params(params, e);
+        struct image_request *request = r == 0 ? calloc(1, sizeof(*request)) : NULL;
 
+        if (r < 0) {
+                json_decref(params);
+                return r;
+        }
         if (!request) {
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send a request to the image store");
